@@ -1,0 +1,177 @@
+"""The measurements that need a process of their own, and the jobs that run there.
+
+`python memory_jobs.py JOB JSON` is how run.py starts one; it prints one JSON object. Not for use by hand.
+"""
+
+import gc
+import json
+import os
+import pickle
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+# Up here although one job uses it: spawned workers import this main module, and the stub's class must cost all alike.
+import rivals
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def start(job, **arguments):
+    """Run a job in a fresh interpreter; its result. A failure shows its traceback and raises."""
+    command = [sys.executable, os.path.join(HERE, "memory_jobs.py"), job, json.dumps(arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RECSTORE_PICKLE": "allow"})
+    if done.returncode:
+        raise RuntimeError(f"{job} ended with exit code {done.returncode}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def job_build(name, quick):
+    """Peak memory over the interpreter while a store is built from a generator."""
+    import data
+    import recstore
+    from recstore import memory
+
+    dataset = data.load(name, quick)
+    gc.collect()
+    known = memory.segments()
+    exact = memory.reset_peak_rss()
+    before = memory.usage()
+    begin = time.perf_counter()
+    store = recstore.RecordList(dataset.fresh())
+    seconds = time.perf_counter() - begin
+    peak = memory.peak_rss()
+    mine = {key: size for key, size in memory.segments().items() if key not in known}
+    # The builder writes without mapping, so the segment is in RSS only where it has been read.
+    hidden = memory.unmapped(mine, [os.getpid()]) if mine else store.nbytes
+    return {
+        "data": name,
+        "records": len(store),
+        "store": store.nbytes,
+        "build_s": seconds,
+        "peak_over_interpreter": peak - before.rss + hidden if exact and before else None,
+        "peak_beyond_store": peak - before.rss + hidden - store.nbytes if exact and before else None,
+        "kept_after": memory.usage().uss - before.uss if before else None,
+    }
+
+
+def job_handle(count, starts):
+    """Bytes of a handle and the time to unpickle it, here and in fresh processes."""
+    import recstore
+
+    store = recstore.RecordList(f"/data/imagenet/train/n{n % 1000:08d}/n{n % 1000:08d}_{n}.JPEG" for n in range(count))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
+    near = []
+    for _ in range(50):
+        begin = time.perf_counter_ns()
+        pickle.loads(handle)
+        near.append(time.perf_counter_ns() - begin)
+    code = (
+        "import sys, time, pickle, recstore\n"
+        "handle = sys.stdin.buffer.read()\n"
+        "begin = time.perf_counter_ns(); x = pickle.loads(handle); spent = time.perf_counter_ns() - begin\n"
+        f"assert len(x) == {count} and x[-1].endswith('_{count - 1}.JPEG')\n"
+        "print(spent)\n"
+    )
+    # From this folder, not the checkout's: `-c` looks there first, and the sources would hide the built package.
+    quiet = {"cwd": HERE, "stdout": subprocess.PIPE, "check": True}
+    far = []
+    for _ in range(starts):
+        done = subprocess.run([sys.executable, "-c", code], input=handle, **quiet)
+        far.append(int(done.stdout))
+    return {
+        "records": count,
+        "handle_bytes": len(handle),
+        "unpickle_here_us": statistics.median(near) / 1000,
+        "unpickle_fresh_process_us": statistics.median(far) / 1000,
+        "unpickle_fresh_process_max_us": max(far) / 1000,
+    }
+
+
+def job_import(starts):
+    """USS that `import recstore` adds, median of several interpreters."""
+    # The reader of smaps is loaded by path first: `from recstore import memory` would import what is measured.
+    code = (
+        "import importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('memory', sys.argv[1])\n"
+        "memory = importlib.util.module_from_spec(spec); spec.loader.exec_module(memory)\n"
+        "memory.usage(); before = memory.usage().uss\n"
+        "import recstore\n"
+        "print(memory.usage().uss - before)\n"
+    )
+    from importlib.util import find_spec
+
+    where = find_spec("recstore.memory").origin
+    added = []
+    for _ in range(starts):
+        done = subprocess.run([sys.executable, "-c", code, where], cwd=HERE, stdout=subprocess.PIPE, check=True)
+        added.append(int(done.stdout))
+    return {"starts": starts, "uss_added_median": statistics.median(added), "uss_added_max": max(added)}
+
+
+def job_workers(name, quick, method, container, workers):
+    """A full pass in every worker over a store from a generator, a store from a list, a list, or the stub."""
+    import data
+    from recstore import memory
+    from recstore.cli.workers import full_pass
+
+    dataset = data.load(name, quick)
+    known = memory.segments()
+    gc.collect()
+    before = memory.usage()
+    records = _container(container, dataset)
+    del dataset
+    gc.collect()
+    after = memory.usage()
+    mine = {key: size for key, size in memory.segments().items() if key not in known}
+    result = full_pass(records, method, workers, mine)
+    result.update(
+        container=container,
+        method=method,
+        records=len(records),
+        store=getattr(records, "nbytes", 0),
+        parent_kept=after.uss - before.uss if before else None,
+        stub=getattr(records, "how", None),
+    )
+    return result
+
+
+def _container(container, dataset):
+    import recstore
+
+    if container == "stub":
+        return rivals.Stub(dataset)
+    if container == "list":
+        return list(dataset.fresh())
+    if container == "recstore from a list":
+        whole = list(dataset.fresh())
+        store = recstore.RecordList(whole)
+        # The list is dropped as user code drops it; what the interpreter keeps of it counts.
+        del whole
+        return store
+    return recstore.RecordList(dataset.fresh())
+
+
+CONTAINERS = ("stub", "recstore from a generator", "recstore from a list", "list")
+
+
+def compare_workers(rows):
+    """Set each method's rows beside its stub: USS over the stub's, and total over stub plus store."""
+    for row in rows:
+        stub = next(one for one in rows if one["container"] == "stub" and one["method"] == row["method"])
+        if None in row["uss"] or row["total"] is None:
+            continue
+        ours, theirs = sorted(row["uss"]), sorted(stub["uss"])
+        row["uss_over_stub_max"] = max(one - other for one, other in zip(ours, theirs, strict=True))
+        row["total_ratio"] = row["total"] / (stub["total"] + row["store"])
+    return rows
+
+
+JOBS = {"build": job_build, "handle": job_handle, "import": job_import, "workers": job_workers}
+
+if __name__ == "__main__":
+    print(json.dumps(JOBS[sys.argv[1]](**json.loads(sys.argv[2]))))

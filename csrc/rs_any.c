@@ -1,0 +1,186 @@
+/* rs_any.c: checking and skipping of `any` values (rules 20 to 23 of FORMAT.md). */
+#include "rs_any.h"
+
+static const uint8_t RS_DTYPE_ITEM_BYTES[RS_FMT_DTYPE_COMPLEX128 + 1] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
+
+static rs_status truncated(rs_error *err, const char *what) {
+    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the bytes end within %s", what);
+}
+
+rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err) {
+    const uint8_t *p;
+    uint8_t code;
+    out->descriptor.ptr = in->ptr;
+    if (!rs_take(in, 2, &p)) return truncated(err, "a dtype");
+    out->flags = p[0];
+    code = p[1];
+    out->big_endian = (code & RS_FMT_DTYPE_BIG_ENDIAN) != 0;
+    out->code = code & 0x7F;
+    out->unit = 0;
+    out->multiple = 0;
+    if (out->flags > (RS_FMT_ARRAY_FORTRAN | RS_FMT_ARRAY_SCALAR)) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x", out->flags);
+    }
+    if (out->code > RS_FMT_DTYPE_LAST) {
+        return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "dtype code %u is of a later version", out->code);
+    }
+    if (out->code == 0) return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "dtype code 0 has no meaning");
+    if (out->code <= RS_FMT_DTYPE_COMPLEX128) {
+        out->item_bytes = RS_DTYPE_ITEM_BYTES[out->code];
+    } else if (out->code <= RS_FMT_DTYPE_V) {
+        if (!rs_take_varint(in, &out->item_bytes)) return truncated(err, "a dtype");
+        if (out->item_bytes > INT32_MAX || (out->code == RS_FMT_DTYPE_U && out->item_bytes % 4 != 0)) {
+            return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an item of %llu bytes",
+                                (unsigned long long)out->item_bytes);
+        }
+    } else {
+        if (!rs_take(in, 1, &p) || !rs_take_varint(in, &out->multiple)) return truncated(err, "a dtype");
+        out->unit = *p;
+        out->item_bytes = 8;
+        if (out->unit > RS_FMT_DTYPE_UNIT_LAST || out->unit == RS_FMT_DTYPE_UNIT_GAP || out->multiple == 0 || out->multiple > INT32_MAX) {
+            return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "datetime unit %u times %llu", out->unit,
+                                (unsigned long long)out->multiple);
+        }
+    }
+    out->descriptor.end = in->ptr;
+    return RS_OK;
+}
+
+rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim, uint64_t dims[RS_FMT_ARRAY_NDIM],
+                              uint64_t *data_bytes, rs_error *err) {
+    const uint8_t *p;
+    uint64_t total = item_bytes, nonzero = item_bytes > 0 ? item_bytes : 1;
+    uint32_t i;
+    if (!rs_take(in, 1, &p)) return truncated(err, "a shape");
+    if (*p > RS_FMT_ARRAY_NDIM) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array of %u dimensions", *p);
+    }
+    *ndim = *p;
+    for (i = 0; i < *ndim; i++) {
+        if (!rs_take_varint(in, &dims[i])) return truncated(err, "a shape");
+        /* numpy refuses shapes whose non-zero part overflows even when a zero makes the product zero. */
+        if ((dims[i] != 0 && rs_mul_overflows(nonzero, dims[i], &nonzero)) || nonzero > INT64_MAX) {
+            return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array shape overflows");
+        }
+        total *= dims[i];
+    }
+    *data_bytes = total;
+    return RS_OK;
+}
+
+rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside, rs_error *err) {
+    const uint8_t *p;
+    uint64_t position;
+    *outside = RS_NOWHERE;
+    if (data_bytes < RS_FMT_ARRAY_INLINE) {
+        return rs_take(in, data_bytes, &p) ? RS_OK : truncated(err, "array data");
+    }
+    if (!rs_take_varint(in, &position)) return truncated(err, "an array position");
+    if (rs_mul_overflows(position, RS_FMT_ALIGNMENT, &position) || position > arrays_size ||
+        data_bytes > arrays_size - position) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array data of %llu bytes at %llu of %llu",
+                            (unsigned long long)data_bytes, (unsigned long long)position,
+                            (unsigned long long)arrays_size);
+    }
+    *outside = position;
+    return RS_OK;
+}
+
+rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type, rs_slice *shape, uint64_t *data_bytes,
+                        uint64_t *outside, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM];
+    uint32_t ndim = 0;
+    RS_TRY(rs_array_type_take(in, type, err));
+    shape->ptr = in->ptr;
+    *data_bytes = type->item_bytes;
+    if ((type->flags & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(in, type->item_bytes, &ndim, dims, data_bytes, err));
+    }
+    shape->end = in->ptr;
+    return rs_array_data_skip(in, *data_bytes, arrays_size, outside, err);
+}
+
+/* Spends a container of `n` elements (each of at least `element_bytes`) and one level. */
+static rs_status enter(rs_slice *in, uint64_t n, rs_budget *budget, rs_error *err) {
+    if (n > budget->values || budget->depth == 0) {
+        return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "a container of %llu elements passes the declared limits",
+                            (unsigned long long)n);
+    }
+    if (n > rs_slice_left(in)) return truncated(err, "a container");
+    budget->values -= n;
+    budget->depth--;
+    return RS_OK;
+}
+
+static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *err) {
+    const uint8_t *p;
+    uint64_t size, i;
+    if (rs_mul_overflows(n, unit, &size) || !rs_take(in, size, &p)) return truncated(err, "a string");
+    if (unit == 4) {
+        for (i = 0; i < n; i++) {
+            if (rs_load_u32(p + 4 * i) > 0x10FFFF) {
+                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a code point above 0x10FFFF");
+            }
+        }
+    }
+    return RS_OK;
+}
+
+static rs_status skip_container(rs_slice *in, uint64_t per_element, uint64_t arrays_size, rs_budget *budget,
+                                rs_error *err) {
+    uint64_t n, i;
+    if (!rs_take_varint(in, &n)) return truncated(err, "a count");
+    RS_TRY(enter(in, n, budget, err));
+    for (i = 0; i < n * per_element; i++) {
+        if (per_element == 2 && i % 2 == 0) {
+            if (!rs_any_may_be_key(*in)) {
+                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict key that cannot be hashed");
+            }
+        }
+        RS_TRY(rs_any_skip(in, arrays_size, budget, err));
+    }
+    budget->depth++;
+    return RS_OK;
+}
+
+bool rs_any_may_be_key(rs_slice value) {
+    /* Tuples are looked into by the reader, which finds out when it hashes one. */
+    uint8_t tag;
+    if (value.ptr == value.end) return true; /* reported as truncated by whoever reads it */
+    tag = *value.ptr;
+    if (tag == RS_FMT_TAG_NDARRAY) return rs_slice_left(&value) < 2 || (value.ptr[1] & RS_FMT_ARRAY_SCALAR) != 0;
+    return tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_DICT;
+}
+
+rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
+    const uint8_t *p;
+    uint64_t n;
+    uint8_t tag;
+    rs_array_type type;
+    rs_slice shape;
+    if (!rs_take(in, 1, &p)) return truncated(err, "a value");
+    tag = *p;
+    if (rs_tag_is_small(tag)) return RS_OK;
+    switch (tag) {
+    case RS_FMT_TAG_NONE:
+    case RS_FMT_TAG_FALSE:
+    case RS_FMT_TAG_TRUE: return RS_OK;
+    case RS_FMT_TAG_INT8:
+    case RS_FMT_TAG_INT16:
+    case RS_FMT_TAG_INT32:
+    case RS_FMT_TAG_INT64: return rs_take(in, rs_tag_int_size(tag), &p) ? RS_OK : truncated(err, "an int");
+    case RS_FMT_TAG_FLOAT: return rs_take(in, 8, &p) ? RS_OK : truncated(err, "a float");
+    case RS_FMT_TAG_BIGINT:
+    case RS_FMT_TAG_BYTES:
+    case RS_FMT_TAG_STR1:
+    case RS_FMT_TAG_STR2:
+    case RS_FMT_TAG_STR4:
+        if (!rs_take_varint(in, &n)) return truncated(err, "a length");
+        return skip_units(in, n, tag == RS_FMT_TAG_STR2 ? 2 : tag == RS_FMT_TAG_STR4 ? 4 : 1, err);
+    case RS_FMT_TAG_LIST:
+    case RS_FMT_TAG_TUPLE: return skip_container(in, 1, arrays_size, budget, err);
+    case RS_FMT_TAG_DICT: return skip_container(in, 2, arrays_size, budget, err);
+    case RS_FMT_TAG_NDARRAY: return rs_array_skip(in, arrays_size, &type, &shape, &n, &n, err);
+    default: return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "tag 0x%02x is of a later version", tag);
+    }
+}

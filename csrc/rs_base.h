@@ -1,0 +1,59 @@
+/* rs_base.h: what every file of the core may rely on: attributes, assertions for programmer mistakes,
+ * checked arithmetic. Knows neither statuses nor the format. */
+#ifndef RS_BASE_H
+#define RS_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define RS_NODISCARD __attribute__((warn_unused_result))
+#define RS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define RS_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define RS_COLD __attribute__((cold, noinline))
+#define RS_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define RS_PREFETCH(p) __builtin_prefetch(p)
+#else
+#define RS_NODISCARD
+#define RS_LIKELY(x) (x)
+#define RS_UNLIKELY(x) (x)
+#define RS_COLD
+#define RS_PRINTF(f, a)
+#define RS_PREFETCH(p) ((void)(p))
+#endif
+
+/* A caller's mistake, never bad bytes: on in debug and sanitizer builds only. */
+#ifdef RS_DEBUG
+#include <stdlib.h>
+#define RS_ASSERT(x) ((x) ? (void)0 : abort())
+#else
+#define RS_ASSERT(x) ((void)0)
+#endif
+
+#define RS_STATIC_ASSERT(cond, msg) _Static_assert(cond, msg)
+
+/* The format is little-endian and loads are plain memcpy; a big-endian port would swap here. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "recstore reads and writes little-endian memory directly; this target is big-endian"
+#endif
+RS_STATIC_ASSERT(sizeof(size_t) == 8, "recstore needs a 64-bit target");
+
+/* True when a + b (a * b) does not fit; *out is then unspecified. */
+static inline bool rs_add_overflows(uint64_t a, uint64_t b, uint64_t *out) {
+    *out = a + b;
+    return *out < a;
+}
+
+static inline bool rs_mul_overflows(uint64_t a, uint64_t b, uint64_t *out) {
+    *out = a * b;
+    return a != 0 && *out / a != b;
+}
+
+/* Rounds up to a power of two; the caller knows that the sum fits. */
+static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) {
+    return (n + alignment - 1) & ~(alignment - 1);
+}
+
+#endif

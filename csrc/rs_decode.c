@@ -1,0 +1,175 @@
+/* rs_decode.c: failing paths of the cursor and the walk that checks a record (rules 20 to 23 of FORMAT.md). */
+#include "rs_decode.h"
+
+void rs_decode_truncated(rs_error *err) {
+    (void)rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the record ends within a value");
+}
+
+void rs_decode_past_limit(rs_error *err) {
+    (void)rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "the record holds more than the header declares");
+}
+
+void rs_decode_bad_value(rs_error *err, const char *what) {
+    (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "%s", what);
+}
+
+rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err) {
+    uint64_t outside;
+    const uint8_t *here = self->in.ptr;
+    RS_TRY(rs_array_data_skip(&self->in, data_bytes, self->arrays_size, &outside, err));
+    *out = outside == RS_NOWHERE ? here : self->arrays + outside;
+    return RS_OK;
+}
+
+static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
+
+/* Fixed bodies lie within bytes already taken; what can still be wrong is a union's number. */
+static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
+    uint64_t i;
+    switch (node->kind) {
+    case RS_FMT_NODE_CONST: {
+        rs_cursor aux = *self;
+        uint8_t tag = *node->aux;
+        if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE && tag != RS_FMT_TAG_DICT) return RS_OK;
+        RS_TRY(rs_decode_spend_bytes(self, node->aux_size_bytes, err));
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        RS_TRY(rs_any_skip(&aux.in, 0, &self->budget, err));
+        return RS_OK;
+    }
+    case RS_FMT_NODE_LIST: {
+        const rs_node *child = node->children;
+        rs_slice group;
+        RS_TRY(rs_decode_enter(self, node->count, err));
+        group.ptr = body;
+        group.end = body + ((uint64_t)node->count * child->bits + 7) / 8;
+        for (i = 0; i < node->count; i++) {
+            RS_TRY(check_fixed(self, child, group.end + i * child->size_bytes,
+                               rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
+        }
+        rs_decode_leave(self);
+        return RS_OK;
+    }
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: {
+        rs_slice group = rs_slice_of(body, node->group_bytes);
+        RS_TRY(rs_decode_enter(self, node->n_children, err));
+        for (i = 0; i < node->n_children; i++) {
+            const rs_node *child = &node->children[i];
+            RS_TRY(check_fixed(self, child, body + child->body_off,
+                               rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
+        }
+        rs_decode_leave(self);
+        return RS_OK;
+    }
+    case RS_FMT_NODE_UNION: {
+        const rs_node *child;
+        rs_slice group;
+        if (bits >= node->n_children) return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        child = &node->children[bits];
+        group = rs_slice_of(body, child->alone_bytes);
+        return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits), err);
+    }
+    default: return RS_OK;
+    }
+}
+
+static rs_status skip_list(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const rs_node *child = node->children;
+    rs_slice group;
+    uint64_t n, i;
+    const uint8_t *bodies = NULL;
+    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
+    if (child->fixed) RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
+    for (i = 0; i < n; i++) {
+        uint64_t bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
+        if (child->fixed) {
+            RS_TRY(check_fixed(self, child, bodies + i * child->size_bytes, bits, err));
+        } else {
+            RS_TRY(skip_appended(self, child, bits, err));
+        }
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status skip_row(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *head;
+    rs_slice group;
+    uint32_t i;
+    RS_TRY(rs_decode_enter(self, node->n_children, err));
+    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        if (child->fixed) {
+            RS_TRY(check_fixed(self, child, head + child->body_off, bits, err));
+        } else {
+            RS_TRY(skip_appended(self, child, bits, err));
+        }
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
+    uint64_t n, i;
+    unsigned unit;
+    const uint8_t *units;
+    RS_TRY(rs_decode_str(self, node, &n, &unit, &units, err));
+    for (i = 0; unit == 4 && i < n; i++) {
+        if (rs_load_u32(units + 4 * i) > 0x10FFFF) return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+    }
+    return RS_OK;
+}
+
+static rs_status skip_array(rs_cursor *self, const rs_node *node, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes;
+    uint32_t ndim;
+    const uint8_t *data;
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
+    }
+    return rs_decode_array_data(self, size, &data, err);
+}
+
+static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    uint64_t n;
+    const uint8_t *p;
+    switch (node->kind) {
+    case RS_FMT_NODE_ANY: return rs_any_skip(&self->in, self->arrays_size, &self->budget, err);
+    case RS_FMT_NODE_STR: return skip_str(self, node, err);
+    case RS_FMT_NODE_BYTES:
+        RS_TRY(rs_decode_varint(self, &n, err));
+        return rs_decode_take(self, n, &p, err);
+    case RS_FMT_NODE_LIST: return skip_list(self, node, err);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
+    case RS_FMT_NODE_UNION:
+        if (bits >= node->n_children) return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        return rs_decode_skip(self, &node->children[bits], err);
+    case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
+    default: return RS_FAIL(rs_decode_bad_value(err, "a node that cannot stand here"), RS_E_FMT_VALUE);
+    }
+}
+
+rs_status rs_decode_skip(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *group, *body;
+    rs_slice bits_of;
+    uint64_t bits;
+    RS_TRY(rs_decode_take(self, node->alone_bytes, &group, err));
+    bits_of = rs_slice_of(group, node->alone_bytes);
+    bits = rs_decode_bits_unchecked(&bits_of, 0, node->bits);
+    if (!node->fixed) return skip_appended(self, node, bits, err);
+    RS_TRY(rs_decode_take(self, node->size_bytes, &body, err));
+    return check_fixed(self, node, body, bits, err);
+}
+
+rs_status rs_decode_check_record(rs_cursor *self, const rs_tree *tree, rs_error *err) {
+    RS_TRY(rs_decode_skip(self, &tree->nodes[0], err));
+    if (self->in.ptr != self->in.end) {
+        return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "%zu bytes are left after the record",
+                            rs_slice_left(&self->in));
+    }
+    return RS_OK;
+}

@@ -1,0 +1,49 @@
+/* rs_schema.h: schema trees: parse the bytes of one, check every rule, and compile it into an array of nodes
+ * that encode, decode and verify walk. */
+#ifndef RS_SCHEMA_H
+#define RS_SCHEMA_H
+
+#include "rs_any.h"
+#include "rs_bytes.h"
+#include "rs_format.h"
+#include "rs_status.h"
+
+/* One compiled node. Borrows aux and children from the tree that holds it. */
+typedef struct rs_node {
+    uint8_t kind;
+    uint8_t param;
+    uint16_t flags;
+    uint8_t bits;         /* what it puts into its parent's bit group, 0 to 64 */
+    bool fixed;           /* every body has size_bytes */
+    uint32_t index;       /* its number in the tree */
+    uint32_t n_children;
+    uint32_t count;       /* list with the fixed flag */
+    uint32_t aux_size_bytes;
+    uint32_t bit_off;     /* child of tuple or struct: where its bits begin in the parent's group */
+    uint32_t body_off;    /* fixed child of tuple or struct: where its body begins in the parent's */
+    uint32_t group_bytes; /* tuple, struct: own bit group */
+    uint32_t head_bytes;  /* tuple, struct: bit group and the bodies of the fixed children */
+    uint32_t alone_bytes; /* bit group of this node standing alone */
+    uint64_t size_bytes;  /* body, when fixed */
+    uint64_t item_bytes;  /* ndarray: size of one item */
+    uint64_t data_bytes;  /* ndarray of fixed shape, or scalar: size of the data */
+    uint64_t base;        /* int */
+    uint64_t shape_hash;  /* struct: rs_schema_hash_key over its keys */
+    const struct rs_node *children;
+    const uint8_t *aux;
+} rs_node;
+
+/* Owns copies of nodes and bytes: what it was compiled from may change afterwards. */
+typedef struct rs_tree {
+    rs_node *nodes;
+    uint8_t *bytes; /* the tree as stored */
+    uint32_t n_nodes;
+    uint32_t size_bytes;
+} rs_tree;
+
+/* Rules 17 to 19. On failure nothing is held; else free with rs_tree_clear. `offset` is where the bytes
+ * stand in the segment, for error positions only. Any thread. */
+RS_NODISCARD rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err);
+void rs_tree_clear(rs_tree *self);
+
+#endif

@@ -1,0 +1,122 @@
+/* rs_store.h: a store is a segment read as records: the builder that makes one, the reader that finds a record in
+ * one. Composition only: the bytes are the other modules' business. */
+#ifndef RS_STORE_H
+#define RS_STORE_H
+
+#include "rs_decode.h"
+#include "rs_encode.h"
+#include "rs_header.h"
+#include "rs_offsets.h"
+#include "rs_scan.h"
+#include "rs_schema.h"
+#include "rs_segment.h"
+
+/* ---- Reading ---- */
+
+/* Owns the caches of blocks and trees, borrows the segment's bytes, which outlive it. rs_store_find fills caches:
+ * one thread at a time, or one store a thread. */
+typedef struct rs_store {
+    rs_slice segment;
+    rs_header header;
+    rs_directory directory;
+    const uint8_t *groups;
+    rs_block *blocks;    /* n_records == 0: not read yet */
+    rs_tree *trees;      /* nodes == NULL: not compiled yet */
+    uint64_t n_blocks;
+    uint64_t n_trees;
+} rs_store;
+
+/* Where a record lies and how to read it. Borrows from store and segment. */
+typedef struct rs_record {
+    rs_slice bytes;
+    const rs_block *block;
+    const rs_tree *tree;
+} rs_record;
+
+/* Checks rules 1 to 12 and prepares. `limits` NULL: the defaults. `bytes` outlives `self`. On failure nothing is held. */
+RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err);
+void rs_store_close(rs_store *self);
+
+/* Reads block `number` and compiles its tree, once. */
+RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
+/* Compiles tree `number`, which is below n_trees, once; its checksum is checked. */
+RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
+/* The rest of rs_store_find: blocks that begin within a group, and all that can be wrong. */
+RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
+                                            rs_error *err);
+
+/* Finds record `index`, which is below header.n_records. Errors: rules 13 to 19. */
+RS_NODISCARD static inline rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err) {
+    uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
+    if (RS_LIKELY(number < self->n_blocks)) {
+        const rs_block *block = &self->blocks[number];
+        uint64_t local = index - block->first_record;
+        if (RS_LIKELY(local < block->n_records)) {
+            out->block = block;
+            out->tree = &self->trees[block->tree];
+            return rs_offsets_locate(self->segment.ptr, block, (uint32_t)local, &out->bytes, err);
+        }
+    }
+    return rs_store_find_slowly(self, index, number, out, err);
+}
+
+/* A cursor over a record, with the budget that the header declares. */
+static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record) {
+    rs_cursor c;
+    c.in = record->bytes;
+    c.arrays = self->segment.ptr + record->block->arrays_off;
+    c.arrays_size = record->block->arrays_size_bytes;
+    c.budget.values = self->header.max_values - (self->header.max_values > 0); /* one is the record itself */
+    c.budget.bytes = self->header.max_bytes;
+    c.budget.depth = self->header.max_depth;
+    return c;
+}
+
+/* ---- Building ---- */
+
+/* Owns its buffers; borrows the writer. The binding appends one `any` value at a time to `raw` (array data of RS_FMT_ARRAY_INLINE
+ * bytes and more to `arrays`, 64-aligned) and ends each with rs_builder_end_record. One thread at a time. */
+typedef struct rs_builder {
+    rs_segment_writer *writer;
+    bool compress;       /* false: every block keeps `any` */
+    bool finished;
+    rs_buffer raw;       /* records of the open block */
+    rs_buffer arrays;
+    rs_buffer encoded;   /* the same, as the tree says */
+    uint64_t *ends;      /* where each record of the open block ends in raw */
+    uint64_t *encoded_ends;
+    size_t ends_capacity;
+    uint32_t n_open;     /* records of the open block */
+    uint64_t n_records;  /* all of them */
+    uint64_t raw_size;
+    rs_scan scan;
+    rs_buffer offsets, groups, blocks, trees, tree_table;
+    uint32_t n_trees;
+    uint32_t last_tree;  /* index + 1 of the tree of the last block, 0 for none */
+    rs_buffer tree_bytes;
+} rs_builder;
+
+/* Starts a store in an open, empty writer, which outlives the builder. */
+RS_NODISCARD rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err);
+
+/* Ends the record that was appended to `raw`. On failure the record is dropped, and the builder goes on as if it had not
+ * been given. Never writes to the segment. */
+RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
+/* Drops what was appended to `raw` and `arrays` since the last record ended. arrays_mark is arrays.size_bytes as of then. */
+void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
+
+/* Whether the open block is full: then call rs_builder_flush before the next record. */
+static inline bool rs_builder_is_full(const rs_builder *self) {
+    uint64_t raw = self->raw.size_bytes + self->arrays.size_bytes;
+    return raw >= RS_FMT_BLOCK_RAW_HARD ||
+           (self->n_open % RS_FMT_GROUP_RECORDS == 0 && (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
+}
+
+/* Chooses a tree for the open block, encodes and writes it. Needs no lock. After RS_E_SPACE the builder is fit only to be closed. */
+RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
+
+/* Flushes, writes tables, directory and, last, the header. `self` is then fit only to be closed; the caller finishes the writer. */
+RS_NODISCARD rs_status rs_builder_finish(rs_builder *self, rs_error *err);
+void rs_builder_close(rs_builder *self);
+
+#endif

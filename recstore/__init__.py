@@ -1,0 +1,44 @@
+"""recstore: records of a dataset laid out once in shared memory, read in place by every process.
+
+>>> import recstore
+>>> samples = recstore.RecordList({"path": f"{i}.jpg", "label": i % 10} for i in range(1000))
+>>> samples[-1]
+{'path': '999.jpg', 'label': 9}
+>>> samples.close()
+"""
+
+from recstore._version import __version__
+from recstore.errors import (
+    BuildError,
+    BusyError,
+    ClosedError,
+    CorruptError,
+    EncodeError,
+    Error,
+    OutOfSpaceError,
+    SegmentExistsError,
+    SegmentNotFoundError,
+    UntrustedError,
+    VersionError,
+    WaitTimeoutError,
+)
+from recstore.records import RecordList, RecordView, open
+
+__all__ = [
+    "BuildError",
+    "BusyError",
+    "ClosedError",
+    "CorruptError",
+    "EncodeError",
+    "Error",
+    "OutOfSpaceError",
+    "RecordList",
+    "RecordView",
+    "SegmentExistsError",
+    "SegmentNotFoundError",
+    "UntrustedError",
+    "VersionError",
+    "WaitTimeoutError",
+    "__version__",
+    "open",
+]

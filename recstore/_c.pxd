@@ -1,0 +1,230 @@
+# The core as the binding sees it: only what is used, from the one public header.
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "recstore.h" nogil:
+    ctypedef int rs_status
+
+    ctypedef struct rs_error:
+        rs_status code
+        int sys_errno
+        uint64_t offset
+        uint64_t record
+        uint64_t needed
+        uint64_t available
+        char message[256]
+
+    uint64_t RS_NOWHERE
+    const char *rs_status_text(rs_status code)
+    const char *rs_status_name(rs_status code)
+    rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...)
+
+    enum:
+        RS_OK
+        RS_E_FMT_VALUE
+        RS_E_FMT_VERSION
+        RS_E_FMT_TRAILING
+        RS_E_SPACE
+        RS_E_SYS
+        RS_E_MEM
+        RS_E_ARG_LIMIT
+
+    enum:
+        RS_FMT_TAG_NONE, RS_FMT_TAG_FALSE, RS_FMT_TAG_TRUE
+        RS_FMT_TAG_INT8, RS_FMT_TAG_INT16, RS_FMT_TAG_INT32, RS_FMT_TAG_INT64, RS_FMT_TAG_BIGINT
+        RS_FMT_TAG_FLOAT, RS_FMT_TAG_STR1, RS_FMT_TAG_STR2, RS_FMT_TAG_STR4, RS_FMT_TAG_BYTES
+        RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY
+        RS_FMT_TAG_ZERO, RS_FMT_SMALL_MIN, RS_FMT_SMALL_MAX
+        RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_INT, RS_FMT_NODE_FLOAT, RS_FMT_NODE_BOOL
+        RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
+        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY
+        RS_FMT_FLAG_FIXED, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
+        RS_FMT_DEPTH, RS_FMT_HEADER_SIZE
+
+    ctypedef struct rs_slice:
+        const uint8_t *ptr
+        const uint8_t *end
+    rs_slice rs_slice_of(const void *data, size_t size)
+    size_t rs_slice_left(const rs_slice *s)
+    double rs_load_f64(const uint8_t *p)
+    void rs_store_u16(uint8_t *p, uint16_t v)
+    void rs_store_u32(uint8_t *p, uint32_t v)
+    void rs_store_u64(uint8_t *p, uint64_t v)
+    void rs_store_f64(uint8_t *p, double v)
+    unsigned rs_put_varint(uint8_t *p, uint64_t value)
+
+    ctypedef struct rs_buffer:
+        uint8_t *data
+        size_t size_bytes
+        size_t capacity_bytes
+    rs_status rs_buffer_reserve(rs_buffer *self, size_t extra, rs_error *err)
+    rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err)
+    rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err)
+
+    bint rs_tag_is_small(uint8_t tag)
+    int64_t rs_tag_small_value(uint8_t tag)
+    unsigned rs_tag_int_size(uint8_t tag)
+    int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_bytes)
+
+    ctypedef struct rs_array_type:
+        uint8_t flags
+        uint64_t item_bytes
+        rs_slice descriptor
+    rs_status rs_array_type_take(rs_slice *s, rs_array_type *out, rs_error *err)
+    rs_status rs_array_shape_take(rs_slice *s, uint64_t item_bytes, uint32_t *ndim, uint64_t *dims,
+                                  uint64_t *data_bytes, rs_error *err)
+
+    ctypedef struct rs_budget:
+        uint64_t values
+        uint64_t bytes
+        uint32_t depth
+
+    ctypedef struct rs_node:
+        uint8_t kind
+        uint8_t param
+        uint16_t flags
+        uint8_t bits
+        bint fixed
+        uint32_t index
+        uint32_t n_children
+        uint32_t count
+        uint32_t aux_size_bytes
+        uint32_t bit_off
+        uint32_t body_off
+        uint32_t group_bytes
+        uint32_t head_bytes
+        uint32_t alone_bytes
+        uint64_t size_bytes
+        uint64_t item_bytes
+        uint64_t data_bytes
+        const rs_node *children
+        const uint8_t *aux
+
+    ctypedef struct rs_tree:
+        rs_node *nodes
+        uint32_t n_nodes
+        uint32_t size_bytes
+
+    ctypedef struct rs_cursor:
+        rs_slice in_ "in"
+        const uint8_t *arrays
+        uint64_t arrays_size
+        rs_budget budget
+    rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err)
+    void rs_decode_leave(rs_cursor *self)
+    rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err)
+    rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err)
+    rs_status rs_decode_varint(rs_cursor *self, uint64_t *out, rs_error *err)
+    rs_status rs_decode_units(rs_cursor *self, uint64_t n, unsigned unit_bytes, const uint8_t **out, rs_error *err)
+    rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n, unsigned *unit_bytes,
+                            const uint8_t **units, rs_error *err)
+    rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n, rs_slice *group, rs_error *err)
+    rs_status rs_decode_fixed_elements(rs_cursor *self, const rs_node *child, uint64_t n, const uint8_t **out,
+                                       rs_error *err)
+    int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits)
+    uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits)
+    uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes)
+    rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err)
+
+    ctypedef struct rs_limits:
+        uint64_t max_values
+        uint64_t max_bytes
+
+    ctypedef struct rs_header:
+        uint16_t version
+        uint64_t segment_size
+        uint8_t segment_id[16]
+        uint64_t created_ns
+        uint64_t n_records
+        uint64_t max_values
+        uint64_t max_bytes
+        uint32_t max_depth
+        uint64_t raw_size
+
+    ctypedef struct rs_section:
+        uint64_t off
+        uint64_t size_bytes
+        uint64_t count
+
+    ctypedef struct rs_directory:
+        rs_section sections[7]
+
+    ctypedef struct rs_block:
+        uint64_t first_record
+        uint32_t n_records
+        uint32_t tree
+        uint64_t heap_size_bytes
+        uint64_t arrays_size_bytes
+
+    ctypedef struct rs_os_identity:
+        uint64_t device
+        uint64_t inode
+        uint64_t size_bytes
+        uint32_t mode
+        uint32_t uid
+
+    ctypedef enum rs_backing:
+        RS_BACKING_ANONYMOUS
+        RS_BACKING_DIRECTORY
+        RS_BACKING_FILE
+
+    ctypedef struct rs_segment:
+        int fd
+        const uint8_t *data
+        uint64_t size_bytes
+        rs_os_identity identity
+    rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err)
+    rs_status rs_segment_open_path(rs_segment *self, const char *path, bint follow_links, rs_error *err)
+    rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err)
+    void rs_segment_close(rs_segment *self)
+
+    ctypedef struct rs_segment_writer:
+        int fd
+        uint64_t position
+        rs_os_identity identity
+    rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, const char *dir, const char *name,
+                                     rs_error *err)
+    rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, size_t n, rs_error *err)
+    rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err)
+    void rs_segment_writer_abort(rs_segment_writer *self)
+
+    rs_status rs_os_rename(const char *source, const char *target, rs_error *err)
+    rs_status rs_os_sync_directory(const char *path, rs_error *err)
+    rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err)
+    rs_status rs_os_open_readonly(const char *path, bint follow_links, int *out_fd, rs_error *err)
+    bint rs_os_is_sealed(int fd)
+    void rs_os_close(int *fd)
+    void rs_os_trim()
+    rs_status rs_os_random(void *out, size_t n, rs_error *err)
+
+    ctypedef struct rs_store:
+        rs_slice segment
+        rs_header header
+        rs_directory directory
+        rs_block *blocks
+        rs_tree *trees
+        uint64_t n_blocks
+        uint64_t n_trees
+
+    ctypedef struct rs_record:
+        rs_slice bytes
+        const rs_block *block
+        const rs_tree *tree
+    rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err)
+    void rs_store_close(rs_store *self)
+    rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err)
+    rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
+    rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
+
+    ctypedef struct rs_builder:
+        rs_buffer raw
+        rs_buffer arrays
+        uint64_t n_records
+    rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
+    rs_status rs_builder_end_record(rs_builder *self, rs_error *err)
+    void rs_builder_drop_record(rs_builder *self, size_t arrays_mark)
+    bint rs_builder_is_full(const rs_builder *self)
+    rs_status rs_builder_flush(rs_builder *self, rs_error *err)
+    rs_status rs_builder_finish(rs_builder *self, rs_error *err)
+    void rs_builder_close(rs_builder *self)
+
+    rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

@@ -1,0 +1,14 @@
+# What _store needs of _codec: encoding into raw buffers, decoding a record, raising a status.
+from recstore._c cimport *
+
+cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value) except -1
+cdef int raise_status(rs_error *err) except -1
+
+
+cdef class Program:
+    """The Python objects that go with a compiled tree; one per tree and process."""
+    cdef const rs_tree *tree
+    cdef list keep
+    cdef void **slots
+    cdef object prepare(self)
+    cdef object decode(self, rs_cursor *cursor)

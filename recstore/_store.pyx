@@ -1,0 +1,501 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Segments, their builder, and the base of the record containers: the only place that owns mappings.
+
+Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never point into
+it: arrays are copied. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport PyObject
+
+from recstore._c cimport *
+from recstore._codec cimport Program, encode_value, raise_status
+from recstore import errors
+
+import os
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(object)
+    bint PyIndex_Check(object)
+    Py_ssize_t PyLong_AsSsize_t(object) except? -1
+    Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
+    bint PySlice_Check(object)
+
+cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
+
+
+cdef inline int check(rs_status status, rs_error *err) except -1:
+    if status != RS_OK:
+        raise_status(err)
+    return 0
+
+
+cdef class Segment:
+    """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
+
+    Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the process that
+    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind).
+    """
+
+    def __cinit__(self):
+        self.open_ = False
+        self.closing = False
+        self.busy = 0
+        self.path = None
+        self.owner_pid = None
+        self.lease = None
+        self.kept_bytes = None
+        self.seg.fd = -1
+
+    def __dealloc__(self):
+        # A name is given back by its owner only, and before the mapping: an attacher finds it gone or whole.
+        if self.open_:
+            self.release()
+
+    cdef int prepare(self, object limits) except -1:
+        """Reads header and directory of the mapping just made; on failure everything is given back."""
+        cdef rs_error err
+        cdef rs_limits accepted
+        cdef rs_limits *chosen = NULL
+        cdef rs_status status
+        if limits is not None:
+            accepted.max_values = limits[0]
+            accepted.max_bytes = limits[1]
+            chosen = &accepted
+        status = rs_store_open(&self.store, rs_slice_of(self.seg.data, self.seg.size_bytes), chosen, &err)
+        if status != RS_OK:
+            rs_segment_close(&self.seg)
+            raise_status(&err)
+        self.programs = [None] * self.store.n_trees
+        self.open_ = True
+        return 0
+
+    @property
+    def closed(self):
+        return self.closing or not self.open_
+
+    @property
+    def records(self):
+        return self.store.header.n_records
+
+    @property
+    def nbytes(self):
+        """Bytes of the whole segment, all sections."""
+        return self.store.header.segment_size
+
+    @property
+    def id(self):
+        return PyBytes_FromStringAndSize(<const char *>self.store.header.segment_id, 16)
+
+    @property
+    def created(self):
+        """When it was built: seconds since the epoch."""
+        return self.store.header.created_ns / 1e9
+
+    @property
+    def identity(self):
+        """`(device, inode)` of what is mapped."""
+        return self.seg.identity.device, self.seg.identity.inode
+
+    @property
+    def sealed(self):
+        return self.open_ and rs_os_is_sealed(self.seg.fd)
+
+    def fileno(self):
+        self.require_open()
+        return self.seg.fd
+
+    def sections(self):
+        """`{name: bytes}` of the sections."""
+        self.require_open()
+        names = ("heap", "offsets", "groups", "blocks", "trees", "tree table")
+        return {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
+
+    def trees(self):
+        """For each tree: a list of `(kind, param, fixed, children, aux size)` by node number."""
+        cdef uint64_t i
+        cdef uint32_t k
+        cdef rs_error err
+        cdef const rs_node *node
+        self.require_open()
+        for i in range(self.store.n_blocks):
+            check(rs_store_load_block(&self.store, i, &err), &err)
+        out = []
+        for i in range(self.store.n_trees):
+            nodes = []
+            for k in range(self.store.trees[i].n_nodes):
+                node = &self.store.trees[i].nodes[k]
+                children = [node.children[j].index for j in range(node.n_children)]
+                nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
+                              (<const char *>node.aux)[:node.aux_size_bytes]))
+            out.append(nodes)
+        return out
+
+    def blocks(self):
+        """`(first record, records, tree, heap bytes, array bytes)` of each block."""
+        cdef uint64_t i
+        cdef rs_error err
+        self.require_open()
+        out = []
+        for i in range(self.store.n_blocks):
+            check(rs_store_load_block(&self.store, i, &err), &err)
+            out.append((self.store.blocks[i].first_record, self.store.blocks[i].n_records, self.store.blocks[i].tree,
+                        self.store.blocks[i].heap_size_bytes, self.store.blocks[i].arrays_size_bytes))
+        return out
+
+    cpdef int require_open(self) except -1:
+        if self.closing or not self.open_:
+            raise errors.ClosedError("the store is closed")
+        return 0
+
+    cdef object get(self, uint64_t index):
+        """The record `index`, which is in range, decoded."""
+        cdef rs_record record
+        cdef rs_cursor cursor
+        cdef rs_error err
+        cdef uint32_t tree
+        if self.closing or not self.open_:
+            raise errors.ClosedError("the store is closed")
+        # Decoding arrays runs Python code, which may switch threads: the mapping stays until this call is over.
+        self.busy += 1
+        try:
+            if rs_store_find(&self.store, index, &record, &err) != RS_OK:
+                raise_status(&err)
+            tree = record.block.tree
+            program = self.programs[tree]
+            if program is None:
+                program = new_program(record.tree)
+                self.programs[tree] = program
+            cursor = rs_store_cursor(&self.store, &record)
+            return (<Program>program).decode(&cursor)
+        except (errors.CorruptError, errors.VersionError) as e:
+            raise type(e)(f"record {index}: {e}") from None
+        finally:
+            self.busy -= 1
+            if self.closing and self.busy == 0:
+                self.release()
+
+    def verify(self, limits=None):
+        """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
+        cdef rs_error err
+        cdef rs_status status
+        cdef rs_limits accepted
+        cdef rs_slice bytes_
+        self.require_open()
+        accepted.max_values = self.store.header.max_values if limits is None else limits[0]
+        accepted.max_bytes = self.store.header.max_bytes if limits is None else limits[1]
+        bytes_ = rs_slice_of(self.seg.data, self.seg.size_bytes)
+        self.busy += 1
+        try:
+            with nogil:
+                status = rs_verify_segment(bytes_, &accepted, &err)
+            check(status, &err)
+        finally:
+            self.busy -= 1
+            if self.closing and self.busy == 0:
+                self.release()
+
+    def write_to(self, path):
+        """Writes the bytes beside `path`, then renames: a reader sees the old file or the whole new one."""
+        cdef rs_segment_writer writer
+        cdef rs_segment out
+        cdef rs_error err
+        cdef rs_status status
+        self.require_open()
+        target = os.fsencode(path)
+        # Random, not the process id alone: in containers ids repeat, and a killed save leaves its file behind.
+        temporary = target + b".%s.tmp" % os.urandom(6).hex().encode()
+        check(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, temporary, &err), &err)
+        self.busy += 1
+        try:
+            with nogil:
+                status = rs_segment_writer_append(&writer, self.seg.data, self.store.header.segment_size, &err)
+                if status == RS_OK:
+                    status = rs_segment_writer_finish(&writer, &out, &err)
+            if status != RS_OK:
+                rs_segment_writer_abort(&writer)
+                raise_status(&err)
+        finally:
+            self.busy -= 1
+            if self.closing and self.busy == 0:
+                self.release()
+        rs_segment_close(&out)
+        try:
+            # The core makes segments private; a saved file is the user's, with the mode that their umask gives one.
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            check(rs_os_rename(temporary, target, &err), &err)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        check(rs_os_sync_directory(target, &err), &err)
+
+    cdef bint release(self):
+        """Unlinks what is ours, unmaps, closes."""
+        cdef rs_status status = RS_OK
+        if not self.open_:
+            return 0
+        self.open_ = False
+        self.programs = None
+        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
+            encoded = os.fsencode(self.path)
+            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+        rs_store_close(&self.store)
+        rs_segment_close(&self.seg)
+        # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
+        return status == RS_OK
+
+    def close(self):
+        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent."""
+        self.closing = True
+        if self.busy == 0:
+            self.release()
+
+
+cdef object new_program(const rs_tree *tree):
+    cdef Program program = Program.__new__(Program)
+    program.tree = tree
+    return program.prepare()
+
+
+def open_path(path, limits=None, follow_links=True, backing="file"):
+    """Maps a saved store. SegmentNotFoundError, CorruptError, VersionError, OSError."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    encoded = os.fsencode(path)
+    check(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err)
+    segment.prepare(limits)
+    segment.backing = backing
+    segment.path = os.fspath(path) if isinstance(os.fspath(path), str) else os.fsdecode(path)
+    return segment
+
+
+def adopt_fd(int fd, str backing, path=None):
+    """Maps the segment behind a descriptor and takes the descriptor over, also when it raises."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    try:
+        check(rs_segment_adopt(&segment.seg, fd, &err), &err)
+    except BaseException:
+        os.close(fd)
+        raise
+    segment.prepare(None)
+    segment.backing = backing
+    segment.path = path
+    return segment
+
+
+def copy_segment(Segment source, limits=None):
+    """The same bytes in sealed memory of this process."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    cdef rs_status status
+    source.require_open()
+    with nogil:
+        status = rs_segment_copy(&segment.seg, &source.seg, &err)
+    check(status, &err)
+    segment.prepare(limits)
+    segment.backing = "anonymous"
+    return segment
+
+
+cdef class Builder:
+    """Streams records into a new segment. Nothing stays behind unless `finish` returned."""
+
+    cdef rs_segment_writer writer
+    cdef rs_builder builder
+    cdef str backing
+    cdef str path
+    cdef bint active
+
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True):
+        cdef rs_error err
+        cdef const char *c_directory = NULL
+        cdef const char *c_name = NULL
+        self.active = False
+        self.backing = backing
+        self.path = None
+        if backing == "directory":
+            d = os.fsencode(directory)
+            n = os.fsencode(name)
+            c_directory = d
+            c_name = n
+            self.path = os.path.join(os.fsdecode(directory), name)
+        check(rs_segment_writer_open(&self.writer, BACKINGS[backing], c_directory, c_name, &err), &err)
+        self.active = True
+        check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
+
+    def __dealloc__(self):
+        self.abort()
+
+    cpdef abort(self):
+        """Drops everything; nothing when finished or aborted already."""
+        if self.active:
+            self.active = False
+            rs_builder_close(&self.builder)
+            rs_segment_writer_abort(&self.writer)
+
+    @property
+    def records(self):
+        return self.builder.n_records
+
+    def append(self, record):
+        """Adds one record. EncodeError names it; the builder is as before then."""
+        cdef size_t mark
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        mark = self.builder.arrays.size_bytes
+        try:
+            encode_value(&self.builder.raw, &self.builder.arrays, record)
+        except errors.EncodeError as e:
+            rs_builder_drop_record(&self.builder, mark)
+            raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
+        except BaseException:
+            rs_builder_drop_record(&self.builder, mark)
+            raise
+        status = rs_builder_end_record(&self.builder, &err)
+        if status != RS_OK:
+            rs_builder_drop_record(&self.builder, mark)
+            if status == RS_E_MEM:
+                raise_status(&err)
+            raise errors.EncodeError(f"record {self.builder.n_records}: {err.message.decode()}")
+        if rs_builder_is_full(&self.builder):
+            with nogil:
+                status = rs_builder_flush(&self.builder, &err)
+            check(status, &err)
+
+    def extend(self, records):
+        for record in records:
+            self.append(record)
+            record = None  # the stream's next item must not find the last one alive
+
+    def finish(self):
+        """Writes tables and header and returns the Segment; the builder is done then, also when this raises."""
+        cdef Segment segment = Segment.__new__(Segment)
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        try:
+            with nogil:
+                status = rs_builder_finish(&self.builder, &err)
+                if status == RS_OK:
+                    status = rs_segment_writer_finish(&self.writer, &segment.seg, &err)
+            check(status, &err)
+        except BaseException:
+            self.abort()
+            raise
+        self.active = False
+        rs_builder_close(&self.builder)
+        rs_os_trim()
+        segment.backing = self.backing
+        segment.path = self.path
+        segment.owner_pid = os.getpid() if self.path is not None else None
+        segment.prepare((2**64 - 1, 2**64 - 1))  # our own bytes: whatever was built can be read
+        return segment
+
+
+cdef class Records:
+    """Base of RecordList and its views: record numbers start, start + step, ... of a segment.
+
+    Indexing, length and iteration live here, compiled; everything else in recstore.records.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.segment = None
+        self.detached = None
+        self.start = 0
+        self.step = 1
+        self.length = 0
+
+    def _set(self, Segment segment, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length, detached=None):
+        """Makes this a view of `length` records of `segment`; with `detached`, the reason why there is none."""
+        if segment is not None and length > 0:
+            last = start + step * (length - 1)
+            if not (0 <= start < segment.records and 0 <= last < segment.records):
+                raise errors.CorruptError(f"a view of records {start} to {last} over {segment.records}")
+        self.segment = segment
+        self.start = start
+        self.step = step
+        self.length = length
+        self.detached = detached
+
+    @property
+    def _recipe(self):
+        return self.start, self.step, self.length
+
+    cdef inline object at(self, Py_ssize_t i):
+        if i < 0:
+            i += self.length
+        if i < 0 or i >= self.length:
+            raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
+        if self.segment is None:
+            self._require()
+        return self.segment.get(<uint64_t>(self.start + self.step * i))
+
+    def _require(self):
+        """The segment; SegmentNotFoundError when detached, ClosedError when closed."""
+        if self.segment is None:
+            raise errors.SegmentNotFoundError(2, self.detached or "the store was never built")
+        self.segment.require_open()
+        return self.segment
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, key):
+        if PyLong_CheckExact(key):
+            return self.at(PyNumber_AsSsize_t(key, IndexError))
+        if PySlice_Check(key):
+            return self._slice(key)
+        if PyIndex_Check(key):
+            return self.at(PyNumber_AsSsize_t(key, IndexError))
+        raise TypeError(f"{type(self).__name__} indices must be integers or slices, not {type(key).__name__}")
+
+    def __iter__(self):
+        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
+        it.records = self
+        it.next = 0
+        return it
+
+    def _many(self, indices, default, bint has_default):
+        """Decoded records at `indices`, in one call."""
+        cdef Py_ssize_t i
+        out = []
+        for key in indices:
+            if not PyIndex_Check(key):
+                raise TypeError(f"get_many takes integers, not {type(key).__name__}")
+            try:
+                i = PyNumber_AsSsize_t(key, IndexError)
+            except IndexError:
+                if not has_default:
+                    raise
+                i = self.length
+            if has_default and not -self.length <= i < self.length:
+                out.append(default)
+            else:
+                out.append(self.at(i))
+        return out
+
+
+cdef class RecordIterator:
+    """Iterates over Records and keeps them alive."""
+
+    cdef Records records
+    cdef Py_ssize_t next
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.records is None or self.next >= self.records.length:
+            self.records = None
+            raise StopIteration
+        self.next += 1
+        return self.records.at(self.next - 1)
+
+    def __length_hint__(self):
+        return 0 if self.records is None else self.records.length - self.next

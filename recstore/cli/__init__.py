@@ -1,0 +1,1 @@
+"""The command `recstore`. Nothing here is loaded by `import recstore`."""

@@ -1,0 +1,250 @@
+"""`recstore demo`: the main job on records of this machine, in one table.
+
+Each row is measured by a process of its own (trial.py); this one starts them, draws the bars and prints.
+"""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from recstore import memory
+from recstore.cli import trial
+from recstore.cli.workers import METHODS
+
+DEFAULT_RECORDS = 1_000_000
+# A list of the demo's own records takes about 0.9 KB each; five processes hold it, and pickling it needs as much again.
+_LIST_FACTOR = 6
+_HEADINGS = (
+    "container", "workers by", "build", "data", "ns/record", "total PSS", "USS/worker", "first record", "pickle",
+)
+
+
+class DemoError(Exception):
+    """What the user is told in one line."""
+
+
+def run(kind, path, records, workers):
+    """Run the demo; the exit status."""
+    begin = time.monotonic()
+    # So that a terminated demo, like an interrupted one, ends its trials first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with tempfile.TemporaryDirectory(prefix="recstore-demo-") as folder, _bars() as bars:
+            rows, intro = _measure(bars, os.path.join(folder, "pool"), kind, path, records, workers)
+    except DemoError as error:
+        print(f"recstore demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("recstore demo: interrupted, all workers ended", file=sys.stderr)
+        return 130
+    print(intro)
+    print()
+    print(_table([_HEADINGS, *[_cells(row, workers) for row in rows]]))
+    print()
+    print(_notes(rows))
+    print(_sentence(rows, workers))
+    print(f"Took {time.monotonic() - begin:.0f} s.")
+    print("On your own records: recstore demo --coco FILE, --paths FILE or --jsonl FILE.")
+    return 0
+
+
+def _measure(bars, pool, kind, path, records, workers):
+    found = _trial(bars, "reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
+    if not found["count"]:
+        raise DemoError(f"no records in {path}" if path else "no files under the Python installation")
+    wanted = records or (DEFAULT_RECORDS if kind is None else found["count"])
+    count, why = _fitting(wanted, found, workers)
+    resample = count != found["count"]
+    origin = path or f"the files under this Python installation ({sys.base_prefix})"
+    intro = f"{found['count']:,} real records from {origin}"
+    if resample:
+        intro += f",\nresampled with replacement to {count:,}{why}"
+    common = {"what": "row", "workers_n": workers, "pool": pool, "count": count, "resample": resample}
+    methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
+    if importlib.util.find_spec("torch"):
+        methods.append(trial.LOADER)
+    rows = []
+    weighed = {}
+    for method in methods:
+        for container in ("list", "recstore"):
+            # Under fork nothing is pickled; a list's pickle is large, so it is counted once.
+            weigh = method in ("spawn", "forkserver") and container not in weighed
+            task = {**common, "container": container, "method": method, "weigh": weigh}
+            result = _trial(bars, f"{container}, {method}", task)
+            if weigh:
+                weighed[container] = result["pickle"]
+            if method == "fork":
+                result["pickle"] = 0
+            elif method != trial.LOADER:
+                result["pickle"] = weighed[container]
+            rows.append({"container": container, "method": method, **result})
+    return rows, intro
+
+
+def _fitting(wanted, found, workers):
+    """How many records the list can take here: the demo must not bring down the machine it runs on."""
+    free = memory.available()
+    each = 4 * found["size"] / found["count"] + 500
+    room = None if free is None else int(0.8 * free / (each * (workers + _LIST_FACTOR - 4)))
+    if room is None or room >= wanted:
+        return wanted, ""
+    if room < 1000:
+        raise DemoError("too little free memory for a list and its copies in the workers")
+    return room, f" (not {wanted:,}: the list's copies would not fit in the free memory)"
+
+
+def _trial(bars, label, task):
+    """Run one task in a process of its own, draw its progress, give its result."""
+    process = subprocess.Popen(trial.launch(task), stdout=subprocess.PIPE, text=True)
+    result = None
+    bars.begin(label)
+    try:
+        for line in process.stdout:
+            message = json.loads(line)
+            if "stage" in message:
+                bars.stage(f"{label}: {message['stage']}", message["of"])
+            elif "done" in message:
+                bars.advance(message["done"])
+            elif "error" in message:
+                raise DemoError(message["error"])
+            else:
+                result = message["result"]
+        process.wait()
+    finally:
+        _end(process)
+        bars.end()
+    if result is None:
+        raise DemoError(f"{label}: the process that measures ended with exit code {process.returncode}")
+    return result
+
+
+def _end(process):
+    """Leave no process behind: the trial ends its own workers when it is terminated."""
+    process.stdout.close()
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class _PlainBars:
+    """What is shown without rich: a line for each stage."""
+
+    def __enter__(self):
+        print("(progress bars: pip install 'recstore[cli]')", file=sys.stderr)
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def begin(self, label):
+        pass
+
+    def stage(self, label, of):
+        print(f"{label} ...", file=sys.stderr)
+
+    def advance(self, count):
+        pass
+
+    def end(self):
+        pass
+
+
+class _RichBars(_PlainBars):
+    """One bar for the stage that runs, gone when it ends."""
+
+    def __enter__(self):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._progress.start()
+        self._task = None
+        return self
+
+    def __exit__(self, *_):
+        self._progress.stop()
+
+    def begin(self, label):
+        self._task = self._progress.add_task(label, total=None)
+
+    def stage(self, label, of):
+        self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(label, total=of)
+
+    def advance(self, count):
+        self._progress.advance(self._task, count)
+
+    def end(self):
+        self._progress.remove_task(self._task)
+
+
+def _bars():
+    return _RichBars() if importlib.util.find_spec("rich") else _PlainBars()
+
+
+def _cells(row, workers):
+    uss = [one for one in row["uss"] if one is not None]
+    return (
+        row["container"],
+        row["method"],
+        f"{row['build_s']:.1f} s",
+        size_text(row["bytes"]),
+        f"{row['read_ns']:,.0f}",
+        size_text(row["total"]),
+        size_text(sum(uss) / len(uss) if uss else None),
+        f"{row['first_s']:.2f} s",
+        "" if row["pickle"] is None else size_text(row["pickle"]),
+    )
+
+
+def _notes(rows):
+    text = (
+        "data: for the list, what its process grew by. ns/record: random order, one process.\n"
+        "total PSS: parent, workers and helpers, plus pages of the segment that nobody has mapped, after a full pass\n"
+        "in every worker; USS/worker: their mean. first record: the slowest worker, from its start."
+    )
+    if any(row["method"] == trial.LOADER for row in rows):
+        text += "\nDataLoader: torch's own, persistent workers, one shuffled epoch shared out among them."
+    return text
+
+
+def _sentence(rows, workers):
+    first = rows[0]["method"]
+    totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
+    if None in totals.values():
+        return f"list + {workers} workers: n/a; recstore: n/a (this system does not tell PSS)"
+    gigabytes = {name: f"{value / 1e9:.2f} GB" for name, value in totals.items()}
+    return f"list + {workers} workers: {gigabytes['list']}; recstore: {gigabytes['recstore']} ({first})"
+
+
+def size_text(size):
+    """Decimal units, three digits: what the published numbers use."""
+    if size is None:
+        return "n/a"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}" if size < 1000 * factor else f"{size / factor:,.0f} {unit}"
+    return f"{size:.0f} B"
+
+
+def _table(rows):
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)

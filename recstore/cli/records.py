@@ -1,0 +1,139 @@
+"""Where the demo's records come from: the files of this Python installation, or the user's own file.
+
+Records travel from the process that reads them to those that measure as a pool file: one marshalled record after
+another, each behind its length. So reading a large JSON file leaves its memory behind in a process that ends, and
+each measured process makes its own fresh objects, as a program that loads metadata does.
+"""
+
+import json
+import marshal
+import os
+import random
+import struct
+import sys
+import sysconfig
+
+_LENGTH = struct.Struct("<I")
+KINDS = ("coco", "paths", "jsonl")
+
+
+class SourceError(Exception):
+    """A file of the user's that holds no records; the message names the file and the line."""
+
+
+def read(kind, path):
+    """Records of a source: one of KINDS with its file, or kind None for this Python installation."""
+    if kind is None:
+        return installed_files()
+    return {"coco": read_coco, "paths": read_paths, "jsonl": read_jsonl}[kind](path)
+
+
+def installed_files():
+    """One dict for each file under the Python installation: path, size, mode, three times, suffix."""
+    paths = sysconfig.get_paths()
+    roots = {os.path.realpath(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots |= {os.path.realpath(os.path.join(base, "bin")) for base in (sys.prefix, sys.base_prefix)}
+    # A root inside another one would give its files twice.
+    outer = [one for one in roots if not any(one != other and one.startswith(other + os.sep) for other in roots)]
+    for root in sorted(outer):
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = os.path.join(folder, name)
+                try:
+                    stat = os.stat(path)
+                except OSError:
+                    continue
+                yield {
+                    "path": path,
+                    "size": stat.st_size,
+                    "mode": stat.st_mode,
+                    "mtime": stat.st_mtime,
+                    "atime": stat.st_atime,
+                    "ctime": stat.st_ctime,
+                    "suffix": os.path.splitext(name)[1],
+                }
+
+
+def read_coco(path):
+    """The annotations of a COCO file."""
+    with open_text(path) as file:
+        try:
+            content = json.load(file)
+        except ValueError as error:
+            raise SourceError(f"{path}: not JSON: {error}") from None
+    annotations = content.get("annotations") if isinstance(content, dict) else None
+    if not isinstance(annotations, list):
+        raise SourceError(f'{path}: no list under "annotations", so not a COCO file')
+    return annotations
+
+
+def read_paths(path):
+    """One string a line, empty lines left out."""
+    with open_text(path) as file:
+        for line in file:
+            line = line.rstrip("\r\n")
+            if line:
+                yield line
+
+
+def read_jsonl(path):
+    """One JSON value a line, empty lines left out."""
+    with open_text(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise SourceError(f"{path}, line {number}: not JSON: {error}") from None
+
+
+def open_text(path):
+    """A text file, unpacked on the way where its name ends in .gz, .bz2 or .xz."""
+    # surrogateescape: a list of file names need not be UTF-8, and a name must survive as os.fsdecode gives it.
+    how = {"encoding": "utf-8", "errors": "surrogateescape"}
+    if path.endswith(".gz"):
+        import gzip
+
+        return gzip.open(path, "rt", **how)
+    if path.endswith(".bz2"):
+        import bz2
+
+        return bz2.open(path, "rt", **how)
+    if path.endswith(".xz"):
+        import lzma
+
+        return lzma.open(path, "rt", **how)
+    return open(path, **how)
+
+
+def write_pool(records, path):
+    """Write a pool file; how many records it holds and how many bytes they take."""
+    count = size = 0
+    with open(path, "wb") as file:
+        for record in records:
+            blob = marshal.dumps(record)
+            file.write(_LENGTH.pack(len(blob)))
+            file.write(blob)
+            count += 1
+            size += len(blob)
+    return count, size
+
+
+def _blobs(path):
+    with open(path, "rb") as file:
+        while head := file.read(_LENGTH.size):
+            yield file.read(_LENGTH.unpack(head)[0])
+
+
+def read_pool(path, resample=None, seed=2017):
+    """Fresh records of a pool file: all in order, or `resample` of them drawn with replacement from a fixed seed."""
+    if resample is None:
+        for blob in _blobs(path):
+            yield marshal.loads(blob)
+        return
+    pool = list(_blobs(path))
+    draw = random.Random(seed).random
+    size = len(pool)
+    for _ in range(resample):
+        yield marshal.loads(pool[int(draw() * size)])

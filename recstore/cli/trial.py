@@ -1,0 +1,154 @@
+"""One row of the demo's table, measured in a process of its own.
+
+A fresh process for each row, so that neither container is measured beside the other's memory or in a heap that the
+other has stretched. It is started as `python -c`, speaks JSON lines on standard output, and is no public interface.
+"""
+
+import gc
+import json
+import pickle
+import random
+import signal
+import sys
+import time
+import warnings
+from array import array
+
+from recstore import memory
+from recstore.cli import records as sources
+from recstore.cli import workers
+
+_READS = 100_000
+LOADER = "DataLoader"
+
+
+def say(**message):
+    """One JSON line to the demo; whoever stops reading ends this process by SIGPIPE."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def main(arguments):
+    """The entry: `prepare`, which writes the pool file, or `row`, which measures one row."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, _interrupt)
+    task = json.loads(arguments[0])
+    try:
+        if task.pop("what") == "prepare":
+            say(result=prepare(**task))
+        else:
+            say(result=row(**task))
+    except KeyboardInterrupt:
+        return 130
+    except (sources.SourceError, OSError, UnicodeError) as error:
+        say(error=str(error))
+        return 1
+    except ValueError as error:
+        # marshal refuses depth past its limit this way: a file of the user's, not a fault of the program.
+        say(error=str(error))
+        return 1
+    except workers.WorkerFailed as error:
+        say(error=f"a worker failed: {error}")
+        return 1
+    return 0
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def prepare(kind, path, pool):
+    """Read the source into the pool file."""
+    count, size = sources.write_pool(sources.read(kind, path), pool)
+    return {"count": count, "size": size}
+
+
+def row(container, method, workers_n, pool, count, resample, weigh):
+    """Build the container from the pool, read it at random, hand it to workers, measure."""
+    started_with = memory.segments()
+    before = memory.usage()
+    say(stage="building", of=count)
+    begin = time.perf_counter()
+    fresh = _counted(sources.read_pool(pool, count if resample else None), count)
+    if container == "list":
+        records = list(fresh)
+    else:
+        import recstore
+
+        records = recstore.RecordList(fresh)
+    result = {"build_s": time.perf_counter() - begin, "records": len(records)}
+    gc.collect()
+    after = memory.usage()
+    if container == "list":
+        result["bytes"] = None if after is None else after.uss - before.uss
+    else:
+        result["bytes"] = records.nbytes
+    result["pickle"] = _pickled_size(records) if weigh else None
+    result["read_ns"] = read_ns(records)
+    segments = {key: size for key, size in memory.segments().items() if key not in started_with}
+    say(stage="reading", of=count if method == LOADER else count * workers_n)
+    if method == LOADER:
+        from recstore.cli.loader import loader_pass
+
+        result.update(loader_pass(records, workers_n, segments, _advance))
+    else:
+        result.update(workers.full_pass(records, method, workers_n, segments, _advance))
+    return result
+
+
+def _advance(count):
+    say(done=count)
+
+
+def _counted(fresh, count):
+    step = max(1, count // 50)
+    for number, record in enumerate(fresh, 1):
+        yield record
+        if number % step == 0:
+            say(done=step)
+
+
+class _Counter:
+    size = 0
+
+    def write(self, data):
+        self.size += len(data)
+
+
+def _pickled_size(records):
+    """Bytes sent to a worker that does not inherit; counted as they come, because a list's would double the process."""
+    counter = _Counter()
+    with warnings.catch_warnings():
+        # Outside a spawning context recstore warns that a pickle is a handle, which is the point here.
+        warnings.simplefilter("ignore")
+        pickle.dump(records, counter, pickle.HIGHEST_PROTOCOL)
+    return counter.size
+
+
+def read_ns(records):
+    """Nanoseconds a record, random distinct indices, the empty loop subtracted, the best of three."""
+    order = array("q", random.Random(1).sample(range(len(records)), min(_READS, len(records))))
+    best = idle = float("inf")
+    for _ in range(3):
+        begin = time.perf_counter_ns()
+        for index in order:
+            pass
+        idle = min(idle, time.perf_counter_ns() - begin)
+        begin = time.perf_counter_ns()
+        for index in order:
+            records[index]
+        best = min(best, time.perf_counter_ns() - begin)
+    return max(0, best - idle) / max(1, len(order))
+
+
+def launch(task):
+    """The command line that runs a task, with the very import path of this process.
+
+    `-c` and not `-m`, so that spawned workers have no main module to import again; but `-c` puts the current folder
+    first, where a checkout's sources would hide the package that was built and installed.
+    """
+    code = (
+        "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+        "from recstore.cli.trial import main; sys.exit(main(sys.argv[1:]))"
+    )
+    return [sys.executable, "-c", code, json.dumps(sys.path), json.dumps(task)]

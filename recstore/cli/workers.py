@@ -1,0 +1,142 @@
+"""N workers, each reading every record in random order, and what that costs: time and memory.
+
+The main job in small: the demo and the benchmarks run it over a list, a RecordList or any stand-in, so that only the
+container differs. All workers stay alive until everything has been measured, because a page that is shared while
+they live would look private once the others have gone.
+"""
+
+import math
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import time
+
+from recstore import memory
+
+METHODS = ("fork", "spawn", "forkserver")
+_REPORTS = 20
+
+
+class WorkerFailed(RuntimeError):
+    """A worker ended before its pass did; the message carries its traceback or its exit code."""
+
+
+def shuffled(count, seed):
+    """Every index below count once, in pseudo-random order, holding no array: the order must not weigh on USS.
+
+    A linear congruential generator over the next power of two has full period when the increment is odd and the
+    multiplier is 1 modulo 4; values past the end are skipped, fewer than half of them.
+    """
+    size = 1 << max(2, math.ceil(math.log2(max(count, 1))))
+    mask = size - 1
+    at = seed & mask
+    for _ in range(size):
+        at = (at * 6364136223846793005 + 1442695040888963407) & mask
+        if at < count:
+            yield at
+
+
+def touch(record):
+    """Take hold of a record's values, as a transform does: each one's reference count is written."""
+    if isinstance(record, dict):
+        for _ in record.values():
+            pass
+    elif isinstance(record, (list, tuple)):
+        for _ in record:
+            pass
+
+
+def _work(records, seed, pipe, parent):
+    # The terminal sends Ctrl-C to the whole group; the parent alone answers it and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        count = len(records)
+        step = max(1, count // _REPORTS)
+        started = time.monotonic()
+        for done, index in enumerate(shuffled(count, seed)):
+            touch(records[index])
+            if done == 0:
+                pipe.send(("first", time.monotonic()))
+            elif done % step == 0:
+                pipe.send(("step", step))
+        pipe.send(("done", time.monotonic() - started))
+    except Exception:
+        import traceback
+
+        pipe.send(("error", traceback.format_exc()))
+        return
+    # A forked worker inherits its sisters' pipe ends, so a dead parent need not show as end of file here.
+    while not pipe.poll(0.5):
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)
+
+
+def full_pass(records, method, workers, segments=(), progress=None):
+    """Run the job; a dict of first_s (slowest start to first record), pass_s, uss (a list), total and extra.
+
+    `segments` are keys of memory.segments whose unmapped pages belong to the total. `progress` is called with the
+    number of records newly read.
+    """
+    context = multiprocessing.get_context(method)
+    parent = None if method == "forkserver" else os.getpid()
+    crew = []
+    try:
+        for number in range(workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(records, 7 * number + 1, theirs, parent), daemon=True)
+            started = time.monotonic()
+            process.start()
+            theirs.close()
+            crew.append((process, ours, started))
+        times = _listen(crew, progress)
+        pids = memory.family(os.getpid())
+        readings = [memory.usage(process.pid) for process, _, _ in crew]
+        result = {
+            "first_s": max(first for first, _ in times),
+            "pass_s": max(whole for _, whole in times),
+            "uss": [None if one is None else one.uss for one in readings],
+            "total": memory.total(pids, segments),
+            "processes": len(pids),
+        }
+        for process, ours, _ in crew:
+            ours.send("end")
+        for process, ours, _ in crew:
+            process.join()
+        return result
+    finally:
+        _dismiss(crew)
+
+
+def _listen(crew, progress):
+    times = {}
+    waiting = {ours: (process, started) for process, ours, started in crew}
+    first = {}
+    while waiting:
+        for pipe in multiprocessing.connection.wait(list(waiting)):
+            process, started = waiting[pipe]
+            try:
+                kind, value = pipe.recv()
+            except EOFError:
+                process.join(5)
+                raise WorkerFailed(f"a worker ended with exit code {process.exitcode}") from None
+            if kind == "first":
+                first[pipe] = value - started
+            elif kind == "step" and progress:
+                progress(value)
+            elif kind == "error":
+                raise WorkerFailed(value)
+            elif kind == "done":
+                times[pipe] = (first.get(pipe, 0.0), value)
+                del waiting[pipe]
+    return list(times.values())
+
+
+def _dismiss(crew):
+    for process, ours, _ in crew:
+        if process.is_alive():
+            process.terminate()
+    for process, ours, _ in crew:
+        process.join(5)
+        ours.close()

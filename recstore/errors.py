@@ -1,0 +1,119 @@
+"""The exceptions of recstore. Imports nothing.
+
+Every one is a :class:`Error` and also the built-in that a caller would expect, so `except ValueError` around a read
+of a damaged file works without naming recstore.
+"""
+
+__all__ = [
+    "Error",
+    "EncodeError",
+    "CorruptError",
+    "VersionError",
+    "UntrustedError",
+    "ClosedError",
+    "BusyError",
+    "SegmentNotFoundError",
+    "SegmentExistsError",
+    "OutOfSpaceError",
+    "BuildError",
+    "WaitTimeoutError",
+]
+
+
+class Error(Exception):
+    """Base of all errors that recstore raises itself."""
+
+    __module__ = "recstore"
+
+
+class EncodeError(Error, TypeError):
+    """A value cannot be stored. The message names record, path, type and the nearest remedy."""
+
+    __module__ = "recstore"
+
+
+class CorruptError(Error, ValueError):
+    """The bytes of a segment break a rule of the format."""
+
+    __module__ = "recstore"
+
+
+class VersionError(Error, ValueError):
+    """The segment needs a newer reader: another format version, or a feature this one does not know."""
+
+    __module__ = "recstore"
+
+
+class UntrustedError(Error, ValueError):
+    """Reading on would load code or classes that the reader has not allowed."""
+
+    __module__ = "recstore"
+
+
+class ClosedError(Error, ValueError):
+    """The store was closed."""
+
+    __module__ = "recstore"
+
+
+class BusyError(Error, BufferError):
+    """The store cannot be closed: arrays or memoryviews over its bytes are alive."""
+
+    __module__ = "recstore"
+
+
+class SegmentNotFoundError(Error, FileNotFoundError):
+    """The segment that a handle, a name or a path leads to does not exist any more."""
+
+    __module__ = "recstore"
+
+
+class SegmentExistsError(Error, FileExistsError):
+    """The name is taken."""
+
+    __module__ = "recstore"
+
+
+class OutOfSpaceError(Error, OSError):
+    """A store would not fit; says how much was needed, how much there is, and which limit it is. errno is ENOSPC."""
+
+    __module__ = "recstore"
+
+
+class BuildError(Error, RuntimeError):
+    """Building failed in the process that was building."""
+
+    __module__ = "recstore"
+
+
+class WaitTimeoutError(Error, TimeoutError):
+    """Another process did not finish building in time."""
+
+    __module__ = "recstore"
+
+
+# Status codes of the core (csrc/rs_status.h) and what they become.
+STATUS_CLASSES = {
+    100: CorruptError,  # RS_E_ARG_RANGE
+    101: EncodeError,  # RS_E_ARG_LIMIT
+    200: CorruptError,  # RS_E_FMT_MAGIC
+    201: VersionError,  # RS_E_FMT_VERSION
+    202: CorruptError,  # RS_E_FMT_TRUNCATED
+    203: CorruptError,  # RS_E_FMT_CHECKSUM
+    204: CorruptError,  # RS_E_FMT_SECTION
+    205: CorruptError,  # RS_E_FMT_TREE
+    206: CorruptError,  # RS_E_FMT_BLOCK
+    207: CorruptError,  # RS_E_FMT_OFFSET
+    208: CorruptError,  # RS_E_FMT_TAG
+    209: CorruptError,  # RS_E_FMT_VALUE
+    210: CorruptError,  # RS_E_FMT_LIMIT
+    211: CorruptError,  # RS_E_FMT_TRAILING
+    212: CorruptError,  # RS_E_FMT_RESERVED
+    300: ClosedError,  # RS_E_STATE_FINISHED
+    301: SegmentExistsError,  # RS_E_STATE_EXISTS
+    400: OSError,  # RS_E_SYS
+    401: SegmentNotFoundError,  # RS_E_SYS_NOT_FOUND
+    402: PermissionError,  # RS_E_SYS_NOT_OURS
+    500: MemoryError,  # RS_E_MEM
+    501: OutOfSpaceError,  # RS_E_SPACE
+}

@@ -1,0 +1,286 @@
+"""How a store travels: what a pickled store consists of, and how another process finds the segment it names.
+
+A handle is the bytes of a fixed struct: who holds the segment (process, its start time, boot, PID namespace), where (descriptor,
+device, inode), which (segment id), and which records (start, step, length). Attaching checks all of it, so that a reused PID,
+descriptor or inode leads to a detached store, never to other data.
+
+Three ways lead to the segment, tried in this order: it is mapped here already; a descriptor that multiprocessing passed to
+a spawned child; `/proc/<pid>/fd/<n>` of the holder. Directory and file segments are opened by path.
+"""
+
+import os
+import stat
+import struct
+import sys
+from _weakref import ref
+from time import monotonic
+
+from recstore import _store
+from recstore.errors import CorruptError, Error, SegmentNotFoundError
+
+HANDLE_VERSION = 1
+PIN_SECONDS = 60.0
+# forkserver passes at most 256 descriptors to a child, the program's own among them; the rest travel by /proc.
+MAX_PASSED_FDS = 100
+
+_HEAD = struct.Struct("<BBIQ16sQ")  # version, kind, pid, its start time, boot id, PID namespace
+_STORE = struct.Struct("<iQQ16sqqq")  # descriptor, device, inode, segment id, start, step, length
+_KINDS = {"anonymous": 1, "directory": 2, "file": 3}
+_BACKINGS = {number: name for name, number in _KINDS.items()}
+_IS_VIEW = 0x80
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+_attached = {}  # segment id -> weak reference to the Segment that maps it here
+_pins = {}  # segment id -> (Segment, when the pin ends)
+_warned = False
+
+
+def register(segment):
+    """Makes a new segment known, so that handles to it reuse the mapping."""
+    sweep_pins()
+    key = segment.id
+
+    def forget(gone, key=key):
+        if _attached.get(key) is gone:
+            del _attached[key]
+
+    _attached[key] = ref(segment, forget)
+    return segment
+
+
+def find(segment_id):
+    """The open Segment with this id in this process, or None."""
+    known = _attached.get(segment_id)
+    segment = known and known()
+    return segment if segment is not None and not segment.closed else None
+
+
+# ---- Who we are ----
+
+
+def _read_small(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+_boot_id = None
+
+
+def boot_id():
+    """16 bytes that change with every boot; zeros where the system does not tell."""
+    global _boot_id
+    if _boot_id is None:
+        try:
+            _boot_id = bytes.fromhex(_read_small("/proc/sys/kernel/random/boot_id").decode().strip().replace("-", ""))
+        except (OSError, ValueError):
+            _boot_id = bytes(16)
+    return _boot_id
+
+
+def pid_namespace():
+    """The inode of our PID namespace; 0 where there is none."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def start_time(pid):
+    """When a process started, in clock ticks since boot; None when there is no such process, 0 without /proc."""
+    try:
+        fields = _read_small(f"/proc/{pid}/stat")
+    except OSError:
+        return None if os.path.isdir("/proc/self") else 0
+    # The command's name, in parentheses, may hold anything, parentheses and spaces included.
+    return int(fields[fields.rindex(b")") + 2 :].split()[19])
+
+
+# ---- Pickling ----
+
+
+def reduce(records, segment, recipe, is_view):
+    """The `(function, arguments)` that a container returns from `__reduce__`."""
+    passed = None
+    popen = _spawning_popen()
+    if segment.backing != "anonymous":
+        if popen is None:
+            _mind_plain_pickle(segment)
+            pin(segment)
+    elif popen is not None:
+        passed = _pass_fd(popen, segment)
+    else:
+        _mind_plain_pickle(segment)
+        pin(segment)
+    kind = _KINDS[segment.backing] | (_IS_VIEW if is_view else 0)
+    pid = os.getpid()
+    device, inode = segment.identity
+    handle = _HEAD.pack(HANDLE_VERSION, kind, pid, start_time(pid) or 0, boot_id(), pid_namespace())
+    handle += _STORE.pack(segment.fileno(), device, inode, segment.id, *recipe)
+    if segment.path is not None:
+        handle += os.fsencode(os.path.abspath(segment.path))
+    return (attach, (handle,)) if passed is None else (attach, (handle, passed))
+
+
+def _spawning_popen():
+    """What multiprocessing is starting a child with on this thread, or None."""
+    context = sys.modules.get("multiprocessing.context")
+    return context.get_spawning_popen() if context is not None else None
+
+
+def _pass_fd(popen, segment):
+    """A picklable descriptor for the child being spawned: one for each segment; None when it has to go by /proc."""
+    passed = popen.__dict__.setdefault("_recstore_fds", {})
+    if segment.id not in passed:
+        if len(passed) >= MAX_PASSED_FDS:
+            return None
+        from multiprocessing import reduction
+
+        passed[segment.id] = reduction.DupFd(segment.fileno())
+    return passed[segment.id]
+
+
+def _mind_plain_pickle(segment):
+    """Pickling outside multiprocessing is probably a checkpoint: a handle is all that goes into it."""
+    global _warned
+    mode = os.environ.get("RECSTORE_PICKLE", "warn")
+    if mode == "allow" or _sent_by_multiprocessing():
+        return
+    text = (
+        "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while this "
+        "process holds the store. Use .save(path) or .to_list() to keep the data; RECSTORE_PICKLE=allow says that a handle is meant"
+    )
+    if mode == "error":
+        raise Error(text)
+    if not _warned:
+        _warned = True
+        import warnings
+
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+def _sent_by_multiprocessing():
+    """Whether the pickler at work is the one of queues, pipes and pools."""
+    frame = sys._getframe(4)  # this, _mind_plain_pickle, reduce, __reduce__, then whoever runs the pickler
+    return frame is not None and frame.f_globals.get("__name__") == "multiprocessing.reduction"
+
+
+# ---- Pins ----
+
+
+def pin(segment):
+    """Keeps a segment mapped for a while: what was pickled may be the last reference to it (`pool.apply_async(f, (x[:5],))`)."""
+    import gc
+
+    sweep_pins()
+    _pins[segment.id] = segment, monotonic() + PIN_SECONDS
+    if _on_gc not in gc.callbacks:
+        gc.callbacks.append(_on_gc)
+
+
+def sweep_pins():
+    """Lets go of pins that are over."""
+    if _pins:
+        now = monotonic()
+        for key, (segment, end) in list(_pins.items()):
+            if end <= now or segment.closed:
+                _pins.pop(key, None)
+
+
+def unpin(segment):
+    _pins.pop(segment.id, None)
+
+
+def _on_gc(phase, info):
+    # No thread and no timer: collections come by themselves in any program that goes on working.
+    if phase == "stop":
+        sweep_pins()
+        if not _pins:
+            import gc
+
+            if _on_gc in gc.callbacks:
+                gc.callbacks.remove(_on_gc)
+
+
+# ---- Attaching ----
+
+
+def attach(handle, passed=None):
+    """What unpickling calls: the container that the handle describes, detached when its segment cannot be had."""
+    from recstore.records import RecordList, RecordView
+
+    version, kind, pid, started, boot, namespace = _HEAD.unpack_from(handle)
+    if version != HANDLE_VERSION:
+        raise CorruptError(f"a recstore handle of version {version}; this is version {HANDLE_VERSION}")
+    fd, device, inode, segment_id, start, step, length = _STORE.unpack_from(handle, _HEAD.size)
+    path = os.fsdecode(handle[_HEAD.size + _STORE.size :]) or None
+    reason = None
+    segment = find(segment_id)
+    if segment is None:
+        holder = pid, started, boot, namespace
+        try:
+            segment = _attach_segment(_BACKINGS[kind & ~_IS_VIEW], holder, fd, (device, inode), segment_id, path, passed)
+            register(segment)
+        except (OSError, Error) as e:
+            # Whoever loads a checkpoint must get through; the first access tells.
+            reason = e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
+    out = RecordList.__new__(RecordList) if not kind & _IS_VIEW else RecordView._blank()
+    out._set(segment, start, step, length, reason)
+    return out
+
+
+def _attach_segment(backing, holder, fd, identity, segment_id, path, passed):
+    if backing != "anonymous":
+        return _attach_path(backing, identity, segment_id, path)
+    if passed is not None:
+        segment = _adopt(passed.detach(), identity, segment_id, own=False)
+        if segment is not None:
+            return segment
+    pid, started, boot, namespace = holder
+    if boot != boot_id():
+        raise SegmentNotFoundError(2, "the store lives in the memory of another host, or of this one before it was restarted")
+    if namespace != pid_namespace():
+        raise SegmentNotFoundError(2, f"the store is held by process {pid} of another container (PID namespace)")
+    gone = f"the process that held the store (pid {pid}) has ended"
+    if start_time(pid) != started:
+        raise SegmentNotFoundError(2, gone)
+    try:
+        opened = os.open(f"/proc/{pid}/fd/{fd}", _OPEN_FLAGS)
+    except PermissionError:
+        raise SegmentNotFoundError(2, f"the store is held by process {pid} of another user") from None
+    except OSError:
+        raise SegmentNotFoundError(2, f"process {pid} holds the store no longer" if start_time(pid) else gone) from None
+    segment = _adopt(opened, identity, segment_id, own=True)
+    if segment is None:
+        raise SegmentNotFoundError(2, f"process {pid} holds the store no longer")
+    return segment
+
+
+def _adopt(fd, identity, segment_id, own):
+    """The Segment behind a descriptor, or None when it is not the one looked for; the descriptor is then closed if ours."""
+    try:
+        status = os.fstat(fd)
+    except OSError:
+        return None
+    if (status.st_dev, status.st_ino) != identity or not stat.S_ISREG(status.st_mode):
+        # A number passed by multiprocessing that has been closed and reused is somebody else's by now.
+        if own:
+            os.close(fd)
+        return None
+    segment = _store.adopt_fd(fd, "anonymous")
+    return segment if segment.id == segment_id else None
+
+
+def _attach_path(backing, identity, segment_id, path):
+    try:
+        segment = _store.open_path(path, follow_links=backing == "file", backing=backing)
+    except SegmentNotFoundError:
+        raise SegmentNotFoundError(2, f"{path} does not exist any more") from None
+    if segment.id != segment_id:
+        raise SegmentNotFoundError(2, f"{path} holds another store by now")
+    if backing == "directory":
+        from recstore import directory
+
+        if segment.identity != identity:
+            raise SegmentNotFoundError(2, f"{path} is another file by now")
+        directory.lease(segment)
+    return segment

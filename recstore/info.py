@@ -1,0 +1,101 @@
+"""What a store consists of, for people: `x.info()`. Imported when asked for."""
+
+import dataclasses
+import struct
+
+_KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray")
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """One node of a schema tree, with what it is called (a dict key, `[]` for elements) and its children."""
+
+    name: str
+    kind: str
+    detail: str
+    children: tuple
+
+    def lines(self, indent=0):
+        detail = f" {self.detail}" if self.detail else ""
+        yield f"{'  ' * indent}{self.name}: {self.kind}{detail}"
+        for child in self.children:
+            yield from child.lines(indent + 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class StoreInfo:
+    """Figures of a store. `nbytes` counts all sections; `raw_bytes` is what the records take self-describing."""
+
+    records: int
+    nbytes: int
+    backing: str
+    name: object
+    sections: dict
+    blocks: int
+    trees: tuple
+    kept_bytes: object
+
+    def __str__(self):
+        per = self.nbytes / self.records if self.records else 0.0
+        lines = [f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"]
+        lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
+        if self.kept_bytes is not None:
+            lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
+        lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
+        if self.trees:
+            records, heap, root = self.trees[0]
+            lines.append(f"  {records:,} records in {heap:,} bytes")
+            lines.extend("  " + line for line in root.lines())
+        return "\n".join(lines)
+
+
+def describe(segment, records):
+    """The StoreInfo of an open segment; `records` is what the container asked holds."""
+    totals = {}
+    blocks = segment.blocks()
+    for _, n, tree, heap, arrays in blocks:
+        seen = totals.setdefault(tree, [0, 0])
+        seen[0] += n
+        seen[1] += heap + arrays
+    nodes = segment.trees()
+    trees = [(n, heap, _node(nodes[tree], 0, "record")) for tree, (n, heap) in totals.items()]
+    trees.sort(key=lambda entry: -entry[0])
+    return StoreInfo(
+        records=records,
+        nbytes=segment.nbytes,
+        backing=segment.backing,
+        name=segment.path,
+        sections=segment.sections(),
+        blocks=len(blocks),
+        trees=tuple(trees),
+        kept_bytes=segment.kept_bytes,
+    )
+
+
+def _node(nodes, number, name):
+    kind, param, fixed, children, size, bits, aux = nodes[number]
+    label = _KINDS[kind]
+    detail = []
+    if label == "int":
+        detail.append(f"{param} bits from {struct.unpack('<q', aux)[0]}")
+    elif label == "str":
+        detail.append({0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param])
+    elif label in ("list", "tuple") and param == 1:
+        label = "tuple"
+    if fixed and size:
+        detail.append(f"{size} bytes")
+    names = _keys(aux, len(children)) if label == "struct" else ["[]" if label == "list" else "|"] * len(children)
+    below = tuple(_node(nodes, child, key) for child, key in zip(children, names))
+    return Node(name, label, ", ".join(detail), below)
+
+
+def _keys(aux, n):
+    """Names for the keys of a struct: str keys as they are, others by their bytes."""
+    names, at = [], 0
+    while at < len(aux) and len(names) < n:
+        if aux[at] != 0x09 or aux[at + 1] >= 0x80:
+            break
+        size = aux[at + 1]
+        names.append(aux[at + 2 : at + 2 + size].decode("latin-1"))
+        at += 2 + size
+    return names + [f"key {i}" for i in range(len(names), n)]

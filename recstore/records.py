@@ -1,0 +1,332 @@
+"""RecordList and its views: the containers that people use. Policy and list behaviour; bytes and lifetimes are _store's."""
+
+import os
+from _collections_abc import Sequence
+
+from recstore import _store, handles
+from recstore.errors import ClosedError, SegmentNotFoundError
+
+__all__ = ["RecordList", "RecordView", "open"]
+
+_MISSING = object()
+_INSTEAD = {
+    "append": "build a new store from a generator: RecordList(itertools.chain(x, [record]))",
+    "extend": "build a new store from a generator: RecordList(itertools.chain(x, more))",
+    "insert": "build a new store",
+    "pop": "take a slice: x[:-1]",
+    "remove": "build a new store without the record",
+    "clear": "close it: x.close()",
+    "sort": "sort a list of indices and use get_many, or sort before building",
+    "reverse": "take a slice: x[::-1]",
+}
+
+
+class RecordList(_store.Records):
+    """A read-only sequence of records in shared memory, built once from any iterable.
+
+    Args:
+        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of None, bool,
+            int, float, str, bytes, list, tuple, dict, numpy arrays and numpy scalars.
+        compression: "auto" finds a schema for each block of records; "none" stores every record self-describing.
+        backing: "anonymous" memory that the kernel frees with its last process; "dir", files in a private directory (RECSTORE_DIR);
+            "auto" takes RECSTORE_BACKING, else anonymous where the system has it.
+        progress: show a progress bar (needs the extra ``cli``).
+
+    Raises:
+        EncodeError: a record holds a value that cannot be stored.
+        OutOfSpaceError: the store would pass a memory limit or fill the disk.
+        Whatever the iterable raises. Nothing stays behind in either case.
+
+    A record that is read is the caller's own: changing it changes nothing in the store.
+
+    >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
+    >>> x[3]
+    {'id': 3, 'box': [3, 3, 2.5, 2.5]}
+    >>> len(x[10:20]), x[10:20][0]["id"]
+    (10, 10)
+    >>> x.close()
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, records=(), *, compression="auto", backing="auto", progress=False):
+        if compression not in ("auto", "none"):
+            raise ValueError(f'compression is "auto" or "none", not {compression!r}')
+        if isinstance(records, (str, bytes)):
+            raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
+        segment = _build(records, compression == "auto", backing, progress)
+        self._set(segment, 0, 1, segment.records)
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        import types
+
+        return types.GenericAlias(cls, item)
+
+    # ---- Reading ----
+
+    def _slice(self, key):
+        if self.segment is not None:
+            self.segment.require_open()
+        start, stop, step = key.indices(len(self))
+        origin, stride, _ = self._recipe
+        view = RecordView._blank()
+        view._set(self.segment, origin + stride * start, stride * step, len(range(start, stop, step)), self.detached)
+        return view
+
+    def get_many(self, indices, default=_MISSING):
+        """A list of the records at `indices`, in their order; `default` stands in for those out of range.
+
+        >>> with RecordList("abc") as x: x.get_many([2, 0, 9], default=None)
+        Traceback (most recent call last):
+        TypeError: records is a str; give an iterable of records, e.g. [records]
+        >>> with RecordList(list("abc")) as x: x.get_many([2, 0, 9], default=None)
+        ['c', 'a', None]
+        """
+        return self._many(indices, None if default is _MISSING else default, default is not _MISSING)
+
+    def to_list(self):
+        """All records as a plain list."""
+        return list(self)
+
+    def __reversed__(self):
+        return iter(self[::-1])
+
+    def index(self, value, start=0, stop=None):
+        """Position of the first record equal to `value` within [start, stop); ValueError when there is none."""
+        first, last, _ = slice(start, stop).indices(len(self))
+        for i in range(first, last):
+            record = self[i]
+            if record is value or record == value:
+                return i
+        raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
+
+    def count(self, value):
+        """How many records equal `value`."""
+        return sum(1 for record in self if record is value or record == value)
+
+    def __eq__(self, other):
+        if not isinstance(other, (RecordList, list)):
+            return NotImplemented
+        if len(self) != len(other):
+            return False
+        if isinstance(other, RecordList) and self.segment is not None and self.segment is other.segment:
+            if self._recipe == other._recipe:
+                return True
+        return all(a == b for a, b in zip(self, other))
+
+    __hash__ = None
+
+    def __getattr__(self, name):
+        hint = _INSTEAD.get(name)
+        more = f": it is read-only; {hint}" if hint else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+    # ---- What it is ----
+
+    @property
+    def closed(self):
+        """Whether the store was closed."""
+        return self.segment is not None and self.segment.closed
+
+    @property
+    def nbytes(self):
+        """Bytes of the segment, all sections; a view has those of the store it looks at."""
+        return self._require().nbytes
+
+    def info(self):
+        """What the store consists of: an :class:`recstore.info.StoreInfo`, which prints well."""
+        from recstore import info
+
+        return info.describe(self._require(), len(self))
+
+    def __repr__(self):
+        name, n = type(self).__name__, len(self)
+        records = f"{n:,} record" + ("" if n == 1 else "s")
+        if self.segment is None:
+            return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
+        if self.segment.closed:
+            return f"<{name}: {records}, closed>"
+        return f"<{name}: {records}, {_human(self.segment.nbytes)}, {self.segment.backing}>"
+
+    # ---- Lifetime and travel ----
+
+    def save(self, path):
+        """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records.
+
+        Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
+        """
+        segment = self._require()
+        if self._recipe == (0, 1, segment.records):
+            segment.write_to(path)
+            return
+        compact = _build(self, True, "auto", False)
+        try:
+            compact.write_to(path)
+        finally:
+            compact.close()
+
+    def close(self):
+        """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
+
+        Calls in flight in other threads finish first.
+        """
+        if self.segment is not None and not self.segment.closed:
+            handles.unpin(self.segment)
+            self.segment.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        segment = self.segment
+        if segment is None:
+            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")
+        if segment.closed:
+            raise ClosedError("a closed store cannot be pickled")
+        return handles.reduce(self, segment, self._recipe, isinstance(self, RecordView))
+
+
+class RecordView(RecordList):
+    """A part of a RecordList over the same bytes, as slicing gives it: a RecordList in everything but its constructor.
+
+    Called with an iterable, as collate functions do (``type(x)([...])``), it gives a plain list: no store is ever built there.
+
+    >>> x = RecordList(range(10))
+    >>> type(x[2:4])([5, 6])
+    [5, 6]
+    >>> x.close()
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, records=()):
+        return list(records)
+
+    @staticmethod
+    def _blank():
+        return _store.Records.__new__(RecordView)
+
+
+Sequence.register(RecordList)
+
+
+def open(path, *, verify="header", copy=False, limits=None):
+    """Opens a saved store read-only, in constant time.
+
+    Args:
+        path: what ``save`` wrote.
+        verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first.
+        copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
+        limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB.
+
+    Raises SegmentNotFoundError, CorruptError, VersionError, OSError.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
+    >>> RecordList([1, 2.5, "three"]).save(path)
+    >>> open(path, verify="full").to_list()
+    [1, 2.5, 'three']
+    """
+    if verify not in ("header", "full"):
+        raise ValueError(f'verify is "header" or "full", not {verify!r}')
+    segment = _store.open_path(path, limits)
+    if copy:
+        source, segment = segment, _store.copy_segment(segment, limits)
+        source.close()
+    if verify == "full":
+        segment.verify(limits)
+    handles.register(segment)
+    out = RecordList.__new__(RecordList)
+    out._set(segment, 0, 1, segment.records)
+    return out
+
+
+def _build(records, compress, backing, progress):
+    """Streams `records` into a new segment."""
+    builder, kept = _new_builder(backing, compress), _private_bytes()
+    try:
+        if progress:
+            from recstore.cli import bars
+
+            records = bars.track(records)
+        builder.extend(records)
+        segment = builder.finish()
+    except BaseException:
+        builder.abort()
+        raise
+    if segment.backing == "directory":
+        from recstore import directory
+
+        directory.lease(segment)
+        _unlink_at_exit()
+    segment.kept_bytes = max(0, _private_bytes() - kept)
+    return handles.register(segment)
+
+
+def _new_builder(backing, compress):
+    chosen = os.environ.get("RECSTORE_BACKING", "auto") if backing == "auto" else backing
+    if chosen not in ("auto", "anonymous", "dir"):
+        raise ValueError(f'backing is "auto", "anonymous" or "dir", not {chosen!r}')
+    if chosen == "auto" and not hasattr(os, "memfd_create"):
+        chosen = "dir"
+    if chosen != "dir":
+        return _store.Builder("anonymous", compress=compress)
+    from recstore import directory
+
+    folder = directory.default()
+    directory.collect(folder)
+    return _store.Builder("directory", folder, directory.new_name(), compress)
+
+
+_exit_hook = False
+
+
+def _unlink_at_exit():
+    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
+    global _exit_hook
+    if not _exit_hook:
+        import atexit
+
+        _exit_hook = True
+        atexit.register(_close_owned)
+
+
+def _close_owned():
+    pid = os.getpid()
+    for known in list(handles._attached.values()):
+        segment = known()
+        if segment is not None and segment.owner_pid == pid:
+            segment.close()
+
+
+def _private_bytes():
+    """Resident memory of this process that is not shared; 0 where the system does not tell."""
+    try:
+        with _open_file("/proc/self/statm") as f:
+            _, resident, shared, *_ = map(int, f.read().split())
+    except OSError:
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _open_file(path):
+    import io
+
+    return io.open(path)
+
+
+def _human(n):
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000 or unit == "GB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000

@@ -1,0 +1,150 @@
+/* rs_make.h: makes what the tests of the codec feed to it: `any` values, trees, segments, pseudo-random records. Written against
+ * FORMAT.md with its numbers spelled out where that is readable. Like rs_test.h, include from one file only. */
+#ifndef RS_MAKE_H
+#define RS_MAKE_H
+
+#include "rs_buffer.h"
+#include "rs_crc.h"
+#include "rs_schema.h"
+#include "rs_test.h"
+
+#include <stdlib.h>
+
+/* A copy in an allocation of exactly its size, so that the address sanitizer sees a read beyond it. */
+static inline uint8_t *make_exact(const void *bytes, size_t size) {
+    uint8_t *copy = (uint8_t *)malloc(size + (size == 0));
+    if (copy == NULL) abort();
+    if (size != 0) memcpy(copy, bytes, size);
+    return copy;
+}
+
+/* Appending to a buffer cannot fail in a test but for memory. */
+static inline void make_bytes(rs_buffer *out, const void *bytes, size_t n) {
+    if (rs_buffer_append(out, bytes, n, NULL) != RS_OK) abort();
+}
+static inline void make_varint(rs_buffer *out, uint64_t value) {
+    if (rs_buffer_append_varint(out, value, NULL) != RS_OK) abort();
+}
+static inline void make_tag(rs_buffer *out, unsigned tag) {
+    uint8_t byte = (uint8_t)tag;
+    make_bytes(out, &byte, 1);
+}
+
+/* ---- `any` values, always in the shortest form ---- */
+
+static inline void make_int(rs_buffer *out, int64_t v) {
+    uint8_t le[8];
+    rs_store_u64(le, (uint64_t)v);
+    if (v >= -16 && v <= 111) {
+        make_tag(out, (unsigned)(0x90 + v));
+    } else if (v >= INT8_MIN && v <= INT8_MAX) {
+        make_tag(out, 0x03), make_bytes(out, le, 1);
+    } else if (v >= INT16_MIN && v <= INT16_MAX) {
+        make_tag(out, 0x04), make_bytes(out, le, 2);
+    } else if (v >= INT32_MIN && v <= INT32_MAX) {
+        make_tag(out, 0x05), make_bytes(out, le, 4);
+    } else {
+        make_tag(out, 0x06), make_bytes(out, le, 8);
+    }
+}
+
+static inline void make_float(rs_buffer *out, double v) {
+    make_tag(out, 0x08), make_bytes(out, &v, 8);
+}
+
+static inline void make_str(rs_buffer *out, const char *text) {
+    make_tag(out, 0x09), make_varint(out, strlen(text)), make_bytes(out, text, strlen(text));
+}
+
+/* str (tags 0x09 to 0x0B) or bytes (0x0C) of n units of `unit` bytes, all `fill`. */
+static inline void make_units(rs_buffer *out, unsigned tag, size_t n, size_t unit, uint8_t fill) {
+    uint8_t le[4] = {0};
+    le[0] = fill;
+    make_tag(out, tag), make_varint(out, n);
+    while (n-- > 0) make_bytes(out, le, unit);
+}
+
+/* The head of a list (0x0D), tuple (0x0E) or dict (0x0F); the elements follow. */
+static inline void make_head(rs_buffer *out, unsigned tag, uint64_t n) {
+    make_tag(out, tag), make_varint(out, n);
+}
+
+/* A one-dimensional int16 array of n elements; from 512 on its data stands in the arrays at `position`. */
+static inline void make_array(rs_buffer *out, uint64_t n, uint64_t position) {
+    const uint8_t head[] = {0x10, 0, 3, 1};
+    make_bytes(out, head, sizeof head), make_varint(out, n);
+    if (2 * n >= 1024) {
+        make_varint(out, position / 64);
+    } else if (rs_buffer_append_zeros(out, 2 * (size_t)n, NULL) != RS_OK) {
+        abort();
+    }
+}
+
+/* ---- Trees ---- */
+
+typedef struct make_node {
+    uint8_t kind, param;
+    uint16_t flags;
+    uint32_t n_children, first_child, aux_off, aux_size, count;
+} make_node;
+
+static inline void make_tree(rs_buffer *out, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
+    uint8_t bytes[24];
+    uint32_t i;
+    rs_store_u32(bytes, n), rs_store_u32(bytes + 4, aux_size);
+    make_bytes(out, bytes, 8);
+    for (i = 0; i < n; i++) {
+        bytes[0] = nodes[i].kind, bytes[1] = nodes[i].param;
+        rs_store_u16(bytes + 2, nodes[i].flags);
+        rs_store_u32(bytes + 4, nodes[i].n_children), rs_store_u32(bytes + 8, nodes[i].first_child);
+        rs_store_u32(bytes + 12, nodes[i].aux_off), rs_store_u32(bytes + 16, nodes[i].aux_size);
+        rs_store_u32(bytes + 20, nodes[i].count);
+        make_bytes(out, bytes, 24);
+    }
+    make_bytes(out, aux, aux_size);
+}
+
+/* Compiles from an exact copy, freed before the tree is used: a tree owns what it needs. */
+static inline rs_status make_compiled(const rs_buffer *bytes, rs_tree *out, rs_error *err) {
+    uint8_t *copy = make_exact(bytes->data, bytes->size_bytes);
+    rs_status status = rs_tree_compile(rs_slice_of(copy, bytes->size_bytes), 0, out, err);
+    free(copy);
+    return status;
+}
+
+/* ---- Pseudo-random records (xorshift64*, Vigna 2016) ---- */
+
+static uint64_t make_state = 0x9E3779B97F4A7C15u;
+
+static inline uint64_t make_random(uint64_t below) {
+    make_state ^= make_state >> 12, make_state ^= make_state << 25, make_state ^= make_state >> 27;
+    return ((make_state * UINT64_C(0x2545F4914F6CDD1D)) >> 11) % below;
+}
+
+static inline void make_random_value(rs_buffer *out, unsigned depth) {
+    static const char *const keys[] = {"a", "b", "name", "", "a longer key"};
+    uint64_t n, i, kind = make_random(depth == 0 ? 10 : 13);
+    switch (kind) {
+    case 0: make_tag(out, (unsigned)make_random(3)); break;
+    case 1: make_int(out, (int64_t)make_random(40) - 20); break;
+    case 2: make_int(out, (int64_t)((uint64_t)make_random(UINT64_C(1) << 53) << make_random(12)) - (1 << 20)); break;
+    case 3: make_float(out, (double)make_random(1000)); break;
+    case 4: make_str(out, keys[make_random(5)]); break;
+    case 5: make_units(out, 0x0A, (size_t)make_random(5), 2, 'x'); break;
+    case 6: make_units(out, 0x0B, (size_t)make_random(5), 4, 'y'); break;
+    case 7: make_units(out, 0x0C, (size_t)make_random(9), 1, 0xFF); break;
+    case 8: make_units(out, 0x07, 9, 1, 0x7F); break;
+    case 9: make_array(out, make_random(4), 0); break;
+    case 12:
+        n = make_random(5);
+        make_head(out, 0x0F, n);
+        for (i = 0; i < n; i++) make_str(out, keys[i]), make_random_value(out, depth - 1);
+        break;
+    default:
+        n = make_random(5);
+        make_head(out, kind == 10 ? 0x0D : 0x0E, n);
+        for (i = 0; i < n; i++) make_random_value(out, depth - 1);
+    }
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* rs_test.h: checks for the tests of the core, one executable per test_<module>.c. Checks count, print where they
+ * failed and go on; they do not depend on NDEBUG. Single-threaded, and static state: include from one file only. */
+#ifndef RS_TEST_H
+#define RS_TEST_H
+
+#include "rs_status.h"
+
+#include <stdio.h>
+
+static struct {
+    unsigned long passed, failed;
+    const char *name; /* of the test that runs */
+} rs_test_state;
+
+static inline bool rs_test_check(bool ok, const char *file, int line, const char *text) {
+    if (ok) {
+        rs_test_state.passed++;
+    } else {
+        rs_test_state.failed++;
+        (void)fprintf(stderr, "%s:%d: %s: failed: %s\n", file, line,
+                      rs_test_state.name == NULL ? "" : rs_test_state.name, text);
+    }
+    return ok;
+}
+
+static inline bool rs_test_check_u64(uint64_t a, uint64_t b, const char *file, int line, const char *text) {
+    if (!rs_test_check(a == b, file, line, text)) {
+        (void)fprintf(stderr, "    %llu (0x%llx) against %llu (0x%llx)\n", (unsigned long long)a,
+                      (unsigned long long)a, (unsigned long long)b, (unsigned long long)b);
+    }
+    return a == b;
+}
+
+static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_error *err, const char *file, int line,
+                                      const char *text) {
+    if (!rs_test_check(got == wanted, file, line, text)) {
+        (void)fprintf(stderr, "    got %s, wanted %s%s%s\n", rs_status_name(got), rs_status_name(wanted),
+                      err != NULL && got != RS_OK ? ": " : "", err != NULL && got != RS_OK ? err->message : "");
+    }
+    return got == wanted;
+}
+
+/* Each is an expression that is true when the check holds. `err` may be NULL. */
+#define CHECK(x) rs_test_check((x), __FILE__, __LINE__, #x)
+#define CHECK_U64(a, b) rs_test_check_u64((uint64_t)(a), (uint64_t)(b), __FILE__, __LINE__, #a " == " #b)
+#define CHECK_STR(a, b) rs_test_check(strcmp((a), (b)) == 0, __FILE__, __LINE__, #a " is " #b)
+#define CHECK_CODE(expr, code, err) rs_test_check_code((expr), (code), (err), __FILE__, __LINE__, #expr)
+#define CHECK_OK(expr, err) CHECK_CODE(expr, RS_OK, err)
+
+/* For what a test cannot go on without. */
+#define REQUIRE(x)            \
+    do {                      \
+        if (!CHECK(x)) return; \
+    } while (0)
+#define REQUIRE_OK(expr, err)            \
+    do {                                 \
+        if (!CHECK_OK(expr, err)) return; \
+    } while (0)
+
+/* Runs one `static void test(void)`. */
+#define RUN(test)                   \
+    do {                            \
+        rs_test_state.name = #test; \
+        test();                     \
+    } while (0)
+
+/* The last line of a main: `return rs_test_finish("test_bytes");`. No check at all is a failure too. */
+static inline int rs_test_finish(const char *executable) {
+    (void)printf("%s: %lu passed, %lu failed\n", executable, rs_test_state.passed, rs_test_state.failed);
+    return rs_test_state.failed == 0 && rs_test_state.passed > 0 ? 0 : 1;
+}
+
+#endif

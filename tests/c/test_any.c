@@ -1,0 +1,186 @@
+/* test_any.c: the walk over `any` values: literal bytes of every tag, rules 20 to 23, budgets, arrays. */
+#include "rs_any.h"
+#include "rs_make.h"
+
+static rs_error err;
+
+/* Skips one value in an exact allocation; RS_E_FMT_TRAILING when bytes are left. */
+static rs_status skip(const void *bytes, size_t n, uint64_t arrays, rs_budget *budget) {
+    uint8_t *exact = make_exact(bytes, n);
+    rs_slice in = rs_slice_of(exact, n);
+    rs_status status = rs_any_skip(&in, arrays, budget, &err);
+    if (status == RS_OK && in.ptr != in.end) status = RS_E_FMT_TRAILING;
+    free(exact);
+    return status;
+}
+
+static rs_status skip_freely(const void *bytes, size_t n) {
+    rs_budget budget = {1000, 1000, 200};
+    return skip(bytes, n, 1024, &budget);
+}
+
+static const struct {
+    rs_status code;
+    size_t n;
+    uint8_t bytes[24];
+} cases[] = {
+    {RS_OK, 1, {0x00}},
+    {RS_OK, 1, {0x01}},
+    {RS_OK, 1, {0x02}},
+    {RS_OK, 2, {0x03, 0x80}},
+    {RS_OK, 3, {0x04, 0, 0x80}},
+    {RS_OK, 5, {0x05, 0, 0, 0, 0x80}},
+    {RS_OK, 9, {0x06, 0, 0, 0, 0, 0, 0, 0, 0x80}},
+    {RS_OK, 11, {0x07, 9, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+    {RS_OK, 9, {0x08, 0, 0, 0, 0, 0, 0, 0xF0, 0x3F}},
+    {RS_OK, 4, {0x09, 2, 'h', 0xE9}},
+    {RS_OK, 4, {0x0A, 1, 0x00, 0xD8}}, /* a lone surrogate */
+    {RS_OK, 6, {0x0B, 1, 0xFF, 0xFF, 0x10, 0x00}},
+    {RS_OK, 3, {0x0C, 1, 0xFF}},
+    {RS_OK, 2, {0x0D, 0}},
+    {RS_OK, 4, {0x0D, 2, 0x90, 0x00}},
+    {RS_OK, 4, {0x0E, 2, 0x90, 0x00}},
+    {RS_OK, 4, {0x0F, 1, 0x90, 0x00}},
+    {RS_OK, 1, {0x80}},
+    {RS_OK, 1, {0xFF}},
+    {RS_OK, 9, {0x10, 0, 3, 1, 2, 1, 0, 2, 0}},    /* int16[2] */
+    {RS_OK, 5, {0x10, 2, 0x83, 0, 1}},             /* a big-endian int16 scalar */
+    {RS_OK, 5, {0x10, 1, 1, 0, 1}},                /* a bool array of no dimensions */
+    {RS_E_FMT_TRUNCATED, 0, {0}},
+    {RS_E_FMT_VERSION, 1, {0x11}},
+    {RS_E_FMT_VERSION, 1, {0x7F}},
+    {RS_E_FMT_VALUE, 6, {0x0B, 1, 0x00, 0x00, 0x11, 0x00}},
+    {RS_E_FMT_TRUNCATED, 2, {0x0D, 1}},
+    {RS_E_FMT_LIMIT, 12, {0x0D, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0}},
+    {RS_E_FMT_TRUNCATED, 11, {0x0C, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01}},
+    {RS_E_FMT_TRUNCATED, 11, {0x0B, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0}}, /* 4 n wraps to 0 */
+    {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0D, 0, 0}},
+    {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0F, 0, 0}},
+    {RS_E_FMT_VALUE, 7, {0x0F, 1, 0x10, 0, 2, 1, 0}},
+    {RS_E_FMT_TRUNCATED, 4, {0x0F, 1, 0x10, 2}},
+    {RS_E_FMT_TRUNCATED, 3, {0x0F, 1, 0x90}},      /* a key without a value */
+    {RS_OK, 5, {0x0F, 1, 0x0E, 0, 0}},
+    {RS_E_FMT_VALUE, 4, {0x10, 4, 3, 0}},
+    {RS_E_FMT_TAG, 4, {0x10, 0, 0, 0}},
+    {RS_E_FMT_TAG, 4, {0x10, 0, 0x80, 0}},
+    {RS_E_FMT_VERSION, 4, {0x10, 0, 20, 0}},
+    {RS_E_FMT_VERSION, 4, {0x10, 0, 127, 0}},
+    {RS_E_FMT_VALUE, 4, {0x10, 0, 2, 65}},
+    {RS_E_FMT_VALUE, 5, {0x10, 0, 16, 5, 0}},      /* U of 5 bytes */
+    {RS_OK, 6, {0x10, 2, 15, 2, 'a', 'b'}},
+    {RS_OK, 13, {0x10, 2, 18, 9, 1, 0, 0, 0, 0, 0, 0, 0}},
+    {RS_E_FMT_TRUNCATED, 5, {0x10, 2, 19, 14, 1}},
+    {RS_E_FMT_TAG, 5, {0x10, 2, 18, 15, 1}},
+    {RS_E_FMT_VALUE, 15, {0x10, 0, 5, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0}}, /* 2^60 int64 */
+    {RS_E_FMT_VALUE, 16, {0x10, 0, 5, 2, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0}}, /* (0, 2^60) */
+    {RS_E_FMT_TRUNCATED, 6, {0x10, 0, 2, 1, 2, 7}},
+    {RS_OK, 7, {0x10, 0, 2, 1, 0x80, 0x08, 0}},    /* 1024 bytes of the 1024 in the arrays */
+    {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x81, 0x08, 0}},
+    {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 0x08, 1}},
+    {RS_E_FMT_VALUE, 16, {0x10, 0, 2, 1, 0x80, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01}},
+};
+
+static void test_literals(void) {
+    size_t i, cut;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t n = cases[i].n;
+        if (!CHECK_CODE(skip_freely(cases[i].bytes, n), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
+        for (cut = 0; cases[i].code == RS_OK && cut < n; cut++) {
+            CHECK_CODE(skip_freely(cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
+        }
+    }
+}
+
+/* n lists in each other. */
+static rs_status skip_nested(uint32_t n, rs_budget *budget) {
+    rs_buffer bytes = {0};
+    rs_status status;
+    uint32_t i;
+    for (i = 0; i < n; i++) make_head(&bytes, 0x0D, i + 1 < n);
+    status = skip(bytes.data, bytes.size_bytes, 0, budget);
+    rs_buffer_clear(&bytes);
+    return status;
+}
+
+/* Rule 23: what is spent, what comes back, what is too much. */
+static void test_budgets(void) {
+    static const uint8_t value[] = {0x0D, 3, 0x0E, 1, 0x90, 0x0F, 1, 0x90, 0x90, 0x0D, 0};
+    rs_budget budget = {5, 0, 2};
+    CHECK_OK(skip(value, sizeof value, 0, &budget), &err);
+    CHECK(budget.values == 0 && budget.depth == 2);
+    budget.values = 4, budget.depth = 2;
+    CHECK_CODE(skip(value, sizeof value, 0, &budget), RS_E_FMT_LIMIT, &err);
+    budget.values = 5, budget.depth = 1;
+    CHECK_CODE(skip(value, sizeof value, 0, &budget), RS_E_FMT_LIMIT, &err);
+    budget.values = 1000, budget.depth = 200;
+    CHECK_OK(skip_nested(200, &budget), &err);
+    CHECK_CODE(skip_nested(201, &budget), RS_E_FMT_LIMIT, &err);
+}
+
+static void test_may_be_key(void) {
+    static const uint8_t list[] = {0x0D}, dict[] = {0x0F}, array[] = {0x10, 1}, scalar[] = {0x10, 2}, tuple[] = {0x0E};
+    CHECK(!rs_any_may_be_key(rs_slice_of(list, 1)) && !rs_any_may_be_key(rs_slice_of(dict, 1)));
+    CHECK(!rs_any_may_be_key(rs_slice_of(array, 2)) && rs_any_may_be_key(rs_slice_of(scalar, 2)));
+    CHECK(rs_any_may_be_key(rs_slice_of(tuple, 1)) && rs_any_may_be_key(rs_slice_of(tuple, 0)));
+}
+
+static void test_array_parts(void) {
+    static const uint8_t bytes[] = {1, 0x8C, 2, 3, 2, 9, 9};
+    rs_slice in = rs_slice_of(bytes, sizeof bytes), shape;
+    rs_array_type type;
+    uint64_t size, outside, dims[RS_FMT_ARRAY_NDIM];
+    uint32_t ndim;
+    REQUIRE_OK(rs_array_type_take(&in, &type, &err), &err);
+    CHECK(type.flags == 1 && type.code == 12 && type.big_endian && type.item_bytes == 8);
+    CHECK(type.descriptor.ptr == bytes && type.descriptor.end == bytes + 2 && in.ptr == bytes + 2);
+    REQUIRE_OK(rs_array_shape_take(&in, 8, &ndim, dims, &size, &err), &err);
+    CHECK(ndim == 2 && dims[0] == 3 && dims[1] == 2 && size == 48 && in.ptr == bytes + 5);
+    in = rs_slice_of(bytes, sizeof bytes);
+    CHECK_CODE(rs_array_skip(&in, 0, &type, &shape, &size, &outside, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK(shape.ptr == bytes + 2 && shape.end == bytes + 5 && size == 48);
+}
+
+/* Rule 22 for data outside: every position around the end of the arrays. */
+static void test_array_outside(void) {
+    uint64_t arrays, position, outside;
+    for (arrays = 1000; arrays < 1300; arrays++) {
+        for (position = 0; position < 8; position++) {
+            uint8_t bytes[1];
+            rs_slice in = rs_slice_of(bytes, 1);
+            bool ok = 64 * position + 1024 <= arrays;
+            bytes[0] = (uint8_t)position;
+            CHECK_CODE(rs_array_data_skip(&in, 1024, arrays, &outside, &err), ok ? RS_OK : RS_E_FMT_VALUE, &err);
+            if (ok) CHECK_U64(outside, 64 * position);
+        }
+    }
+}
+
+/* Random values: the walk ends where the value ends, and no cut or changed byte leads beyond the allocation. */
+static void test_random(void) {
+    rs_buffer bytes = {0};
+    unsigned round;
+    for (round = 0; round < 2000; round++) {
+        size_t i;
+        bytes.size_bytes = 0;
+        make_random_value(&bytes, 4);
+        if (!CHECK_OK(skip_freely(bytes.data, bytes.size_bytes), &err)) break;
+        for (i = 0; i < bytes.size_bytes && i < 64; i++) {
+            uint8_t was = bytes.data[i];
+            CHECK(skip_freely(bytes.data, i) != RS_OK);
+            bytes.data[i] = (uint8_t)make_random(256);
+            (void)skip_freely(bytes.data, bytes.size_bytes);
+            bytes.data[i] = was;
+        }
+    }
+    rs_buffer_clear(&bytes);
+}
+
+int main(void) {
+    RUN(test_literals);
+    RUN(test_budgets);
+    RUN(test_may_be_key);
+    RUN(test_array_parts);
+    RUN(test_array_outside);
+    RUN(test_random);
+    return rs_test_finish("test_any");
+}

@@ -1,0 +1,149 @@
+/* test_bytes.c: the primitives of rs_bytes.h: the bounds test, varints, bit fields at every offset and width. Groups are
+ * allocated to their exact size, so that the address sanitizer sees a read beyond them. */
+#include "rs_bytes.h"
+#include "rs_make.h"
+
+static void test_varint_literals(void) {
+    static const struct {
+        uint64_t value;
+        unsigned size;
+        uint8_t bytes[10];
+    } cases[] = {
+        {0, 1, {0}},
+        {127, 1, {0x7F}},
+        {128, 2, {0x80, 0x01}},
+        {300, 2, {0xAC, 0x02}},
+        {16383, 2, {0xFF, 0x7F}},
+        {16384, 3, {0x80, 0x80, 0x01}},
+        {UINT64_C(1) << 63, 10, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}},
+        {UINT64_MAX, 10, {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01}},
+    };
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bytes[10];
+        CHECK_U64(rs_put_varint(bytes, cases[i].value), cases[i].size);
+        CHECK(memcmp(bytes, cases[i].bytes, cases[i].size) == 0);
+        CHECK_U64(rs_varint_size(cases[i].value), cases[i].size);
+    }
+}
+
+static void test_varint_round_trip(void) {
+    unsigned shift, cut;
+    for (shift = 0; shift < 64; shift++) {
+        uint64_t values[3], i;
+        values[0] = UINT64_C(1) << shift, values[1] = values[0] - 1, values[2] = values[0] | make_random(UINT64_C(1) << 53);
+        for (i = 0; i < 3; i++) {
+            uint8_t bytes[10];
+            unsigned n = rs_put_varint(bytes, values[i]);
+            for (cut = 0; cut <= n; cut++) {
+                uint8_t *exact = make_exact(bytes, cut);
+                rs_slice in = rs_slice_of(exact, cut);
+                uint64_t got = 0;
+                CHECK(rs_take_varint(&in, &got) == (cut == n));
+                if (cut == n) CHECK(got == values[i] && in.ptr == in.end);
+                free(exact);
+            }
+        }
+    }
+}
+
+static bool take(const uint8_t *bytes, size_t n, uint64_t *out) {
+    uint8_t *exact = make_exact(bytes, n);
+    rs_slice in = rs_slice_of(exact, n);
+    bool ok = rs_take_varint(&in, out);
+    free(exact);
+    return ok;
+}
+
+/* Padded forms of at most 10 bytes are read, values of 2^64 and longer forms are not. */
+static void test_varint_padded_and_overlong(void) {
+    static const uint8_t padded[] = {0x85, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
+    static const uint8_t too_large[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02};
+    static const uint8_t too_long[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00};
+    uint64_t value = 0;
+    CHECK(take(padded, sizeof padded, &value) && value == 5);
+    CHECK(!take(too_large, sizeof too_large, &value));
+    CHECK(!take(too_long, sizeof too_long, &value));
+    CHECK(!take(too_long, 10, &value));
+}
+
+static void test_take(void) {
+    uint8_t bytes[4] = {1, 2, 3, 4};
+    const uint8_t *p = NULL;
+    rs_slice in = rs_slice_of(bytes, 4);
+    CHECK(!rs_take(&in, 5, &p) && !rs_take(&in, UINT64_MAX, &p) && in.ptr == bytes && p == NULL);
+    CHECK(rs_take(&in, 3, &p) && p == bytes && rs_slice_left(&in) == 1);
+    CHECK(rs_take(&in, 1, &p) && rs_take(&in, 0, &p) && !rs_take(&in, 1, &p));
+}
+
+static void test_loads(void) {
+    static const uint8_t bytes[9] = {0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88}; /* from 1: nothing is aligned */
+    CHECK_U64(rs_load_u16(bytes + 1), 0x2211);
+    CHECK_U64(rs_load_u32(bytes + 1), 0x44332211);
+    CHECK_U64(rs_load_u64(bytes + 1), UINT64_C(0x8877665544332211));
+    CHECK_U64(rs_load_uint_unchecked(bytes + 1, 1), 0x11);
+    CHECK_U64(rs_load_uint_unchecked(bytes + 1, 2), 0x2211);
+    CHECK_U64(rs_load_uint_unchecked(bytes + 1, 4), 0x44332211);
+    CHECK_U64(rs_load_uint_unchecked(bytes + 1, 8), UINT64_C(0x8877665544332211));
+}
+
+/* One field, in a group that ends with it. */
+static void check_field(unsigned offset, unsigned width) {
+    size_t size = (offset + width + 7) / 8;
+    uint64_t mask = width == 64 ? UINT64_MAX : (UINT64_C(1) << width) - 1;
+    uint64_t value = (make_random(UINT64_C(1) << 53) * UINT64_C(0x10001) ^ UINT64_MAX << 60) & mask, k;
+    uint8_t *group = make_exact("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", size);
+    rs_store_bits(group, offset, width, value);
+    CHECK_U64(rs_load_bits_unchecked(group, size, offset, width), value);
+    for (k = 0; k < offset + width; k++) { /* bit k of a group is bit k mod 8 of byte k div 8 */
+        unsigned bit = k < offset ? 0 : (unsigned)(value >> (k - offset)) & 1;
+        CHECK((unsigned)(group[k / 8] >> k % 8 & 1) == bit);
+    }
+    for (k = 0; k < size; k++) group[k] = (uint8_t)~group[k];
+    CHECK_U64(rs_load_bits_unchecked(group, size, offset, width), ~value & mask);
+    free(group);
+}
+
+static void test_bits_everywhere(void) {
+    unsigned offset, width;
+    for (offset = 0; offset < 80; offset++) {
+        for (width = 0; width <= 64; width++) check_field(offset, width);
+    }
+}
+
+/* Neighbours of one width do not touch each other. */
+static void test_bits_side_by_side(void) {
+    unsigned width, i;
+    for (width = 1; width <= 64; width++) {
+        uint64_t values[20];
+        size_t size = (20 * width + 7) / 8;
+        uint8_t *group = (uint8_t *)calloc(1, size);
+        if (group == NULL) abort();
+        for (i = 0; i < 20; i++) {
+            values[i] = make_random(width > 53 ? UINT64_C(1) << 53 : UINT64_C(1) << width);
+            rs_store_bits(group, i * width, width, values[i]);
+        }
+        for (i = 0; i < 20; i++) CHECK_U64(rs_load_bits_unchecked(group, size, i * width, width), values[i]);
+        free(group);
+    }
+}
+
+static void test_arithmetic(void) {
+    uint64_t out;
+    CHECK(!rs_add_overflows(UINT64_MAX, 0, &out) && rs_add_overflows(UINT64_MAX, 1, &out));
+    CHECK(!rs_mul_overflows(UINT64_MAX, 1, &out) && rs_mul_overflows(UINT64_C(1) << 32, UINT64_C(1) << 32, &out));
+    CHECK(!rs_mul_overflows(0, UINT64_MAX, &out) && !rs_mul_overflows(UINT64_MAX, 0, &out) && out == 0);
+    CHECK(rs_align_up(0, 64) == 0 && rs_align_up(1, 64) == 64 && rs_align_up(64, 64) == 64);
+}
+
+int main(void) {
+    RUN(test_varint_literals);
+    RUN(test_varint_round_trip);
+    RUN(test_varint_padded_and_overlong);
+    RUN(test_take);
+    RUN(test_loads);
+    RUN(test_bits_everywhere);
+    RUN(test_bits_side_by_side);
+    RUN(test_arithmetic);
+    return rs_test_finish("test_bytes");
+}

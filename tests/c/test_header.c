@@ -1,0 +1,235 @@
+/* test_header.c: rules 1 to 12 of FORMAT.md, each broken alone in a segment written out by hand: code and position. */
+#include "rs_header.h"
+#include "rs_make.h"
+
+/* One record `None` in one block. Section offsets of the hand-made segment, and of its directory. */
+enum { HEAP = 4096, OFFSETS = 4160, GROUPS = 4160, BLOCKS = 4224, TREES = 4352, TABLE = 4416, DIRECTORY = 4480 };
+enum { SIZE = DIRECTORY + 6 * 40, ENTRY = 40 };
+enum { SEAL_DIRECTORY = 1, SEAL_HEADER = 2, SEAL = 3 };
+
+static rs_error err;
+
+static void put(uint8_t *at, uint64_t value, unsigned width) { memcpy(at, &value, width); }
+
+static void seal(uint8_t *s, int which) {
+    uint32_t count = rs_load_u32(s + 68);
+    if ((which & SEAL_DIRECTORY) != 0 && count <= 7) rs_store_u32(s + 108, rs_crc32c(0, s + DIRECTORY, count * 40));
+    if ((which & SEAL_HEADER) != 0) rs_store_u32(s + 4092, rs_crc32c(0, s, 4092));
+}
+
+/* Room for a seventh directory entry follows. */
+static uint8_t *make_segment(void) {
+    static const struct {
+        uint64_t offset, size, count;
+    } sections[] = {{HEAP, 64, 1}, {OFFSETS, 0, 0}, {GROUPS, 4, 1}, {BLOCKS, 80, 1}, {TREES, 32, 1}, {TABLE, 16, 1}};
+    uint8_t *s = (uint8_t *)calloc(1, SIZE + ENTRY);
+    unsigned i;
+    if (s == NULL) abort();
+    memcpy(s, "\x89RECS\r\n\x1a", 8);
+    put(s + 8, 1, 2), put(s + 10, 1, 2), put(s + 12, 4096, 4), put(s + 32, SIZE, 8), put(s + 64, 1, 4);
+    put(s + 68, 6, 4), put(s + 72, DIRECTORY, 8), put(s + 80, 1, 8), put(s + 88, 1, 8), put(s + 96, 1, 8);
+    for (i = 0; i < 6; i++) {
+        uint8_t *e = s + DIRECTORY + i * ENTRY;
+        put(e, i + 1, 2), put(e + 8, sections[i].offset, 8), put(e + 16, sections[i].size, 8);
+        put(e + 24, sections[i].count, 8);
+    }
+    seal(s, SEAL);
+    return s;
+}
+
+static rs_status read_both(const uint8_t *s, size_t size, const rs_limits *limits) {
+    rs_header header;
+    rs_directory directory;
+    uint8_t *exact = make_exact(s, size);
+    rs_slice slice = rs_slice_of(exact, size);
+    rs_status status;
+    rs_error_clear(&err);
+    status = rs_header_read(slice, limits, &header, &err);
+    if (status == RS_OK) status = rs_directory_read(slice, &header, &directory, &err);
+    free(exact);
+    return status;
+}
+
+static void test_valid(void) {
+    uint8_t *s = make_segment();
+    CHECK_OK(read_both(s, SIZE, NULL), &err);
+    CHECK_OK(read_both(s, SIZE + ENTRY, NULL), &err); /* rule 7: bytes beyond are ignored */
+    put(s + 8, 9, 2), put(s + 24, UINT64_MAX, 8), put(s + 2000, 1, 1), seal(s, SEAL);
+    CHECK_OK(read_both(s, SIZE, NULL), &err); /* a later writer, optional features, ignored bytes */
+    free(s);
+}
+
+/* Rules 1 and 7. */
+static void test_truncated(void) {
+    uint8_t *s = make_segment();
+    size_t size;
+    for (size = 0; size < SIZE; size++) {
+        CHECK_CODE(read_both(s, size, NULL), RS_E_FMT_TRUNCATED, &err);
+        CHECK_U64(err.offset, size);
+    }
+    free(s);
+}
+
+/* Rules 2 to 4: every byte of the header is covered. */
+static void test_every_header_byte(void) {
+    uint8_t *s = make_segment();
+    unsigned i;
+    for (i = 0; i < 4096; i++) {
+        rs_status code = i < 8 ? RS_E_FMT_MAGIC : i == 10 || i == 11 ? RS_E_FMT_VERSION : RS_E_FMT_CHECKSUM;
+        s[i] ^= 0x40;
+        CHECK_CODE(read_both(s, SIZE, NULL), code, &err);
+        CHECK_U64(err.offset, i < 8 ? 0 : i == 10 || i == 11 ? 10 : 4092);
+        s[i] ^= 0x40;
+    }
+    for (i = DIRECTORY; i < SIZE; i++) { /* rule 9 */
+        s[i] ^= 1;
+        CHECK_CODE(read_both(s, SIZE, NULL), RS_E_FMT_CHECKSUM, &err);
+        CHECK_U64(err.offset, DIRECTORY);
+        s[i] ^= 1;
+    }
+    free(s);
+}
+
+#define AT(kind, field) (DIRECTORY + ((kind) - 1) * ENTRY + (field))
+#define AT_ENTRY(kind) AT(kind, 0)
+
+static const struct {
+    unsigned rule, at, width;
+    uint64_t value;
+    int reseal;
+    rs_status code;
+    uint64_t offset;
+} broken[] = {
+    {3, 10, 2, 0, 0, RS_E_FMT_VERSION, 10},
+    {3, 10, 2, 2, SEAL, RS_E_FMT_VERSION, 10},
+    {4, 4092, 4, 0, 0, RS_E_FMT_CHECKSUM, 4092},
+    {5, 16, 8, 1, SEAL, RS_E_FMT_VERSION, 16},
+    {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
+    {5, 64, 4, 0, SEAL, RS_E_FMT_VERSION, 64},
+    {5, 64, 4, 2, SEAL, RS_E_FMT_VERSION, 64},
+    {6, 12, 4, 4095, SEAL, RS_E_FMT_VALUE, 12},
+    {6, 12, 4, 8192, SEAL, RS_E_FMT_VALUE, 12},
+    {6, 104, 4, 201, SEAL, RS_E_FMT_VALUE, 104},
+    {6, 104, 4, 200, SEAL, RS_OK, RS_NOWHERE},
+    {7, 32, 8, SIZE + 1, SEAL, RS_E_FMT_TRUNCATED, SIZE},
+    {7, 32, 8, UINT64_MAX, SEAL, RS_E_FMT_TRUNCATED, SIZE},
+    {7, 32, 8, 4095, SEAL, RS_E_FMT_TRUNCATED, SIZE},
+    {8, 88, 8, 268435456, SEAL, RS_OK, RS_NOWHERE},
+    {8, 88, 8, 268435457, SEAL, RS_E_FMT_LIMIT, 88},
+    {8, 96, 8, UINT64_C(4294967296), SEAL, RS_OK, RS_NOWHERE},
+    {8, 96, 8, UINT64_C(4294967297), SEAL, RS_E_FMT_LIMIT, 96},
+    {9, 68, 4, 65, SEAL, RS_E_FMT_SECTION, 68},
+    {9, 68, 4, 7, SEAL, RS_E_FMT_SECTION, 72}, /* one entry more than the segment has room for */
+    {9, 72, 8, DIRECTORY + 8, SEAL, RS_E_FMT_SECTION, 72},
+    {9, 72, 8, DIRECTORY + 64, SEAL, RS_E_FMT_SECTION, 72},
+    {9, 72, 8, 0, SEAL, RS_E_FMT_SECTION, 72},
+    {9, 72, 8, UINT64_MAX - 63, SEAL, RS_E_FMT_SECTION, 72},
+    {9, 108, 4, 1, SEAL_HEADER, RS_E_FMT_CHECKSUM, DIRECTORY},
+    {10, AT(1, 8), 8, 4032, SEAL, RS_E_FMT_SECTION, AT_ENTRY(1)},             /* within the header */
+    {10, AT(2, 8), 8, HEAP, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},             /* overlaps the heap */
+    {10, AT(2, 8), 8, BLOCKS, SEAL, RS_E_FMT_SECTION, AT_ENTRY(3)},           /* not sorted */
+    {10, AT(1, 16), 8, 65, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},              /* reaches into the next */
+    {10, AT(6, 8), 8, TABLE + 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},        /* not aligned */
+    {10, AT(6, 8), 8, DIRECTORY, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},        /* beyond the directory's start */
+    {10, AT(6, 8), 8, UINT64_MAX - 63, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
+    {10, AT(6, 16), 8, 65, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
+    {10, AT(6, 16), 8, UINT64_MAX, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
+    {10, AT(3, 24), 8, 2, SEAL, RS_E_FMT_SECTION, AT_ENTRY(3)},
+    {10, AT(4, 24), 8, 0, SEAL, RS_E_FMT_SECTION, AT_ENTRY(4)},
+    {10, AT(4, 24), 8, (UINT64_MAX / 80 + 1) + 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(4)}, /* the product wraps */
+    {10, AT(6, 16), 8, 17, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
+    {11, AT(2, 0), 2, 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},                /* HEAP twice */
+    {11, AT(2, 0), 2, 32768, SEAL, RS_E_FMT_SECTION, DIRECTORY},              /* OFFSETS missing */
+    {11, 68, 4, 5, SEAL, RS_E_FMT_SECTION, DIRECTORY},                        /* TREE_TABLE missing */
+    {11, 68, 4, 0, SEAL, RS_E_FMT_SECTION, DIRECTORY},
+    {11, AT(5, 0), 2, 7, SEAL, RS_E_FMT_VERSION, AT_ENTRY(5)},
+    {11, AT(5, 0), 2, 32767, SEAL, RS_E_FMT_VERSION, AT_ENTRY(5)},
+    {11, AT(5, 2), 2, 1, SEAL, RS_E_FMT_VERSION, AT_ENTRY(5)},                /* the keys of a mapping */
+    {11, AT(4, 4), 4, 1, SEAL, RS_E_FMT_RESERVED, AT_ENTRY(4)},
+    {11, AT(4, 36), 4, 1, SEAL, RS_E_FMT_RESERVED, AT_ENTRY(4)},
+    {12, 80, 8, 0, SEAL, RS_E_FMT_BLOCK, 80},
+    {12, 80, 8, (UINT64_C(1) << 48) + 1, SEAL, RS_E_FMT_BLOCK, 80},
+    {12, 80, 8, UINT64_MAX, SEAL, RS_E_FMT_BLOCK, 80},
+    {10, 80, 8, 65, SEAL, RS_E_FMT_SECTION, 80},                              /* one group for two */
+    {10, 80, 8, UINT64_C(1) << 48, SEAL, RS_E_FMT_SECTION, 80},
+};
+
+static void test_every_rule(void) {
+    size_t i;
+    for (i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        uint8_t *s = make_segment();
+        bool ok;
+        put(s + broken[i].at, broken[i].value, broken[i].width);
+        seal(s, broken[i].reseal);
+        ok = CHECK_CODE(read_both(s, SIZE, NULL), broken[i].code, &err);
+        if (broken[i].code != RS_OK) {
+            ok = CHECK_U64(err.offset, broken[i].offset) && ok;
+            CHECK_U64(err.code, broken[i].code);
+        }
+        if (!ok) (void)fprintf(stderr, "    rule %u, line %zu of the table\n", broken[i].rule, i);
+        free(s);
+    }
+}
+
+/* Rule 12 the other way round, and limits of the caller's choice. */
+static void test_no_blocks_and_limits(void) {
+    rs_limits limits = {4, 9};
+    uint8_t *s = make_segment();
+    put(s + AT(4, 16), 0, 8), put(s + AT(4, 24), 0, 8), seal(s, SEAL);
+    CHECK_CODE(read_both(s, SIZE, NULL), RS_E_FMT_BLOCK, &err);
+    put(s + 80, 0, 8), put(s + AT(3, 16), 0, 8), put(s + AT(3, 24), 0, 8), seal(s, SEAL);
+    CHECK_OK(read_both(s, SIZE, NULL), &err);
+    put(s + 88, 4, 8), put(s + 96, 9, 8), seal(s, SEAL);
+    CHECK_OK(read_both(s, SIZE, &limits), &err);
+    limits.max_bytes = 8;
+    CHECK_CODE(read_both(s, SIZE, &limits), RS_E_FMT_LIMIT, &err);
+    CHECK_U64(err.offset, 96);
+    limits.max_values = 3;
+    CHECK_CODE(read_both(s, SIZE, &limits), RS_E_FMT_LIMIT, &err);
+    CHECK_U64(err.offset, 88);
+    free(s);
+}
+
+/* A section of a kind that this reader does not know but may ignore. */
+static void test_optional_section(void) {
+    uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
+    put(s + 68, 7, 4), put(s + 32, SIZE + ENTRY, 8);
+    put(e, 32768, 2), put(e + 2, 77, 2), put(e + 8, TABLE + 64, 8);
+    seal(s, SEAL);
+    CHECK_OK(read_both(s, SIZE + ENTRY, NULL), &err);
+    put(e + 4, 1, 4), seal(s, SEAL);
+    CHECK_CODE(read_both(s, SIZE + ENTRY, NULL), RS_E_FMT_RESERVED, &err);
+    put(e + 4, 0, 4), put(e + 8, TABLE, 8), seal(s, SEAL);
+    CHECK_CODE(read_both(s, SIZE + ENTRY, NULL), RS_E_FMT_SECTION, &err);
+    CHECK_U64(err.offset, DIRECTORY + 6 * ENTRY);
+    free(s);
+}
+
+/* What is written is what the page says: the hand-made bytes again. */
+static void test_write(void) {
+    uint8_t *s = make_segment(), written[4096];
+    rs_header header;
+    rs_directory directory;
+    rs_buffer out = {0};
+    REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
+    REQUIRE_OK(rs_directory_read(rs_slice_of(s, SIZE), &header, &directory, &err), &err);
+    header.directory_count = 0, header.directory_crc = 0;
+    REQUIRE_OK(rs_directory_write(&directory, &header, &out, &err), &err);
+    rs_header_write(&header, written);
+    CHECK_U64(out.size_bytes, 6 * ENTRY);
+    CHECK(memcmp(out.data, s + DIRECTORY, 6 * ENTRY) == 0);
+    CHECK(memcmp(written, s, 4096) == 0);
+    rs_buffer_clear(&out);
+    free(s);
+}
+
+int main(void) {
+    RUN(test_valid);
+    RUN(test_truncated);
+    RUN(test_every_header_byte);
+    RUN(test_every_rule);
+    RUN(test_no_blocks_and_limits);
+    RUN(test_optional_section);
+    RUN(test_write);
+    return rs_test_finish("test_header");
+}

@@ -1,0 +1,357 @@
+/* test_segment.c: the writer's life from open to finish or abort on every backing, and what mapping accepts. */
+#define _GNU_SOURCE
+#include "rs_segment.h"
+#include "rs_test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+static rs_error err;
+static char base[64];
+
+static const char *at(const char *name) {
+    static char paths[4][512];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    (void)snprintf(path, 512, "%s/%s", base, name);
+    return path;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+/* Entries of a folder, -1 when there is none. */
+static int count_entries(const char *path) {
+    DIR *dir = opendir(path);
+    int n = 0;
+    if (dir == NULL) return -1;
+    while (readdir(dir) != NULL) n++;
+    (void)closedir(dir);
+    return n - 2;
+}
+
+static int open_descriptors(void) { return count_entries("/proc/self/fd"); }
+
+static rs_status open_writer(rs_segment_writer *writer, rs_backing backing, const char *name) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", at(name));
+    if (backing == RS_BACKING_ANONYMOUS) return rs_segment_writer_open(writer, backing, NULL, NULL, &err);
+    if (backing == RS_BACKING_FILE) return rs_segment_writer_open(writer, backing, NULL, path, &err);
+    return rs_segment_writer_open(writer, backing, at("private"), name, &err);
+}
+
+static const char *where(rs_backing backing, const char *name) {
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s%s", backing == RS_BACKING_DIRECTORY ? "private/" : "", name);
+    return at(path);
+}
+
+static void life(rs_backing backing) {
+    rs_segment_writer writer;
+    rs_segment segment;
+    rs_os_identity id;
+    struct stat st;
+    size_t i;
+    REQUIRE_OK(open_writer(&writer, backing, "life"), &err);
+    CHECK_OK(rs_segment_writer_append(&writer, "HEAD", 4, &err), &err);
+    CHECK_OK(rs_segment_writer_align(&writer, 4096, &err), &err);
+    CHECK_U64(writer.position, 4096);
+    CHECK_OK(rs_segment_writer_align(&writer, 4096, &err), &err);
+    CHECK_U64(writer.position, 4096);
+    CHECK_OK(rs_segment_writer_append(&writer, "tail", 4, &err), &err);
+    CHECK_OK(rs_segment_writer_append(&writer, NULL, 0, &err), &err);
+    CHECK_OK(rs_os_identify(writer.fd, &id, &err), &err);
+    CHECK_U64(id.size_bytes, 1 << 20); /* small stores stay small */
+    CHECK_OK(rs_segment_writer_write_at(&writer, 0, "head", 4, &err), &err);
+    CHECK_OK(rs_segment_writer_write_at(&writer, 4100, "", 0, &err), &err);
+    CHECK_CODE(rs_segment_writer_write_at(&writer, 4097, "tail", 4, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_segment_writer_write_at(&writer, UINT64_MAX, "tail", 4, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_segment_writer_align(&writer, 3, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_segment_writer_align(&writer, 0, &err), RS_E_ARG_RANGE, &err);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    CHECK_U64(segment.size_bytes, 4100);
+    CHECK_U64(segment.identity.size_bytes, 4100);
+    CHECK(memcmp(segment.data, "head", 4) == 0 && memcmp(segment.data + 4096, "tail", 4) == 0);
+    for (i = 4; i < 4096; i++) {
+        if (segment.data[i] != 0) break;
+    }
+    CHECK_U64(i, 4096);
+    CHECK((fcntl(segment.fd, F_GETFL) & O_ACCMODE) == O_RDONLY);
+    CHECK((fcntl(segment.fd, F_GETFD) & FD_CLOEXEC) != 0);
+    if (backing == RS_BACKING_ANONYMOUS) {
+        CHECK(rs_os_is_sealed(segment.fd));
+    } else {
+        CHECK(stat(where(backing, "life"), &st) == 0 && (st.st_mode & 07777) == 0400);
+    }
+    rs_segment_writer_abort(&writer); /* inactive: the name stays */
+    CHECK_CODE(rs_segment_writer_finish(&writer, &segment, &err), RS_E_STATE_FINISHED, &err);
+    CHECK(segment.data == NULL);
+}
+
+static void test_life_anonymous(void) {
+    int before = open_descriptors();
+    rs_segment_writer writer;
+    rs_segment segment;
+    char path[64];
+    int fd;
+    REQUIRE_OK(open_writer(&writer, RS_BACKING_ANONYMOUS, ""), &err);
+    CHECK_OK(rs_segment_writer_append(&writer, "abc", 3, &err), &err);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", segment.fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(fd < 0 || (pwrite(fd, "x", 1, 0) == -1 && errno == EPERM));
+    CHECK(fd < 0 || (ftruncate(fd, 0) == -1 && errno == EPERM));
+    rs_os_close(&fd);
+    CHECK(write(segment.fd, "x", 1) == -1 && errno == EBADF);
+    rs_segment_close(&segment);
+    rs_segment_close(&segment);
+    CHECK(segment.fd == -1 && segment.data == NULL && segment.size_bytes == 0);
+    CHECK_U64(open_descriptors(), before);
+}
+
+/* life() ends by overwriting `segment` with a closed one, which would lose the mapping: run it in a child. */
+static void in_child(void (*body)(rs_backing), rs_backing backing) {
+    int status = -1;
+    pid_t child;
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        body(backing);
+        _exit(rs_test_state.failed == 0 ? 0 : 1);
+    }
+    REQUIRE(child > 0);
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_life_of_every_backing(void) {
+    rs_segment segment;
+    in_child(life, RS_BACKING_ANONYMOUS);
+    in_child(life, RS_BACKING_DIRECTORY);
+    in_child(life, RS_BACKING_FILE);
+    REQUIRE_OK(rs_segment_open_path(&segment, at("life"), false, &err), &err);
+    CHECK_U64(segment.size_bytes, 4100);
+    CHECK_U64(segment.identity.mode & 07777, 0400);
+    rs_segment_close(&segment);
+    REQUIRE_OK(rs_segment_open_path(&segment, at("private/life"), false, &err), &err);
+    rs_segment_close(&segment);
+    CHECK(unlink(at("life")) == 0 && unlink(at("private/life")) == 0);
+}
+
+static void test_abort_leaves_nothing(void) {
+    static const rs_backing backings[] = {RS_BACKING_ANONYMOUS, RS_BACKING_DIRECTORY, RS_BACKING_FILE};
+    size_t i;
+    for (i = 0; i < 3; i++) {
+        int descriptors = open_descriptors();
+        rs_segment_writer writer;
+        REQUIRE_OK(open_writer(&writer, backings[i], "aborted"), &err);
+        CHECK_OK(rs_segment_writer_append(&writer, "abc", 3, &err), &err);
+        if (i > 0) CHECK(access(where(backings[i], "aborted"), F_OK) == 0);
+        rs_segment_writer_abort(&writer);
+        rs_segment_writer_abort(&writer);
+        CHECK(access(where(backings[i], "aborted"), F_OK) != 0);
+        CHECK_U64(open_descriptors(), descriptors);
+        CHECK(writer.fd == -1 && writer.path == NULL);
+    }
+}
+
+static void test_abort_spares_what_is_not_its_own(void) {
+    rs_segment_writer writer;
+    int status = 0, fd;
+    pid_t child;
+    REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "kept"), &err);
+    child = fork();
+    if (child == 0) {
+        rs_segment_writer_abort(&writer);
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(access(at("kept"), F_OK) == 0); /* a forked child does not unlink */
+    CHECK(unlink(at("kept")) == 0);
+    fd = open(at("kept"), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    CHECK(fd >= 0);
+    (void)close(fd);
+    rs_segment_writer_abort(&writer);
+    CHECK(access(at("kept"), F_OK) == 0); /* somebody else's file under the same name */
+    CHECK(unlink(at("kept")) == 0);
+}
+
+static void test_open_failures(void) {
+    int descriptors = open_descriptors();
+    rs_segment_writer writer;
+    REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "taken"), &err);
+    {
+        rs_segment_writer second;
+        CHECK_CODE(open_writer(&second, RS_BACKING_FILE, "taken"), RS_E_STATE_EXISTS, &err);
+        rs_segment_writer_abort(&second);
+        CHECK(access(at("taken"), F_OK) == 0);
+        CHECK_CODE(rs_segment_writer_open(&second, RS_BACKING_FILE, NULL, NULL, &err), RS_E_ARG_RANGE, &err);
+        CHECK_CODE(rs_segment_writer_open(&second, RS_BACKING_DIRECTORY, NULL, "x", &err), RS_E_ARG_RANGE, &err);
+        CHECK_CODE(rs_segment_writer_open(&second, (rs_backing)9, NULL, "x", &err), RS_E_ARG_RANGE, &err);
+        CHECK_CODE(rs_segment_writer_open(&second, RS_BACKING_FILE, NULL, at("no/dir"), &err), RS_E_SYS_NOT_FOUND,
+                   &err);
+    }
+    rs_segment_writer_abort(&writer);
+    CHECK_U64(open_descriptors(), descriptors);
+}
+
+static void test_empty_cannot_finish(void) {
+    rs_segment_writer writer;
+    rs_segment segment;
+    REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "empty"), &err);
+    CHECK_CODE(rs_segment_writer_finish(&writer, &segment, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK(segment.data == NULL);
+    rs_segment_writer_abort(&writer);
+    CHECK(access(at("empty"), F_OK) != 0);
+}
+
+static void test_growth(void) {
+    enum { BLOCK = 3 << 20, BLOCKS = 30, BIG = 70 << 20 };
+    uint8_t *block = (uint8_t *)malloc(BIG);
+    rs_segment_writer writer;
+    rs_segment segment;
+    size_t i;
+    unsigned wrong = 0;
+    REQUIRE(block != NULL);
+    REQUIRE_OK(open_writer(&writer, RS_BACKING_ANONYMOUS, ""), &err);
+    for (i = 0; i < BLOCKS; i++) {
+        memset(block, (int)i + 1, BLOCK);
+        if (!CHECK_OK(rs_segment_writer_append(&writer, block, BLOCK, &err), &err)) break;
+        CHECK(writer.reserved >= writer.position && writer.reserved - writer.position <= 32u << 20);
+        CHECK(writer.reserved - writer.position <= (1u << 20) + writer.position / 4);
+    }
+    memset(block, 0xAB, BIG);
+    CHECK_OK(rs_segment_writer_append(&writer, block, BIG, &err), &err);
+    free(block);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    CHECK_U64(segment.size_bytes, (uint64_t)BLOCK * BLOCKS + BIG);
+    for (i = 0; i < segment.size_bytes; i += 511) {
+        uint8_t wanted = i < (size_t)BLOCK * BLOCKS ? (uint8_t)(i / BLOCK + 1) : 0xAB;
+        wrong += segment.data[i] != wanted;
+    }
+    CHECK_U64(wrong, 0);
+    rs_segment_close(&segment);
+}
+
+static void test_failed_append_can_be_repeated(void) {
+    /* A limit on the size of files stands in for a full disk: 1.5 MiB, so that a step of 1 MiB fits, two do not, and
+     * what is really needed does. */
+    static uint8_t bytes[1 << 20];
+    struct rlimit old, low;
+    rs_segment_writer writer;
+    rs_segment segment;
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    low = old;
+    low.rlim_cur = 3u << 19;
+    memset(bytes, 7, sizeof bytes);
+    REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "limited"), &err);
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &low) == 0);
+    CHECK_OK(rs_segment_writer_append(&writer, bytes, sizeof bytes, &err), &err);
+    CHECK_CODE(rs_segment_writer_append(&writer, bytes, sizeof bytes, &err), RS_E_SPACE, &err);
+    CHECK(err.needed > 0);
+    CHECK_U64(writer.position, sizeof bytes);
+    CHECK_OK(rs_segment_writer_append(&writer, bytes, 1000, &err), &err);
+    CHECK_OK(rs_segment_writer_align(&writer, 4096, &err), &err);
+    CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    CHECK_U64(segment.size_bytes, sizeof bytes + 4096);
+    CHECK(segment.data[sizeof bytes + 999] == 7 && segment.data[sizeof bytes + 1000] == 0);
+    rs_segment_close(&segment);
+    CHECK(unlink(at("limited")) == 0);
+}
+
+static void test_copy(void) {
+    rs_segment_writer writer;
+    rs_segment source, copy, again;
+    REQUIRE_OK(open_writer(&writer, RS_BACKING_FILE, "source"), &err);
+    CHECK_OK(rs_segment_writer_append(&writer, "some bytes", 10, &err), &err);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &source, &err), &err);
+    REQUIRE_OK(rs_segment_copy(&copy, &source, &err), &err);
+    rs_segment_close(&source);
+    CHECK(rs_os_is_sealed(copy.fd));
+    CHECK(copy.size_bytes == 10 && memcmp(copy.data, "some bytes", 10) == 0);
+    REQUIRE_OK(rs_segment_copy(&again, &copy, &err), &err);
+    rs_segment_close(&copy);
+    CHECK(memcmp(again.data, "some bytes", 10) == 0);
+    rs_segment_close(&again);
+    CHECK(unlink(at("source")) == 0);
+}
+
+static void test_copy_of_a_file_that_shrank(void) {
+    static const uint8_t bytes[40000] = {1};
+    int descriptors = open_descriptors();
+    rs_segment source, copy;
+    int fd = -1;
+    REQUIRE_OK(rs_os_create_file(at("shrinks"), &fd, &err), &err);
+    CHECK_OK(rs_os_write_at(fd, bytes, sizeof bytes, 0, &err), &err);
+    REQUIRE_OK(rs_segment_open_path(&source, at("shrinks"), false, &err), &err);
+    CHECK_OK(rs_os_truncate(fd, 5000, &err), &err);
+    CHECK_CODE(rs_segment_copy(&copy, &source, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK_CODE(rs_segment_copy(&copy, &source, NULL), RS_E_FMT_TRUNCATED, NULL);
+    CHECK(copy.data == NULL);
+    rs_segment_close(&source);
+    CHECK_OK(rs_os_truncate(fd, 0, &err), &err);
+    CHECK_CODE(rs_segment_open_path(&source, at("shrinks"), false, &err), RS_E_FMT_TRUNCATED, &err);
+    rs_segment_close(&source);
+    rs_os_close(&fd);
+    CHECK_U64(open_descriptors(), descriptors);
+    CHECK(unlink(at("shrinks")) == 0);
+}
+
+static void test_adopt(void) {
+    int fd = -1;
+    bool sealable;
+    rs_segment segment, zeroed;
+    REQUIRE_OK(rs_os_create_anonymous(&fd, &sealable, &err), &err);
+    CHECK_CODE(rs_segment_adopt(&segment, fd, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK(fcntl(fd, F_GETFD) >= 0); /* still the caller's */
+    CHECK_OK(rs_os_write_at(fd, "abc", 3, 0, &err), &err);
+    CHECK_OK(rs_segment_adopt(&segment, fd, &err), &err);
+    rs_segment_close(&segment);
+    CHECK(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
+    CHECK_CODE(rs_segment_adopt(&segment, -1, &err), RS_E_SYS, &err);
+    memset(&zeroed, 0, sizeof zeroed);
+    rs_segment_close(&zeroed);
+    CHECK(fcntl(0, F_GETFD) >= 0 || errno == EBADF);
+}
+
+static void test_open_path_refusals(void) {
+    rs_segment segment;
+    CHECK(mkfifo(at("fifo"), 0600) == 0);
+    (void)alarm(5);
+    CHECK_CODE(rs_segment_open_path(&segment, at("fifo"), true, &err), RS_E_SYS_NOT_OURS, &err);
+    (void)alarm(0);
+    CHECK(symlink(at("fifo"), at("link")) == 0);
+    CHECK_CODE(rs_segment_open_path(&segment, at("link"), false, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_segment_open_path(&segment, at("missing"), true, &err), RS_E_SYS_NOT_FOUND, &err);
+    CHECK(segment.data == NULL);
+}
+
+int main(void) {
+    (void)snprintf(base, sizeof base, "/tmp/recstore_test_segment_XXXXXX");
+    if (mkdtemp(base) == NULL) return 1;
+    RUN(test_life_anonymous);
+    RUN(test_life_of_every_backing);
+    RUN(test_abort_leaves_nothing);
+    RUN(test_abort_spares_what_is_not_its_own);
+    RUN(test_open_failures);
+    RUN(test_empty_cannot_finish);
+    RUN(test_growth);
+    RUN(test_failed_append_can_be_repeated);
+    RUN(test_copy);
+    RUN(test_copy_of_a_file_that_shrank);
+    RUN(test_adopt);
+    RUN(test_open_path_refusals);
+    CHECK(nftw(base, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    return rs_test_finish("test_segment");
+}

@@ -1,0 +1,21 @@
+"""Keeps the tests on the installed package: the checkout's recstore/ folder has no compiled modules, and both
+`python -m pytest` and a subprocess started in the checkout would find it first."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).resolve() != ROOT]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _outside_the_checkout(tmp_path_factory):
+    """Every test, and so every subprocess without a folder of its own, runs in an empty folder."""
+    before = pathlib.Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("cwd"))
+    yield
+    os.chdir(before)

@@ -1,0 +1,201 @@
+"""The package against the reference reader and writer: round trips, hand-made segments, and damaged ones.
+
+A damaged segment must give values or one of recstore's own errors, whatever the damage.
+"""
+
+import itertools
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from prop.strategies import record_lists, same, similar_records
+from prop.trees import many_blocks, trees_and_values
+from ref import reader
+from ref import writer as w
+
+recstore = pytest.importorskip("recstore", exc_type=ImportError)
+if not hasattr(recstore, "RecordList"):
+    pytest.skip("recstore is not built", allow_module_level=True)
+
+REFUSALS = (recstore.CorruptError, recstore.VersionError)
+in_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
+numbers = itertools.count()
+
+
+def new_path(folder):
+    """A path not used before: an earlier example's mapping may still be open."""
+    return folder / f"{next(numbers)}.rs"
+
+
+def opened(folder, data, verify):
+    """The values of the segment in `data`, by way of a file."""
+    path = new_path(folder)
+    path.write_bytes(data)
+    try:
+        with recstore.open(path, verify=verify) as store:
+            return store.to_list()
+    finally:
+        path.unlink()
+
+
+def saved(folder, records, compression="auto"):
+    path = new_path(folder)
+    with recstore.RecordList(records, compression=compression) as store:
+        store.save(path)
+    try:
+        return path.read_bytes()
+    finally:
+        path.unlink()
+
+
+# ---- what the package writes -----------------------------------------------------------------------------------------
+
+@given(record_lists, st.sampled_from(["auto", "none"]))
+@settings(in_folder, max_examples=300)
+def test_round_trip(records, compression):
+    with recstore.RecordList(records, compression=compression) as store:
+        assert len(store) == len(records)
+        assert same(store.to_list(), records)
+        assert same([store[i] for i in range(len(records))], records)
+
+
+@given(record_lists, st.sampled_from(["auto", "none"]))
+@in_folder
+def test_saved_bytes_are_the_format(tmp_path, records, compression):
+    data = saved(tmp_path, records, compression)
+    assert same(reader.check(data), records)
+    assert same(reader.read(data), records)
+
+
+@given(record_lists)
+@in_folder
+def test_save_and_open(tmp_path, records):
+    data = saved(tmp_path, records)
+    assert same(opened(tmp_path, data, "full"), records)
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 1000, 65535, 65536, 65537])
+def test_many_records(tmp_path, n):
+    records = [{"id": i, "name": "n" * (i % 7)} for i in range(n)]
+    data = saved(tmp_path, records)
+    assert same(opened(tmp_path, data, "full"), records)
+    if n <= 1000:
+        assert same(reader.check(data), records)
+
+
+# ---- what the package reads ------------------------------------------------------------------------------------------
+
+@given(trees_and_values(), st.sampled_from([2, 4, 8]))
+@settings(in_folder, max_examples=200)
+def test_trees_made_by_hand(tmp_path, case, width):
+    tree, values = case
+    data = w.simple(tree, values, width)
+    assert same(opened(tmp_path, data, "full"), [w.plain(value) for value in values])
+
+
+@given(many_blocks())
+@in_folder
+def test_blocks_made_by_hand(tmp_path, case):
+    data, expected = case
+    assert same(opened(tmp_path, data, "full"), expected)
+
+
+# ---- damage ----------------------------------------------------------------------------------------------------------
+
+segments = st.one_of(many_blocks().map(lambda case: case[0]), trees_and_values().map(lambda case: w.simple(*case)))
+places = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=4)
+
+
+def flip(data, flips, spans):
+    """The data with bytes changed at parts of the way through the bytes of `spans`."""
+    out = bytearray(data)
+    positions = [i for start, end in spans for i in range(start, end)]
+    for part, mask in flips:
+        if positions:
+            out[positions[int(part * len(positions))]] ^= mask
+    return bytes(out)
+
+
+def sections(data):
+    """(kind, start, end) of each section and of the directory (kind 0) of a whole segment."""
+    segment = reader.Segment(data)
+    h = segment.header
+    found = [(kind, e.offset, e.offset + e.size) for kind, e in segment.sections.items()]
+    return [*found, (0, h.directory_offset, h.directory_offset + 40 * h.directory_count)]
+
+
+def resealed(data, whole):
+    """Damaged data with the header's and sections' crcs made right, so that the damage is met by what lies behind them."""
+    out, h = bytearray(data), reader.Segment(whole).header
+    for at in range(h.directory_offset, h.directory_offset + 40 * h.directory_count, 40):
+        entry = reader.Entry(*reader.ENTRY.unpack_from(out, at))
+        if entry.kind != reader.HEAP and entry.offset + entry.size <= len(out):
+            out[at + 32:at + 36] = reader.crc32c(out[entry.offset:entry.offset + entry.size]).to_bytes(4, "little")
+    size = 40 * h.directory_count
+    out[108:112] = reader.crc32c(out[h.directory_offset:h.directory_offset + size]).to_bytes(4, "little")
+    return w.reseal(out)
+
+
+def values_or_refusal(folder, data, verify):
+    try:
+        return opened(folder, data, verify)
+    except REFUSALS:
+        return None
+
+
+@given(segments, places, st.booleans())
+@settings(in_folder, max_examples=300)
+def test_flips_give_values_or_a_refusal(tmp_path, data, flips, reseal):
+    """Half of the flips lie behind the header: else nearly all would be caught by its checksum."""
+    damaged = flip(data, flips, [(4096, len(data))] if reseal else [(0, len(data))])
+    values_or_refusal(tmp_path, resealed(damaged, data) if reseal else damaged, "header")
+
+
+@given(segments, places, st.data())
+@settings(in_folder, max_examples=200)
+def test_flips_behind_the_checksums_agree_with_the_reference(tmp_path, data, flips, draw):
+    """In one section, its crc right again: the package refuses what the reference refuses, and reads the same else."""
+    spans = [(start, end) for kind, start, end in sections(data) if kind in (2, 3, 4, 6) and end > start]
+    if not spans:
+        return
+    damaged = resealed(flip(data, flips, [draw.draw(st.sampled_from(spans))]), data)
+    try:
+        expected = reader.check(damaged)
+    except reader.FormatError:
+        with pytest.raises(REFUSALS):
+            opened(tmp_path, damaged, "full")
+    else:
+        assert same(opened(tmp_path, damaged, "full"), expected)
+
+
+@given(segments, st.floats(0, 1, exclude_max=True))
+@in_folder
+def test_truncation_is_refused(tmp_path, data, part):
+    with pytest.raises(REFUSALS):
+        opened(tmp_path, data[:int(part * len(data))], "header")
+
+
+@given(segments, places, st.data())
+@settings(in_folder, max_examples=200)
+def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
+    """Each byte that a crc covers; padding between sections is the only part that none does."""
+    segment = reader.Segment(data)
+    spans = [(0, 4096), *((start, end) for kind, start, end in sections(data) if kind != reader.HEAP)]
+    for b in range(segment.sections[reader.BLOCKS].count):
+        block = segment.block(b)
+        spans += [(block.heap_offset, block.heap_offset + block.heap_size),
+                  (block.arrays_offset, block.arrays_offset + block.arrays_size)]
+    span = draw.draw(st.sampled_from([s for s in spans if s[1] > s[0]]))
+    damaged = flip(data, flips[:1], [span])
+    with pytest.raises(REFUSALS):
+        opened(tmp_path, damaged, "full")
+
+
+@given(similar_records(), places)
+@in_folder
+def test_damage_to_what_the_package_wrote(tmp_path, records, flips):
+    data = saved(tmp_path, records)
+    values_or_refusal(tmp_path, resealed(flip(data, flips, [(4096, len(data))]), data), "header")
+    with pytest.raises(REFUSALS):
+        opened(tmp_path, flip(data, flips[:1], [(0, 4096)]), "header")

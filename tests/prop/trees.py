@@ -1,0 +1,142 @@
+"""Hypothesis strategies for what ref.writer takes: trees, values that fit them, and whole segments made by hand.
+
+A tree strategy yields (node, strategy of values for it), so that a case is drawn in two steps. Values carry the
+writer's marks (Pick, Coded); ref.writer.plain takes them away.
+"""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from prop import strategies as own
+from ref import writer as w
+
+
+def padded_any(value, pad):
+    """A string, bytes or int that is not in its shortest form."""
+    if isinstance(value, (bool, np.generic)) or not isinstance(value, (str, bytes, int)):
+        return value
+    if isinstance(value, str):
+        return w.Coded(b"\x0B" + w.varint(len(value), pad) + w.text(value, 4), value)
+    if isinstance(value, bytes):
+        return w.Coded(b"\x0C" + w.varint(len(value), pad) + value, value)
+    size = value.bit_length() // 8 + 1 + pad
+    return w.Coded(b"\x07" + w.varint(size, pad) + value.to_bytes(size, "little", signed=True), value)
+
+
+any_values = st.one_of(own.values, st.builds(padded_any, own.scalars, st.integers(0, 3)),
+                       st.lists(st.builds(padded_any, own.scalars, st.integers(0, 3)), max_size=4))
+
+
+def int_node(width, base):
+    top = (1 << width) - 1
+
+    def wrap(stored):
+        value = (base + stored) % (1 << 64)
+        return value - (1 << 64) if value >> 63 else value
+
+    return w.int_(width, base), st.one_of(st.sampled_from([0, top, top >> 1]), st.integers(0, top)).map(wrap)
+
+
+def text_below(limit):
+    return st.lists(own.code_points.map(lambda c: c % limit), max_size=6).map(lambda us: "".join(map(chr, us)))
+
+
+def small(value):
+    """Whether an any value holds no array that would go outside."""
+    arrays = bytearray()
+    w.any_value(value, arrays)
+    return not arrays
+
+
+@st.composite
+def array_nodes(draw):
+    dtype, shape = draw(own.dtypes), draw(own.shapes)
+    value = own.arrays(dtype, shape)
+    like = draw(value)
+    if draw(st.booleans()):
+        return w.ndarray(like, True), value.filter(lambda v: w.array_flags(v) == w.array_flags(like))
+    return w.ndarray(like), own.arrays(dtype).filter(lambda v: w.array_flags(v) == w.array_flags(like))
+
+
+@st.composite
+def scalar_nodes(draw):
+    """Scalars of one dtype and size: S and U take any value of the same length."""
+    like = draw(own.np_scalars)
+    return w.ndarray(like), own.only(like)
+
+
+const_nodes = own.values.filter(small).map(lambda v: (w.const(v), own.only(v)))
+
+leaves = st.one_of(
+    st.just((w.any_(), any_values)), const_nodes,
+    st.builds(int_node, st.integers(0, 64), st.one_of(st.sampled_from([0, -1, -(1 << 63), (1 << 63) - 1]), st.integers(-1000, 1000))),
+    st.just((w.float_(), own.floats)), st.just((w.bool_(), st.booleans())),
+    st.just((w.str_(0), own.texts)), st.just((w.str_(1), text_below(0x100))), st.just((w.str_(2), text_below(0x10000))),
+    st.just((w.str_(4), text_below(0x110000))), st.just((w.bytes_(), own.blobs)), array_nodes(), scalar_nodes(),
+)
+
+
+def lists_of(child, param, count):
+    node, value = child
+    items = st.lists(value, max_size=9) if count is None else st.lists(value, min_size=count, max_size=count)
+    return w.list_(node, param, count), items.map(tuple) if param else items
+
+
+def tuples_of(children, param):
+    items = st.tuples(*(value for _, value in children))
+    return w.tuple_([node for node, _ in children], param), items if param else items.map(list)
+
+
+def structs_of(names, children):
+    pairs = dict(zip(names, children))
+    items = st.tuples(*(value for _, value in pairs.values()))
+    return w.struct_({k: node for k, (node, _) in pairs.items()}), items.map(lambda vs: dict(zip(pairs, vs)))
+
+
+def unions_of(children, repeat):
+    """Of many children by repeating, while the tree stays small: each number has its own bits whatever the child."""
+    children = (children * min(repeat, max(1, 300 // sum(size(node) for node, _ in children))))[:256]
+    picks = st.integers(0, len(children) - 1).flatmap(lambda i: children[i][1].map(lambda v: w.Pick(i, v)))
+    return w.union([node for node, _ in children]), picks
+
+
+def nodes_of(children):
+    kids = st.lists(children, max_size=5)
+    return st.one_of(
+        st.builds(lists_of, children, st.integers(0, 1), st.one_of(st.none(), st.integers(0, 9))),
+        st.builds(tuples_of, kids, st.integers(0, 1)),
+        st.builds(structs_of, st.lists(own.keys.filter(small), min_size=5, max_size=5, unique=True), kids),
+        st.builds(unions_of, st.lists(children, min_size=2, max_size=4), st.sampled_from([1, 1, 1, 2, 9, 128])),
+    )
+
+
+nodes = st.recursive(leaves, nodes_of, max_leaves=6)
+
+
+def size(node):
+    return 1 + sum(map(size, node.children))
+
+
+@st.composite
+def trees_and_values(draw, max_size=5):
+    tree, value = draw(nodes.filter(lambda case: size(case[0]) <= 4096))
+    return tree, draw(st.lists(value, min_size=draw(st.sampled_from([1, 2, 0])), max_size=max_size))
+
+
+@st.composite
+def many_blocks(draw):
+    """A segment of up to four trees and blocks of every index width, and its values."""
+    cases = draw(st.lists(trees_and_values(), min_size=1, max_size=4))
+    blocks, expected = [], []
+    for number, (tree, values) in enumerate(cases):
+        values = values * draw(st.sampled_from([1, 1, 13, 30]))
+        if not values:
+            continue
+        arrays = bytearray()
+        records = [w.encode(tree, value, arrays) for value in values]
+        widths = [width for width in (2, 4, 8) if width > 2 or sum(map(len, records)) < 1 << 16]
+        if len(set(map(len, records))) == 1:
+            widths.append(0)
+        blocks.append(w.Block(records, number, draw(st.sampled_from(widths)), bytes(arrays)))
+        expected.extend(map(w.plain, values))
+    return w.segment(blocks, [tree for tree, _ in cases]), expected

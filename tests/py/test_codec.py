@@ -1,0 +1,180 @@
+"""Every type of value at its edges, there and back: alone, beside others, many alike (so that a block's tree knows them),
+and self-describing."""
+
+import itertools
+import math
+import struct
+import sys
+
+import pytest
+
+import recstore
+from recstore import RecordList
+
+
+def nan(payload):
+    return struct.unpack("<d", struct.pack("<Q", payload))[0]
+
+
+INTEGERS = [0, 1, -1, -16, -17, 111, 112, 127, 128, -128, -129, 32767, 32768, -32768, -32769, 2**31 - 1, 2**31, -(2**31),
+            -(2**31) - 1, 2**32, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**64 - 1, 2**64, 2**127, -(2**127),
+            2**128, 255 << 64, -(255 << 64), 10**400, -(10**400), 1 << 8000]  # fmt: skip
+FLOATS = [0.0, -0.0, 1.5, 0.1, -1e308, 5e-324, sys.float_info.max, sys.float_info.min, math.inf, -math.inf, 1e16, 2.0**53,
+          nan(0x7FF8000000000000), nan(0xFFF8000000000000), nan(0x7FF8000000000001), nan(0xFFFFFFFFFFFFFFFF),
+          nan(0x7FFC123456789ABC)]  # fmt: skip
+STRINGS = ["", "a", "\0", "a\0b", "\x7f", "\x80", "é", "ÿ", "Ā", "€", "\uffff", "\U00010000", "😀", "\U0010ffff", "\ud800", "\udfff",
+           "\ud83d\ude00", "a\udc80b", "é€", "é😀", "€😀\0", "x" * 127, "x" * 128, "é" * 128, "€" * 16384, "😀" * 300,
+           "ab" * 100_000]  # fmt: skip
+BYTES = [b"", b"\0", b"\xff" * 127, bytes(range(256)), b"z" * 16384, b"\0" * 100_000]
+CONTAINERS = [[], (), {}, [None], (None,), [[]], ((),), [()], ([],), {"": None}, {"a": {}}, [1, "a", 2.5, None, True, b"x", [], (), {}],
+              (1, (2, (3, (4,)))), list(range(200)), tuple(range(200)), [0.5] * 128, ["a"] * 128, [True, False] * 20,
+              [1, 1.0, True], (1, [2, {"three": (4,)}]), [[1, 2], [3]], [[1.0, 2.0], [3.0]], [None] * 5000, {"b": 1, "a": 2},
+              {1: 2, "1": 3, None: 4, (1, "x"): 5, 2.5: 6, b"k": 7, False: 8, 2**70: 9}, {i: str(i) for i in range(300)},
+              {"\ud800": 1, "😀": 2, "a\0": 3}, {nan(0x7FF8000000000000): 1}]  # fmt: skip
+ALL = [None, True, False, *INTEGERS, *FLOATS, *STRINGS, *BYTES, *CONTAINERS]
+
+
+def same(a, b):
+    """Type, value, order of keys and all 64 bits of floats."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        return struct.pack("<d", a) == struct.pack("<d", b)
+    if type(a) in (list, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if type(a) is dict:
+        return len(a) == len(b) and all(same(p, q) for p, q in zip(a.items(), b.items(), strict=True))
+    return a == b
+
+
+def name(value):
+    return f"{type(value).__name__}-{ascii(value):.20}"
+
+
+def there_and_back(records, **options):
+    with RecordList(records, **options) as x:
+        return x.to_list()
+
+
+@pytest.mark.parametrize("value", ALL, ids=name)
+def test_alone(value):
+    assert same(there_and_back([value]), [value])
+
+
+@pytest.mark.parametrize("compression", ["auto", "none"])
+def test_all_beside_each_other(compression):
+    assert same(there_and_back(ALL, compression=compression), ALL)
+
+
+@pytest.mark.parametrize("value", ALL, ids=name)
+def test_many_in_a_struct(value):
+    """Repeated, and in turn with a value of its kind and with None: const, typed and union nodes."""
+    others = next((kind for kind in (INTEGERS, FLOATS, STRINGS[:20], BYTES[:4], CONTAINERS) if type(value) is type(kind[0])), ALL[:3])
+    turns = itertools.cycle([value, others[1 % len(others)], None, value])
+    records = [{"n": i, "v": v, "w": (v, i % 3)} for i, v in zip(range(100), turns)]
+    if sys.getsizeof(value) < 20_000:
+        assert same(there_and_back(records), records)
+    assert same(there_and_back([{"v": value}] * 70), [{"v": value}] * 70)
+
+
+def test_each_kind_as_the_only_one():
+    for kind in (INTEGERS, FLOATS, STRINGS, BYTES, CONTAINERS, [True, False, True], [None]):
+        assert same(there_and_back(kind * 3), kind * 3)
+        assert same(there_and_back([[v] for v in kind] * 3), [[v] for v in kind] * 3)
+
+
+@pytest.mark.parametrize("low", [0, -1, 1000, -(2**63), 2**63 - 2**16, -(2**33)])
+@pytest.mark.parametrize("bits", range(0, 17))
+def test_ints_of_every_width(low, bits):
+    """A base and a span: the width that is stored comes from both."""
+    values = [low, low + (1 << bits) - 1, low + (1 << bits) // 2] * 30
+    assert there_and_back(values) == values
+    records = [{"a": v, "b": i & 1 == 0} for i, v in enumerate(values)]
+    assert there_and_back(records) == records
+
+
+@pytest.mark.parametrize("bits", [31, 32, 33, 40, 47, 48, 56, 62, 63, 64])
+def test_ints_of_wide_spans(bits):
+    low = -(2 ** (bits - 1))
+    values = [low, low + 2**bits - 1, 0, -1, 1] * 20
+    assert there_and_back(values) == values
+    assert there_and_back([values] * 70) == [values] * 70
+
+
+def test_bools_do_not_become_ints():
+    records = [{"a": True, "b": 1}, {"a": 0, "b": False}, {"a": 1, "b": 1.0}] * 40
+    assert same(there_and_back(records), records)
+
+
+def test_optional_fields_and_orders():
+    records = []
+    for i in range(500):
+        record = {"id": i}
+        if i % 2:
+            record["a"] = "x" * (i % 5)
+        if i % 3 == 0:
+            record["b"] = [i, i + 1]
+        records.append(record if i % 7 else dict(reversed(record.items())))
+    assert same(there_and_back(records), records)
+
+
+def test_more_shapes_than_a_tree_takes():
+    records = [{f"key{i}": i, "common": "c"} for i in range(3000)]
+    assert same(there_and_back(records), records)
+
+
+def test_a_dict_of_many_keys():
+    record = {f"k{i}": i for i in range(5000)}
+    assert same(there_and_back([record] * 3), [record] * 3)
+
+
+def nested(depth, leaf, kind):
+    value = leaf
+    for _ in range(depth):
+        value = {"k": value} if kind is dict else kind([value])
+    return value
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+@pytest.mark.parametrize("depth", [1, 100, 199, 200])
+def test_depth(kind, depth):
+    records = [nested(depth, i, kind) for i in range(3)]
+    for compression in ("auto", "none"):
+        with RecordList(records, compression=compression) as x:
+            # Compared from the outside in: == of 200 levels is at the mercy of the recursion limit.
+            for i in range(3):
+                value = x[i]
+                for _ in range(depth):
+                    assert type(value) is kind and len(value) == 1
+                    value = value["k"] if kind is dict else value[0]
+                assert value == i
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_one_level_too_deep(kind):
+    with pytest.raises(recstore.EncodeError, match=r"^record 1: \$.*: nested deeper than 200 containers; flatten the record$"):
+        RecordList([0, nested(201, 0, kind)])
+
+
+def test_shared_parts_are_no_cycle():
+    shared = [1]
+    assert there_and_back([[shared, shared, {"a": shared}]]) == [[[1], [1], {"a": [1]}]]
+
+
+def test_keys_are_interned_once():
+    with RecordList([{"id": i, "name": "x"} for i in range(200)]) as x:
+        first, second = x[0], x[199]
+        assert all(a is b for a, b in zip(first, second))
+
+
+def test_mutable_constants_are_fresh():
+    with RecordList([{"i": i, "tags": ["a", {"b": []}]} for i in range(200)]) as x:
+        one = x[0]
+        one["tags"][1]["b"].append(1)
+        one["tags"].clear()
+        assert x[0] == {"i": 0, "tags": ["a", {"b": []}]} == x[1] | {"i": 0}
+    with RecordList([([], 1)] * 100) as x:
+        x[0][0].append(1)
+        assert x[0] == ([], 1)
+
+

@@ -1,0 +1,308 @@
+"""RecordList and its views as lists: indexing, slices, iteration, comparison, what is absent, and the end of a store."""
+
+import copy
+import doctest
+import importlib
+import itertools
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore import RecordList, RecordView
+
+LETTERS = list("abcdefghij")
+
+
+@pytest.fixture
+def letters():
+    with RecordList(LETTERS) as x:
+        yield x
+
+
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("index", "letter"),
+    [(0, "a"), (9, "j"), (-1, "j"), (-10, "a"), (True, "b"), (False, "a"), (Index(-2), "i"), (np.int64(3), "d"),
+     (np.uint8(3), "d"), (np.array(3), "d")],
+)  # fmt: skip
+def test_index(letters, index, letter):
+    assert letters[index] == letter
+    assert letters[:][index] == letter
+
+
+def test_index_by_a_tensor(letters):
+    torch = pytest.importorskip("torch")
+    assert letters[torch.tensor(2)] == "c"
+    assert letters[torch.tensor(-1)] == "j"
+    assert letters.get_many(torch.tensor([4, 0])) == ["e", "a"]
+
+
+@pytest.mark.parametrize("index", [10, -11, 2**31, 2**63, -(2**100)])
+def test_index_out_of_range(letters, index):
+    with pytest.raises(IndexError):
+        letters[index]
+
+
+@pytest.mark.parametrize("index", [1.0, (1,), "1", None, 1j, b"", np.float64(1)])
+def test_index_of_another_type(letters, index):
+    with pytest.raises(TypeError, match="must be integers or slices, not "):
+        letters[index]
+
+
+def test_index_that_raises(letters):
+    class Broken:
+        def __index__(self):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        letters[Broken()]
+
+
+def test_records_are_the_callers_own():
+    with RecordList([{"a": [1]}]) as x:
+        x[0]["a"].append(2)
+        assert x[0] == {"a": [1]}
+
+
+# ---- slices ----------------------------------------------------------------------------------------------------------
+
+ENDS = [None, 0, 1, 3, 9, 10, 11, -1, -3, -10, -12, 2**70]
+SLICES = [slice(a, b, c) for a, b, c in itertools.product(ENDS, ENDS, [None, 1, 2, 3, 11, -1, -2, -7])]
+
+
+def test_slices_are_as_of_a_list(letters):
+    for key in SLICES:
+        assert letters[key].to_list() == LETTERS[key], key
+
+
+def test_slices_of_slices(letters):
+    for first, second in itertools.product(SLICES[:: len(SLICES) // 40], SLICES[:: len(SLICES) // 60]):
+        assert list(letters[first][second]) == LETTERS[first][second], (first, second)
+
+
+def test_a_slice_is_a_view(letters):
+    view = letters[2:8:2]
+    assert type(view) is RecordView
+    assert (len(view), view[0], view[-1], view[1:2].to_list()) == (3, "c", "g", ["e"])
+    assert view.nbytes == letters.nbytes
+    with pytest.raises(IndexError):
+        view[3]
+
+
+def test_slice_step_zero(letters):
+    with pytest.raises(ValueError, match="zero"):
+        letters[::0]
+
+
+def test_a_view_outlives_the_list():
+    view = RecordList([1, 2, 3])[1:]
+    assert view.to_list() == [2, 3]
+
+
+def test_called_with_an_iterable_a_view_type_gives_a_list(letters):
+    kind = type(letters[:])
+    assert kind([1, "x"]) == [1, "x"]
+    assert type(kind([])) is list
+    assert kind(i for i in range(2)) == [0, 1]
+    assert RecordView() == []
+
+
+# ---- iteration, search, comparison -----------------------------------------------------------------------------------
+
+
+def test_iteration(letters):
+    assert list(letters) == LETTERS
+    assert list(reversed(letters)) == LETTERS[::-1]
+    assert list(reversed(letters[1:3])) == ["c", "b"]
+    assert [*zip(letters, letters)] == [*zip(LETTERS, LETTERS)]
+    iterator = iter(letters)
+    assert iter(iterator) is iterator
+    assert (next(iterator), operator.length_hint(iterator)) == ("a", 9)
+    assert (len(list(iterator)), operator.length_hint(iterator), next(iterator, None)) == (9, 0, None)
+
+
+def test_an_iterator_keeps_the_store():
+    iterator = iter(RecordList(["kept"]))
+    assert list(iterator) == ["kept"]
+
+
+def test_search():
+    with RecordList([1, 2.0, "2", [2], 2, None]) as x:
+        assert (x.index(2), x.index(2, 2), x.index([2]), x.index(None, -1)) == (1, 4, 3, 5)
+        assert (x.count(2), x.count("no"), x.count([2])) == (2, 0, 1)
+        assert "2" in x and None in x and 3 not in x
+        with pytest.raises(ValueError, match="7 is not in the RecordList"):
+            x.index(7)
+        with pytest.raises(ValueError):
+            x.index(2, 2, 4)
+
+
+def test_equality(letters):
+    assert letters == LETTERS and LETTERS == letters
+    assert letters != LETTERS[:-1] and letters != [*LETTERS[:-1], "z"]
+    assert letters != tuple(LETTERS) and letters != "abcdefghij"
+    assert letters == letters[:] and letters[::2] == LETTERS[::2] and letters[::2] != letters[1::2]
+    with RecordList(LETTERS) as other:
+        assert letters == other and letters[3:] != other[2:]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(letters)
+
+
+def test_get_many(letters):
+    assert letters.get_many([3, -1, 3, True]) == ["d", "j", "d", "b"]
+    assert letters.get_many(iter(range(2))) == ["a", "b"]
+    assert letters.get_many(np.array([2, 0])) == ["c", "a"]
+    assert letters[::-1].get_many([0]) == ["j"]
+    assert letters.get_many([]) == []
+    assert letters.get_many([0, 10, -11, 2**100], default=None) == ["a", None, None, None]
+    assert letters.get_many([10], default=7) == [7]
+    for bad in ([10], [-11], [2**100]):
+        with pytest.raises(IndexError):
+            letters.get_many(bad)
+    with pytest.raises(TypeError, match="integers, not float"):
+        letters.get_many([1.5], default=0)
+
+
+def test_it_is_a_sequence_without_what_changes_one(letters):
+    assert isinstance(letters, Sequence) and isinstance(letters[:2], Sequence)
+    assert isinstance(letters[:2], RecordList)
+    for name in ("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"):
+        assert not hasattr(letters, name)
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}': it is read-only; "):
+            getattr(letters, name)
+    with pytest.raises(AttributeError, match="'RecordList' object has no attribute 'colour'$"):
+        letters.colour  # noqa: B018
+    assert not hasattr(letters, "__getitems__"), "DataLoader would skip the transform of a dataset that delegates"
+    with pytest.raises(TypeError):
+        letters[0] = "z"
+    with pytest.raises(TypeError):
+        del letters[0]
+
+
+def test_generic_alias():
+    assert RecordList[int].__args__ == (int,)
+
+
+def test_subclass():
+    class Samples(RecordList):
+        def __getitem__(self, key):
+            return ("sample", super().__getitem__(key))
+
+    with Samples([1, 2]) as x:
+        assert (x[-1], len(x)) == (("sample", 2), 2)
+
+
+# ---- building --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("records", ["text", b"bytes"])
+def test_one_string_is_no_list_of_records(records):
+    with pytest.raises(TypeError, match=r"records is a (str|bytes); give an iterable of records"):
+        RecordList(records)
+
+
+@pytest.mark.parametrize("records", [5, None, object()])
+def test_not_iterable(records):
+    with pytest.raises(TypeError, match="not iterable"):
+        RecordList(records)
+
+
+@pytest.mark.parametrize("arguments", [{"compression": "zip"}, {"backing": "tape"}, {"compression": None}])
+def test_options_of_no_meaning(arguments):
+    with pytest.raises(ValueError, match="not "):
+        RecordList([1], **arguments)
+
+
+@pytest.mark.parametrize("source", [LETTERS, tuple(LETTERS), dict.fromkeys(LETTERS), (c for c in LETTERS), RecordList(LETTERS)])
+def test_any_iterable(source):
+    with RecordList(source) as x:
+        assert x.to_list() == LETTERS
+
+
+def test_empty():
+    with RecordList() as x:
+        assert (len(x), x.to_list(), list(x[:]), bool(x), x == []) == (0, [], [], False, True)
+        with pytest.raises(IndexError):
+            x[0]
+
+
+# ---- what it says of itself, and its end -----------------------------------------------------------------------------
+
+
+def test_repr(letters):
+    size = f"{letters.nbytes / 1000:.1f} kB"
+    assert repr(letters) == f"<RecordList: 10 records, {size}, anonymous>"
+    assert repr(letters[:1]) == f"<RecordView: 1 record, {size}, anonymous>"
+    with RecordList(range(12345)) as x:
+        assert repr(x).startswith("<RecordList: 12,345 records, ")
+    assert repr(x) == "<RecordList: 12,345 records, closed>"
+    assert repr(x[:0] if not x.closed else x) == "<RecordList: 12,345 records, closed>"
+    assert repr(RecordList.__new__(RecordList)) == "<RecordList: 0 records, detached: never built>"
+
+
+def test_copies_are_the_same_store(letters):
+    assert copy.copy(letters) is letters and copy.deepcopy(letters) is letters
+    view = letters[1:]
+    assert copy.copy(view) is view and copy.deepcopy({"x": view})["x"] is view
+
+
+def test_close():
+    x = RecordList([{"a": 1}] * 3)
+    view, iterator, record = x[1:], iter(x), x[0]
+    next(iterator)
+    assert not x.closed
+    x.close()
+    x.close()
+    assert x.closed and view.closed
+    assert (len(x), len(view), record) == (3, 2, {"a": 1})
+    reads = [
+        lambda: x[0], lambda: view[0], lambda: next(iterator), lambda: x[:], lambda: x.to_list(), lambda: x.info(),
+        lambda: x.nbytes, lambda: x.get_many([0]), lambda: x.index(1), lambda: x.count(1), lambda: x == [1, 2, 3],
+        lambda: x.save("never"), lambda: view.save("never"), lambda: 1 in x, lambda: list(reversed(x)),
+    ]  # fmt: skip
+    for read in reads:
+        with pytest.raises(recstore.ClosedError, match="closed"):
+            read()
+
+
+def test_closing_a_view_closes_its_store():
+    x = RecordList([1])
+    x[:].close()
+    assert x.closed
+
+
+def test_with_closes_when_the_body_raises():
+    with pytest.raises(KeyError), RecordList([1]) as x:
+        raise KeyError
+    assert x.closed
+
+
+def test_never_built():
+    blank = RecordList.__new__(RecordList)
+    assert (len(blank), blank.closed) == (0, False)
+    with pytest.raises(recstore.SegmentNotFoundError, match="never built"):
+        blank.nbytes  # noqa: B018
+    blank.close()
+
+
+MODULES = ["recstore", *(f"recstore.{name}" for name in (
+    "arrays", "directory", "errors", "handles", "info", "memory", "records", "unsupported", "_codec", "_store",
+    "cli.main", "cli.records"))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(name)
+    failed, tried = doctest.testmod(module, verbose=False)
+    assert failed == 0
+    assert tried or name not in ("recstore", "recstore.records", "recstore._codec")

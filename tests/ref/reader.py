@@ -1,0 +1,269 @@
+"""A slow, strict reader of whole segments, from csrc/FORMAT.md alone: the oracle of the property tests.
+
+`read` checks what any reader must, `check` adds the deep check. The numbers in comments are the page's rules.
+"""
+
+import contextlib
+import struct
+import sys
+from collections import namedtuple
+
+from .values import DEPTH, Budget, Cursor, FormatError, any_size, fail, read_alone, read_tree
+
+__all__ = ["FormatError", "check", "crc32c", "read"]
+
+MAGIC = bytes.fromhex("89 52 45 43 53 0D 0A 1A")
+HEADER_SIZE = 4096
+READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
+DIRECTORY_ENTRIES = 64
+HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE = range(1, 7)
+ENTRY_SIZES = {GROUPS: 4, BLOCKS: 80, TREE_TABLE: 16}
+
+Header = namedtuple("Header", "magic version reader_version header_size features_required features_optional segment_size "
+                    "segment_id created content directory_count directory_offset n_records max_values max_bytes max_depth "
+                    "directory_crc raw_size")
+HEADER = struct.Struct("<8sHHIQQQ16sQIIQQQQIIQ")
+Entry = namedtuple("Entry", "kind store flags offset size count crc reserved")
+ENTRY = struct.Struct("<HHIQQQII")
+Block = namedtuple("Block", "first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 "
+                   "arrays_offset arrays_size heap_crc arrays_crc reserved2")
+BLOCK = struct.Struct("<QIIQQQIB3sQQIIQ")
+assert HEADER.size == 120 and ENTRY.size == 40 and BLOCK.size == 80
+
+
+def _crc_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+CRC_TABLE = _crc_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def check_crc(data, offset, size, crc, what):
+    if crc32c(data[offset:offset + size]) != crc:
+        fail("CHECKSUM", offset, f"crc of {what}")
+
+
+def aligned(n, to=64):
+    return n % to == 0
+
+
+def within(offset, size, low, high):
+    return low <= offset <= high and size <= high - offset
+
+
+# ---- opening ---------------------------------------------------------------------------------------------------------
+
+def read_header(data):
+    if len(data) < HEADER_SIZE:  # 1
+        fail("TRUNCATED", len(data), "shorter than a header")
+    h = Header(*HEADER.unpack_from(data))
+    if h.magic != MAGIC:  # 2
+        fail("MAGIC", 0, "magic")
+    if h.reader_version != 1:  # 3
+        fail("VERSION", 10, f"reader_version {h.reader_version}")
+    check_crc(data, 0, 4092, struct.unpack_from("<I", data, 4092)[0], "the header")  # 4
+    if h.features_required or h.content != 1:  # 5
+        fail("VERSION", 16, f"features {h.features_required:#x}, content {h.content}")
+    if h.header_size != HEADER_SIZE or h.max_depth > DEPTH:  # 6
+        fail("VALUE", 12, f"header_size {h.header_size}, max_depth {h.max_depth}")
+    if h.segment_size > len(data):  # 7
+        fail("TRUNCATED", len(data), f"segment_size {h.segment_size}")
+    if h.max_values > READER_VALUES or h.max_bytes > READER_BYTES:  # 8
+        fail("LIMIT", 88, f"max_values {h.max_values}, max_bytes {h.max_bytes}")
+    return h
+
+
+def read_directory(data, h):
+    """The sections of store 0 by kind."""
+    size = h.directory_count * ENTRY.size
+    if h.directory_count > DIRECTORY_ENTRIES or not aligned(h.directory_offset) \
+            or not within(h.directory_offset, size, HEADER_SIZE, h.segment_size):  # 9
+        fail("SECTION", 68, "directory out of place")
+    check_crc(data, h.directory_offset, size, h.directory_crc, "the directory")
+    sections, end = {}, HEADER_SIZE
+    for at in range(h.directory_offset, h.directory_offset + size, ENTRY.size):
+        entry = Entry(*ENTRY.unpack_from(data, at))
+        if not aligned(entry.offset) or not within(entry.offset, entry.size, end, h.directory_offset):  # 10
+            fail("SECTION", at, f"section of kind {entry.kind} out of place")
+        end = entry.offset + entry.size
+        if entry.flags or entry.reserved:  # 11
+            fail("RESERVED", at, "flags or reserved")
+        if entry.kind == 0:  # open: no code is named
+            fail("SECTION", at, "kind 0")
+        if TREE_TABLE < entry.kind < 0x8000:
+            fail("VERSION", at, f"section kind {entry.kind}")
+        if entry.kind >= 0x8000:
+            continue
+        if entry.store:  # open: no code is named
+            fail("VERSION", at, f"store {entry.store}")
+        if entry.kind in sections:  # 11
+            fail("SECTION", at, f"kind {entry.kind} twice")
+        if entry.count * ENTRY_SIZES.get(entry.kind, 0) != (entry.size if entry.kind in ENTRY_SIZES else 0):  # 10
+            fail("SECTION", at, f"count of kind {entry.kind}")
+        sections[entry.kind] = entry
+    if len(sections) != TREE_TABLE:  # 11
+        fail("SECTION", h.directory_offset, "a kind is missing")
+    check_counts(h, sections)
+    return sections
+
+
+def check_counts(h, sections):
+    count = {kind: entry.count for kind, entry in sections.items()}
+    if (h.n_records == 0) != (count[BLOCKS] == 0) or h.n_records > 1 << 48:  # 12
+        fail("BLOCK", 80, f"{h.n_records} records in {count[BLOCKS]} blocks")
+    if (count[HEAP], count[OFFSETS], count[GROUPS], count[TREES]) != (
+            count[BLOCKS], 0, (h.n_records + 63) // 64, count[TREE_TABLE]):  # the table of kinds; open: no code is named
+        fail("SECTION", h.directory_offset, "the counts of the sections do not agree")
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+class Segment:
+    """An opened segment: blocks and trees are read when a record asks for them."""
+
+    def __init__(self, data):
+        self.data = data
+        self.header = read_header(data)
+        self.sections = read_directory(data, self.header)
+        self.blocks, self.trees = {}, {}
+
+    def block(self, b):
+        if b not in self.blocks:
+            self.blocks[b] = self.read_block(b)
+        return self.blocks[b]
+
+    def read_block(self, b):
+        at = self.sections[BLOCKS].offset + b * BLOCK.size
+        block = Block(*BLOCK.unpack_from(self.data, at))
+        if block.reserved1 != bytes(3) or block.reserved2:
+            fail("RESERVED", at, "reserved of a block")
+        heap, offsets = self.sections[HEAP], self.sections[OFFSETS]
+        for start, size in ((block.heap_offset, block.heap_size), (block.arrays_offset, block.arrays_size)):
+            # open: where an empty heap or empty arrays may lie
+            if not aligned(start) or (size and not within(start, size, heap.offset, heap.offset + heap.size)):
+                fail("BLOCK", at, "heap or arrays outside HEAP")
+        n, width = block.n_records, block.index_width
+        if not 1 <= n <= 65536 or width not in (0, 2, 4, 8) or block.tree >= self.sections[TREES].count:
+            fail("BLOCK", at, "n_records, index_width or tree")  # 14
+        if width == 0:
+            if block.index_offset:
+                fail("BLOCK", at, "index_offset of a block without offsets")
+            if n * block.row_size > block.heap_size:
+                fail("OFFSET", at, "rows beyond the heap")  # 15
+        elif block.row_size or not aligned(block.index_offset, 8) or not within(
+                block.index_offset, (n + 63) // 64 * (8 + 64 * width), offsets.offset, offsets.offset + offsets.size):
+            fail("BLOCK", at, "offset groups")
+        return block
+
+    def tree(self, t):
+        if t not in self.trees:
+            table, trees = self.sections[TREE_TABLE], self.sections[TREES]
+            offset, size, crc = struct.unpack_from("<QII", self.data, table.offset + 16 * t)
+            if not aligned(offset, 8) or not within(offset, size, 0, trees.size):
+                fail("TREE", table.offset + 16 * t, "tree outside TREES")
+            check_crc(self.data, trees.offset + offset, size, crc, f"tree {t}")  # 17
+            self.trees[t] = read_tree(self.data, trees.offset + offset, size)
+        return self.trees[t]
+
+    def find(self, i):
+        """The block of record i and the record's number in it, by the way the page gives."""
+        at = self.sections[GROUPS].offset + i // 64 * 4
+        b = struct.unpack_from("<I", self.data, at)[0]
+        for b in range(b, b + 64):
+            if b >= self.sections[BLOCKS].count or self.block(b).first_record > i:  # 13
+                fail("BLOCK", at, f"group {i // 64} leads to block {b}")
+            if i - self.block(b).first_record < self.block(b).n_records:
+                return b, i - self.block(b).first_record
+        fail("BLOCK", at, f"record {i} not found")
+
+    def span(self, block, j):
+        if block.index_width == 0:
+            return j * block.row_size, (j + 1) * block.row_size
+        w, k = block.index_width, j % 64
+        at = block.index_offset + j // 64 * (8 + 64 * w)
+        base = struct.unpack_from("<Q", self.data, at)[0]
+        ends = [0] + [int.from_bytes(self.data[at + 8 + x * w:at + 8 + x * w + w], "little") for x in range(k + 1)]
+        begin, end = base + ends[k], base + ends[k + 1]
+        if not begin <= end <= block.heap_size:  # 15
+            fail("OFFSET", at, f"record {j} of its block at {begin} to {end}")
+        return begin, end
+
+    def record(self, i):
+        b, j = self.find(i)
+        block = self.block(b)
+        begin, end = self.span(block, j)
+        budget = Budget(self.header.max_values - 1, self.header.max_bytes, self.header.max_depth)
+        if budget.values < 0:
+            fail("LIMIT", 88, "max_values is 0")
+        cur = Cursor(self.data, block.heap_offset + begin, block.heap_offset + end,
+                     (block.arrays_offset, block.arrays_size), budget)
+        value = read_alone(self.tree(block.tree), cur)
+        cur.finish()  # 21
+        return value
+
+    def check(self):
+        """The deep check: what reading does not touch."""
+        for kind, entry in self.sections.items():
+            if kind != HEAP:
+                check_crc(self.data, entry.offset, entry.size, entry.crc, f"section {kind}")
+        for t in range(self.sections[TREES].count):
+            self.tree(t)
+        following = 0
+        for b in range(self.sections[BLOCKS].count):
+            block = self.block(b)
+            if block.first_record != following:  # 16
+                fail("BLOCK", self.sections[BLOCKS].offset + b * BLOCK.size, "a gap before the block")
+            following += block.n_records
+            check_crc(self.data, block.heap_offset, block.heap_size, block.heap_crc, f"the heap of block {b}")
+            check_crc(self.data, block.arrays_offset, block.arrays_size, block.arrays_crc, f"the arrays of block {b}")
+        if following != self.header.n_records:  # 16
+            fail("BLOCK", 80, f"{following} records in the blocks")
+        self.check_groups()
+
+    def check_groups(self):
+        for i in range(0, self.header.n_records, 64):
+            at = self.sections[GROUPS].offset + i // 64 * 4
+            if struct.unpack_from("<I", self.data, at)[0] != self.find(i)[0]:  # the table of kinds
+                fail("BLOCK", at, f"group {i // 64} does not name the block of its first record")
+
+
+@contextlib.contextmanager
+def deep_recursion():
+    """A tree may hold some thousand unions within one another, each a few Python frames."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 20000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def read(data):
+    """The records of the segment in `data`; FormatError for the first broken rule met."""
+    with deep_recursion():
+        segment = Segment(bytes(data))
+        return [segment.record(i) for i in range(segment.header.n_records)]
+
+
+def check(data):
+    """The records after a deep check of every rule and every checksum."""
+    with deep_recursion():
+        segment = Segment(bytes(data))
+        segment.check()
+        records = [segment.record(i) for i in range(segment.header.n_records)]
+        for i, record in enumerate(records):
+            if any_size(record) > segment.header.max_bytes:  # 23
+                fail("LIMIT", 96, f"record {i} is longer than max_bytes")
+        return records

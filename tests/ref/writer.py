@@ -1,0 +1,445 @@
+"""Makes segments by hand from csrc/FORMAT.md: explicit trees, records as given bytes, any header field overridden.
+
+It shares nothing with the reader beside the crc, chooses nothing (no schema is inferred) and refuses nothing, so that
+hostile segments can be made with right checksums.
+"""
+
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .reader import crc32c
+
+UNITS = ["Y", "M", "W", "not 3", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"]
+CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8, "u8": 9, "f2": 10, "f4": 11, "f8": 12,
+         "c8": 13, "c16": 14}
+
+
+@dataclass
+class Node:
+    """A node of a tree to write."""
+
+    kind: int
+    children: tuple = ()
+    param: int = 0
+    flags: int = 0
+    aux: bytes = b""
+    count: int = 0
+
+
+@dataclass
+class Pick:
+    """The value of a union: the number of the child and its value."""
+
+    number: int
+    value: object
+
+
+@dataclass
+class Coded:
+    """An `any` value with the bytes that stand for it, where they are not those that `any_value` would make."""
+
+    raw: bytes
+    value: object
+
+
+@dataclass
+class Block:
+    """Records (encoded, in order) under one tree. With index_width 0 they must be of one length."""
+
+    records: list
+    tree: int = 0
+    index_width: int = 4
+    arrays: bytes = b""
+    fields: dict = field(default_factory=dict)  # fields of the entry to override
+
+
+def plain(value):
+    """The Python value that a value with Pick and Coded in it stands for."""
+    if isinstance(value, Pick):
+        return plain(value.value)
+    if isinstance(value, Coded):
+        return value.value
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {plain(k): plain(v) for k, v in value.items()}
+    return value
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+def varint(n, pad=0):
+    """LEB128, made longer by `pad` bytes of no value."""
+    out = bytearray()
+    while n >= 0x80:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    if pad:
+        out[-1] |= 0x80
+        out += b"\x80" * (pad - 1) + b"\0"
+    return bytes(out)
+
+
+def text(value, width):
+    return b"".join(ord(c).to_bytes(width, "little") for c in value)
+
+
+def str_width(value):
+    top = max(map(ord, value), default=0)
+    return 1 if top < 0x100 else 2 if top < 0x10000 else 4
+
+
+def int_value(value):
+    if -16 <= value <= 111:
+        return bytes([value + 0x90])
+    for tag, size in ((3, 1), (4, 2), (5, 4), (6, 8)):
+        if -(1 << 8 * size - 1) <= value < 1 << 8 * size - 1:
+            return bytes([tag]) + value.to_bytes(size, "little", signed=True)
+    size = (value if value >= 0 else ~value).bit_length() // 8 + 1
+    return b"\x07" + varint(size) + value.to_bytes(size, "little", signed=True)
+
+
+def any_value(value, arrays=None):
+    """The shortest `any` value. arrays is the bytearray that takes array data of 1024 bytes and more."""
+    if isinstance(value, Coded):
+        return value.raw
+    if isinstance(value, (np.ndarray, np.generic)):
+        shape = b"" if isinstance(value, np.generic) else shape_bytes(value)
+        return b"\x10" + dtype_bytes(value) + shape + data_bytes(value, arrays)
+    if value is None or isinstance(value, bool):
+        return bytes([{None: 0, False: 1, True: 2}[value]])
+    if isinstance(value, int):
+        return int_value(value)
+    if isinstance(value, float):
+        return b"\x08" + struct.pack("<d", value)
+    if isinstance(value, str):
+        width = str_width(value)
+        return bytes([{1: 9, 2: 10, 4: 11}[width]]) + varint(len(value)) + text(value, width)
+    if isinstance(value, bytes):
+        return b"\x0C" + varint(len(value)) + value
+    tag = {list: 0x0D, tuple: 0x0E, dict: 0x0F}[type(value)]
+    items = [x for pair in value.items() for x in pair] if tag == 0x0F else value
+    return bytes([tag]) + varint(len(value)) + b"".join(any_value(x, arrays) for x in items)
+
+
+def array_flags(value):
+    if isinstance(value, np.generic):
+        return 2
+    return int(value.flags.f_contiguous and not value.flags.c_contiguous)
+
+
+def dtype_bytes(value):
+    """Array flags and dtype."""
+    dtype = value.dtype
+    order, name = dtype.str[0], dtype.str[1:]
+    big = 0x80 if order == ">" else 0
+    if dtype.kind in "SUV":
+        size = 4 * len(value) if isinstance(value, np.str_) else len(value) if isinstance(value, np.bytes_) else dtype.itemsize
+        code, rest = {"S": 15, "U": 16, "V": 17}[dtype.kind], varint(size)
+    elif dtype.kind in "mM":
+        unit, multiple = np.datetime_data(dtype)
+        code, rest = {"M": 18, "m": 19}[dtype.kind], bytes([UNITS.index(unit)]) + varint(multiple)
+    else:
+        code, rest = CODES[name], b""
+    return bytes([array_flags(value), code | big]) + rest
+
+
+def shape_bytes(value):
+    return bytes([value.ndim]) + b"".join(map(varint, value.shape))
+
+
+def data_bytes(value, arrays):
+    if isinstance(value, np.str_):
+        data = text(value, 4)
+    elif isinstance(value, np.bytes_):
+        data = bytes(value)
+    else:
+        data = value.tobytes("F" if array_flags(value) & 1 else "C")
+    if len(data) < 1024:
+        return data
+    arrays += bytes(-len(arrays) % 64)
+    at = len(arrays) // 64
+    arrays += data
+    return varint(at)
+
+
+# ---- trees -----------------------------------------------------------------------------------------------------------
+
+def any_():
+    return Node(1)
+
+
+def const(value):
+    return Node(2, aux=any_value(value))
+
+
+def int_(width, base=0):
+    return Node(3, param=width, aux=struct.pack("<q", base))
+
+
+def float_():
+    return Node(4)
+
+
+def bool_():
+    return Node(5)
+
+
+def str_(param=0):
+    return Node(6, param=param)
+
+
+def bytes_():
+    return Node(7)
+
+
+def list_(child, param=0, count=None):
+    return Node(8, (child,), param, int(count is not None), count=count or 0)
+
+
+def tuple_(children, param=1):
+    return Node(9, tuple(children), param)
+
+
+def struct_(children):
+    """From a dict of key: child; a key may be Coded."""
+    return Node(10, tuple(children.values()), aux=b"".join(map(any_value, children)))
+
+
+def union(children):
+    return Node(11, tuple(children))
+
+
+def ndarray(like, with_shape=False):
+    """A node for arrays of the dtype and order of `like`, and of its shape if asked."""
+    return Node(12, flags=int(with_shape), aux=dtype_bytes(like) + (shape_bytes(like) if with_shape else b""))
+
+
+def tree_bytes(root):
+    order = [root]
+    for node in order:  # grows while it is walked: breadth first
+        order.extend(node.children)
+    rows, aux, following = b"", b"", 1
+    for node in order:
+        n = len(node.children)
+        rows += struct.pack("<BBHIIIII", node.kind, node.param, node.flags, n, following if n else 0, len(aux), len(node.aux),
+                            node.count)
+        aux += node.aux
+        following += n
+    return struct.pack("<II", len(order), len(aux)) + rows + aux
+
+
+def node_bits(node):
+    if node.kind == 3:
+        return 0 if node.param in (8, 16, 32, 64) else node.param
+    return {5: 1, 11: (len(node.children) - 1).bit_length()}.get(node.kind, 0)
+
+
+def fixed_size(node):
+    """Bytes of the body, None when the node is not fixed."""
+    sizes = [fixed_size(kid) for kid in node.children]
+    bits = [node_bits(kid) for kid in node.children]
+    if node.kind in (2, 4, 5):
+        return 8 if node.kind == 4 else 0
+    if node.kind == 3:
+        return node.param // 8 if node_bits(node) == 0 else 0
+    if node.kind == 8:
+        return None if not node.flags or sizes[0] is None else (node.count * bits[0] + 7) // 8 + node.count * sizes[0]
+    if node.kind in (9, 10):
+        return None if None in sizes else (sum(bits) + 7) // 8 + sum(sizes)
+    if node.kind == 11:
+        alone = {None if size is None else (b + 7) // 8 + size for size, b in zip(sizes, bits)}
+        return alone.pop() if len(alone) == 1 else None
+    if node.kind == 12 and (node.flags & 1 or node.aux[0] & 2):
+        size = array_size(node.aux)
+        return size if size < 1024 else None
+    return None
+
+
+def array_size(aux):
+    """Bytes of an array from flags, dtype and (but for scalars) shape; one-byte varints only where a size follows."""
+    code, at = aux[1] & 0x7F, 2
+    item = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 13: 8, 14: 16}.get(code, 8)
+
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = aux[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    if code in (15, 16, 17):
+        item = number()
+    elif code in (18, 19):
+        at += 1
+        number()
+    if at < len(aux):
+        at += 1
+        while at < len(aux):
+            item *= number()
+    return item
+
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------
+
+def pack_bits(fields):
+    """(value, width) pairs as a bit group."""
+    group = at = 0
+    for value, width in fields:
+        group |= value << at
+        at += width
+    return group.to_bytes((at + 7) // 8, "little")
+
+
+def encode(node, value, arrays=None):
+    """The value standing alone: a record, when node is the root. Values of unions are Picks."""
+    bits, body = encode_parts(node, value, arrays)
+    return pack_bits([(bits, node_bits(node))]) + body
+
+
+def encode_parts(node, value, arrays):
+    """The bits (as a number) and the body of a value."""
+    kind = node.kind
+    if kind == 1:
+        return 0, any_value(value, arrays)
+    if kind == 2:
+        return 0, b""
+    if kind == 3:
+        stored = (value - struct.unpack("<q", node.aux)[0]) % (1 << 64)
+        width = node.param
+        return (0, stored.to_bytes(width // 8, "little")) if width in (8, 16, 32, 64) else (stored, b"")
+    if kind == 4:
+        return 0, struct.pack("<d", value)
+    if kind == 5:
+        return int(value), b""
+    if kind == 6:
+        if node.param:
+            return 0, varint(len(value)) + text(value, node.param)
+        width = str_width(value)
+        return 0, varint(4 * len(value) + width.bit_length() - 1) + text(value, width)
+    if kind == 7:
+        return 0, varint(len(value)) + value
+    if kind == 8:
+        parts = [encode_parts(node.children[0], item, arrays) for item in value]
+        width = node_bits(node.children[0])
+        head = b"" if node.flags else varint(len(value))
+        return 0, head + pack_bits([(bits, width) for bits, _ in parts]) + b"".join(body for _, body in parts)
+    if kind in (9, 10):
+        return 0, encode_tuple(node, value.values() if kind == 10 else value, arrays)
+    if kind == 11:
+        return value.number, encode(node.children[value.number], value.value, arrays)
+    shape = b"" if node.flags & 1 or isinstance(value, np.generic) else shape_bytes(value)
+    return 0, shape + data_bytes(value, arrays)
+
+
+def encode_tuple(node, values, arrays):
+    parts = [encode_parts(kid, item, arrays) for kid, item in zip(node.children, values, strict=True)]
+    group = pack_bits([(bits, node_bits(kid)) for kid, (bits, _) in zip(node.children, parts)])
+    fixed = [fixed_size(kid) is not None for kid in node.children]
+    return group + b"".join(body for want in (True, False) for (_, body), is_fixed in zip(parts, fixed) if is_fixed == want)
+
+
+# ---- segments --------------------------------------------------------------------------------------------------------
+
+def align(buffer, to=64):
+    buffer += bytes(-len(buffer) % to)
+    return len(buffer)
+
+
+def offset_groups(records, width):
+    out, at = b"", 0
+    for g in range(0, len(records), 64):
+        ends, end = [], 0
+        for record in records[g:g + 64]:
+            end += len(record)
+            ends.append(end)
+        ends += [end] * (64 - len(ends))
+        out += struct.pack("<Q", at) + b"".join(e.to_bytes(width, "little") for e in ends)
+        at += end
+    return out
+
+
+BLOCK_FIELDS = ("first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 arrays_offset "
+                "arrays_size heap_crc arrays_crc reserved2").split()
+HEADER_FIELDS = {"magic": "8s", "version": "H", "reader_version": "H", "header_size": "I", "features_required": "Q",
+                 "features_optional": "Q", "segment_size": "Q", "segment_id": "16s", "created": "Q", "content": "I",
+                 "directory_count": "I", "directory_offset": "Q", "n_records": "Q", "max_values": "Q", "max_bytes": "Q",
+                 "max_depth": "I", "directory_crc": "I", "raw_size": "Q"}
+
+
+def block_entries(out, blocks, index_start, index):
+    """The BLOCKS section; heaps and arrays go to `out`, offset groups to `index`."""
+    entries, first = b"", 0
+    for block in blocks:
+        heap = b"".join(block.records)
+        entry = dict.fromkeys(BLOCK_FIELDS, 0)
+        entry.update(first_record=first, n_records=len(block.records), tree=block.tree, heap_offset=align(out),
+                     heap_size=len(heap), index_width=block.index_width, reserved1=bytes(3), heap_crc=crc32c(heap),
+                     arrays_size=len(block.arrays), arrays_crc=crc32c(block.arrays))
+        out += heap
+        entry["arrays_offset"] = align(out)
+        out += block.arrays
+        if block.index_width:
+            entry["index_offset"] = index_start + len(index)  # moved by `segment`, which knows where OFFSETS begins
+            index += offset_groups(block.records, block.index_width)
+        else:
+            entry["row_size"] = len(block.records[0])
+        first += len(block.records)
+        entries += struct.pack("<QIIQQQIB3sQQIIQ", *{**entry, **block.fields}.values())
+    return entries
+
+
+def segment(blocks, trees, groups=None, extra=(), **header):
+    """A whole segment. trees: roots or bytes; groups: numbers in place of the right ones; extra: further directory
+    entries as (kind, bytes); header: fields to override."""
+    heap = bytearray(4096)
+    block_entries(heap, blocks, 0, bytearray())
+    align(heap)
+    out, index = bytearray(4096), bytearray()
+    entries = block_entries(out, blocks, len(heap), index)  # again, now that OFFSETS has its place
+    align(out)
+    if groups is None:
+        owners = [b for b, block in enumerate(blocks) for _ in block.records]
+        groups = owners[::64]
+    table, body = b"", b""
+    for tree in trees:
+        raw = tree if isinstance(tree, bytes) else tree_bytes(tree)
+        body += bytes(-len(body) % 8)
+        table += struct.pack("<QII", len(body), len(raw), crc32c(raw))
+        body += raw
+    n_records = sum(len(block.records) for block in blocks)
+    directory = struct.pack("<HHIQQQII", 1, 0, 0, 4096, len(out) - 4096, len(blocks), 0, 0)
+    sections = [(2, index, 0), (3, struct.pack(f"<{len(groups)}I", *groups), (n_records + 63) // 64),
+                (4, entries, len(blocks)), (5, body, len(trees)), (6, table, len(trees)), *((k, raw, 0) for k, raw in extra)]
+    for kind, raw, count in sections:
+        directory += struct.pack("<HHIQQQII", kind, 0, 0, align(out), len(raw), count, crc32c(raw), 0)
+        out += raw
+    at = align(out)
+    out += directory
+    values = {"magic": b"\x89RECS\r\n\x1a", "version": 1, "reader_version": 1, "header_size": 4096, "features_required": 0,
+              "features_optional": 0, "segment_size": len(out), "segment_id": bytes(range(16)), "created": 0, "content": 1,
+              "directory_count": len(directory) // 40, "directory_offset": at, "n_records": n_records, "max_values": 1 << 20,
+              "max_bytes": 1 << 24, "max_depth": 200, "directory_crc": crc32c(directory), "raw_size": 0, **header}
+    out[:120] = struct.pack("<" + "".join(HEADER_FIELDS.values()), *(values[name] for name in HEADER_FIELDS))
+    return reseal(out)
+
+
+def reseal(data):
+    """The segment with a right header_crc, after the header was changed."""
+    out = bytearray(data)
+    out[4092:4096] = struct.pack("<I", crc32c(out[:4092]))
+    return bytes(out)
+
+
+def simple(root, values, index_width=4, **header):
+    """A segment of one block: the values under one tree."""
+    arrays = bytearray()
+    records = [encode(root, value, arrays) for value in values]
+    return segment([Block(records, 0, index_width, bytes(arrays))] if records else [], [root], **header)

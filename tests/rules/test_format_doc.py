@@ -1,0 +1,110 @@
+"""The tables of csrc/FORMAT.md against the constants of csrc/rs_format.h: neither may change without the other."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+CSRC = Path(__file__).parents[2] / "csrc"
+PAGE = (CSRC / "FORMAT.md").read_text()
+HEADER = re.sub(r"/\*.*?\*/|//[^\n]*", "", (CSRC / "rs_format.h").read_text(), flags=re.DOTALL)
+
+
+def constants():
+    """RS_FMT_* of enums and defines as numbers; sums, products, shifts and other constants are worked out."""
+    raw = dict(re.findall(r"^\s*#\s*define\s+(RS_FMT_\w+)[ \t]+(\S[^\n]*)$", HEADER, re.MULTILINE))
+    for body in re.findall(r"enum\s*\w*\s*\{(.*?)\}", HEADER, re.DOTALL):
+        previous = "-1"
+        for item in filter(None, map(str.strip, body.split(","))):
+            name, _, value = map(str.strip, item.partition("="))
+            previous = raw[name] = value or f"({previous}) + 1"
+    found = {}
+
+    def number(text, seen=()):
+        text = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
+        text = re.sub(r"U?INT(?:32|64)_C\((\w+)\)|\((?:u?int\d+_t|size_t)\)", r"\1", text)
+        for name in set(re.findall(r"\b[A-Za-z_]\w*\b", re.sub(r"0[xX]\w+", "", text))):
+            if name not in raw or name in seen:
+                raise ValueError(name)
+            text = re.sub(rf"\b{name}\b", str(number(raw[name], (*seen, name))), text)
+        return eval(text, {"__builtins__": {}})
+
+    for name, text in raw.items():
+        try:
+            found[name] = number(text)
+        except (ValueError, SyntaxError, TypeError):
+            continue
+    return found
+
+
+CONSTANTS = constants()
+
+
+def rows(title, first, occurrence=0):
+    """The rows of the table whose head begins with `first` under the heading `title`, as lists of cells."""
+    section = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    text = next(part for part in section if part.startswith(title + "\n"))
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    table = [t for t in tables if t.startswith("| " + first)][occurrence]
+    return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()[2:]]
+
+
+def named(table, value, name, prefix):
+    """{constant: number} of a table, without the reserved rows and those whose value is a formula."""
+    return {prefix + row[name].upper(): int(row[value], 0) for row in table
+            if row[name] != "reserved" and re.fullmatch(r"0x[0-9A-F]+|\d+", row[value])}
+
+
+OFFSETS = {
+    "header": named(rows("Header", "Offset"), 0, 2, "RS_FMT_H_"),
+    "directory": named(rows("Directory", "Offset"), 0, 2, "RS_FMT_E_"),
+    "block": named(rows("Blocks", "Offset"), 0, 2, "RS_FMT_B_"),
+    "node": named(rows("Trees", "Offset", 1), 0, 2, "RS_FMT_N_"),
+    "node kinds": named(rows("Trees", "kind"), 0, 1, "RS_FMT_NODE_"),
+    "section kinds": named(rows("Directory", "kind"), 0, 1, "RS_FMT_SECTION_"),
+    "limits": named(rows("Limits", "Name"), 1, 0, "RS_FMT_"),
+}
+SIZES = {"RS_FMT_HEADER_SIZE": 4096, "RS_FMT_ENTRY_SIZE": 40, "RS_FMT_BLOCK_SIZE": 80, "RS_FMT_NODE_SIZE": 24,
+         "RS_FMT_TREE_ENTRY_SIZE": 16}
+CASES = [pytest.param(name, value, id=f"{table}-{name}") for table, found in OFFSETS.items() for name, value in found.items()]
+
+
+@pytest.mark.parametrize(("name", "value"), CASES)
+def test_constant(name, value):
+    assert CONSTANTS.get(name) == value
+
+
+@pytest.mark.parametrize(("name", "value"), SIZES.items(), ids=SIZES)
+def test_size(name, value):
+    assert CONSTANTS.get(name) == value
+
+
+def test_tags():
+    """The page tells tags by number and Python type; those of one type follow the order of their widths."""
+    table = rows("any values", "Tag")
+    single = [int(row[0], 16) for row in table if "to" not in row[0]]
+    tags = {name: value for name, value in CONSTANTS.items() if name.startswith("RS_FMT_TAG_")}
+    assert single == list(range(0x11))
+    assert set(single) <= set(tags.values())
+    for value, row in zip(single, table):
+        names = [name for name, tag in tags.items() if tag == value]
+        kind = row[1].upper()
+        assert any(kind in name for name in names), (value, names, kind)
+
+
+def test_tables_have_no_hole():
+    """Offset plus size of each row is the next one's offset, up to the size of the whole."""
+    for title, occurrence, whole in (("Header", 0, 4096), ("Directory", 0, 40), ("Blocks", 0, 80), ("Trees", 1, 24)):
+        at = 0
+        for row in rows(title, "Offset", occurrence):
+            assert int(row[0]) == at, (title, row)
+            at += int(row[1])
+        assert at == whole
+
+
+def test_every_constant_is_on_the_page():
+    """A field, node or tag that the page does not know must not slip into the header."""
+    known = {name for found in OFFSETS.values() for name in found}
+    for prefix in ("RS_FMT_H_", "RS_FMT_E_", "RS_FMT_B_", "RS_FMT_N_", "RS_FMT_NODE_"):
+        extra = {name for name in CONSTANTS if name.startswith(prefix)} - known
+        assert not {name for name in extra if not re.search(r"SIZE|RESERVED|COUNT|LAST|END|_FLAG_|_FIXED", name)}, prefix
