@@ -191,7 +191,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
     case RS_FMT_NODE_INT:
         if (!take_int(in, &value) || !int_fits(node, value, &stored)) return misfit(self);
         if (node->bits != 0) *bits = stored;
-        memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
+        if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
         return RS_OK;
     case RS_FMT_NODE_FLOAT:
         if (tag != RS_FMT_TAG_FLOAT) return misfit(self);
@@ -224,7 +224,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         if (!array_fits(node, *in)) return misfit(self);
         in->ptr++;
         RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
-        memcpy(self->out->data + at, in->ptr - size, (size_t)size);
+        if (size != 0) memcpy(self->out->data + at, in->ptr - size, (size_t)size);
         return RS_OK;
     }
     default: return misfit(self);

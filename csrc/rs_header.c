@@ -109,7 +109,8 @@ static rs_status read_entry(const rs_header *header, const uint8_t *e, uint64_t 
     }
     *end_of_last = s.off + s.size_bytes;
     if (kind >= RS_FMT_SECTION_OPTIONAL) return RS_OK;
-    if (kind == 0 || kind > RS_FMT_SECTION_LAST || rs_load_u16(e + RS_FMT_E_STORE) != 0) {
+    if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section of kind 0");
+    if (kind > RS_FMT_SECTION_LAST || rs_load_u16(e + RS_FMT_E_STORE) != 0) {
         return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u is not one that this reader knows", kind);
     }
     if ((*seen & (1u << kind)) != 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u is there twice", kind);

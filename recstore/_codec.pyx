@@ -346,7 +346,7 @@ cdef PyObject *any_dict(Context *c) except NULL:
                 value = any_value(c)
                 try:
                     hash(<object>key)
-                except TypeError:
+                except (TypeError, ValueError):  # numpy dates without a unit raise ValueError
                     corrupt(b"a dict key that cannot be hashed")
                 if dict_set(d, key, value) < 0:
                     raise MemoryError
@@ -723,7 +723,7 @@ cdef object prepare_keys(Context *c, uint32_t n):
         keys.append(sys.intern(key) if type(key) is str else key)
     try:
         distinct = len(dict.fromkeys(keys))
-    except TypeError:
+    except (TypeError, ValueError):
         corrupt(b"a dict key that cannot be hashed")
     if distinct != n:
         corrupt(b"a dict with a key that is there twice")

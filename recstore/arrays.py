@@ -53,12 +53,12 @@ def describe(value):
     if descriptor is None:
         return None
     if scalar:
-        # Through bytes and str themselves: an array would strip trailing NULs.
+        # Through the methods of bytes and str: an array, and str() of a numpy string, strip trailing NULs.
         if isinstance(value, bytes):
             data = bytes(value)
             descriptor = bytes([_SIZED["S"]]) + _varint(len(data))
         elif isinstance(value, str):
-            data = str(value).encode("utf-32-le", "surrogatepass")
+            data = str.encode(value, "utf-32-le", "surrogatepass")
             descriptor = bytes([_SIZED["U"]]) + _varint(len(data))
         else:
             data = value.tobytes()

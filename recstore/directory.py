@@ -14,7 +14,7 @@ def default():
     """RECSTORE_DIR, else a folder of this user's under the system's temporary one."""
     chosen = os.environ.get("RECSTORE_DIR")
     if chosen:
-        return chosen
+        return os.path.abspath(chosen)  # the file is to be found again after a chdir
     import tempfile
 
     return os.path.join(tempfile.gettempdir(), f"recstore-{os.getuid()}")
@@ -48,7 +48,7 @@ def collect(folder):
         return 0
     for name in names:
         parts = name.removesuffix(".rec").split("-")
-        if not name.endswith(".rec") or len(parts) != 3 or not (parts[0].isdigit() and parts[1].isdigit()):
+        if not name.endswith(".rec") or len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts[:2]):
             continue
         if handles.start_time(int(parts[0])) == int(parts[1]):
             continue

@@ -31,7 +31,7 @@ _IS_VIEW = 0x80
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 _attached = {}  # segment id -> weak reference to the Segment that maps it here
-_pins = {}  # segment id -> (Segment, when the pin ends)
+_pins = {}  # id(Segment) -> (Segment, when the pin ends); not by segment id, which a saved copy shares
 _warned = False
 
 
@@ -39,6 +39,8 @@ def register(segment):
     """Makes a new segment known, so that handles to it reuse the mapping."""
     sweep_pins()
     key = segment.id
+    if find(key) is not None:
+        return segment  # a saved file carries the id of the store it was saved from: the first stays known
 
     def forget(gone, key=key):
         if _attached.get(key) is gone:
@@ -86,13 +88,25 @@ def pid_namespace():
 
 
 def start_time(pid):
-    """When a process started, in clock ticks since boot; None when there is no such process, 0 without /proc."""
+    """When a process started, in clock ticks since boot; None when it has ended, 0 for a living one without /proc."""
     try:
-        fields = _read_small(f"/proc/{pid}/stat")
+        line = _read_small(f"/proc/{pid}/stat")
     except OSError:
-        return None if os.path.isdir("/proc/self") else 0
+        return None if os.path.isdir("/proc/self") or not _exists(pid) else 0
     # The command's name, in parentheses, may hold anything, parentheses and spaces included.
-    return int(fields[fields.rindex(b")") + 2 :].split()[19])
+    fields = line[line.rindex(b")") + 2 :].split()
+    # A zombie that nobody has waited for holds nothing any more.
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _exists(pid):
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 # ---- Pickling ----
@@ -100,17 +114,14 @@ def start_time(pid):
 
 def reduce(records, segment, recipe, is_view):
     """The `(function, arguments)` that a container returns from `__reduce__`."""
-    passed = None
-    popen = _spawning_popen()
-    if segment.backing != "anonymous":
-        if popen is None:
-            _mind_plain_pickle(segment)
-            pin(segment)
-    elif popen is not None:
-        passed = _pass_fd(popen, segment)
-    else:
+    passed, popen = None, _spawning_popen()
+    if popen is None:
         _mind_plain_pickle(segment)
         pin(segment)
+    else:
+        # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is reaped.
+        popen.__dict__.setdefault("_recstore_kept", {})[id(segment)] = segment
+        passed = _pass_fd(popen, segment) if segment.backing == "anonymous" else None
     kind = _KINDS[segment.backing] | (_IS_VIEW if is_view else 0)
     pid = os.getpid()
     device, inode = segment.identity
@@ -172,7 +183,7 @@ def pin(segment):
     import gc
 
     sweep_pins()
-    _pins[segment.id] = segment, monotonic() + PIN_SECONDS
+    _pins[id(segment)] = segment, monotonic() + PIN_SECONDS
     if _on_gc not in gc.callbacks:
         gc.callbacks.append(_on_gc)
 
@@ -187,7 +198,7 @@ def sweep_pins():
 
 
 def unpin(segment):
-    _pins.pop(segment.id, None)
+    _pins.pop(id(segment), None)
 
 
 def _on_gc(phase, info):
@@ -208,17 +219,23 @@ def attach(handle, passed=None):
     """What unpickling calls: the container that the handle describes, detached when its segment cannot be had."""
     from recstore.records import RecordList, RecordView
 
-    version, kind, pid, started, boot, namespace = _HEAD.unpack_from(handle)
-    if version != HANDLE_VERSION:
-        raise CorruptError(f"a recstore handle of version {version}; this is version {HANDLE_VERSION}")
-    fd, device, inode, segment_id, start, step, length = _STORE.unpack_from(handle, _HEAD.size)
+    if handle[:1] != bytes([HANDLE_VERSION]):
+        raise CorruptError(f"a recstore handle of version {handle[0] if handle else 'none'}; this is version {HANDLE_VERSION}")
+    try:
+        _, kind, pid, started, boot, namespace = _HEAD.unpack_from(handle)
+        fd, device, inode, segment_id, start, step, length = _STORE.unpack_from(handle, _HEAD.size)
+    except struct.error:
+        raise CorruptError(f"a recstore handle is cut short: {len(handle)} bytes") from None
     path = os.fsdecode(handle[_HEAD.size + _STORE.size :]) or None
+    backing = _BACKINGS.get(kind & ~_IS_VIEW)
+    if backing is None or (path is None) != (backing == "anonymous") or length < 0:
+        raise CorruptError(f"not a recstore handle: kind {kind}, {length} records")
     reason = None
     segment = find(segment_id)
     if segment is None:
         holder = pid, started, boot, namespace
         try:
-            segment = _attach_segment(_BACKINGS[kind & ~_IS_VIEW], holder, fd, (device, inode), segment_id, path, passed)
+            segment = _attach_segment(backing, holder, fd, (device, inode), segment_id, path, passed)
             register(segment)
         except (OSError, Error) as e:
             # Whoever loads a checkpoint must get through; the first access tells.

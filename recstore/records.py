@@ -1,6 +1,7 @@
 """RecordList and its views: the containers that people use. Policy and list behaviour; bytes and lifetimes are _store's."""
 
 import os
+import sys
 from _collections_abc import Sequence
 
 from recstore import _store, handles
@@ -284,20 +285,27 @@ def _new_builder(backing, compress):
     from recstore import directory
 
     folder = directory.default()
-    directory.collect(folder)
-    return _store.Builder("directory", folder, directory.new_name(), compress)
+    builder = _store.Builder("directory", folder, directory.new_name(), compress)
+    directory.collect(folder)  # after the builder has checked whose folder it is
+    return builder
 
 
-_exit_hook = False
+_exit_hook_pid = None
 
 
 def _unlink_at_exit():
     """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
-    global _exit_hook
-    if not _exit_hook:
+    global _exit_hook_pid
+    if _exit_hook_pid == os.getpid():
+        return
+    _exit_hook_pid = os.getpid()
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open a file.
+        util.Finalize(None, _close_owned, exitpriority=-10)
+    else:
         import atexit
 
-        _exit_hook = True
         atexit.register(_close_owned)
 
 

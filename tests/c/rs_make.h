@@ -5,6 +5,7 @@
 
 #include "rs_buffer.h"
 #include "rs_crc.h"
+#include "rs_scan.h"
 #include "rs_schema.h"
 #include "rs_test.h"
 
@@ -110,6 +111,35 @@ static inline rs_status make_compiled(const rs_buffer *bytes, rs_tree *out, rs_e
     rs_status status = rs_tree_compile(rs_slice_of(copy, bytes->size_bytes), 0, out, err);
     free(copy);
     return status;
+}
+
+/* ---- Blocks of raw records ---- */
+
+enum { MAKE_RECORDS = 4096 };
+
+/* Append a value to `raw`, then make_record_end. Zero it to begin, make_block_clear at the end. */
+typedef struct make_block {
+    rs_buffer raw;
+    uint64_t ends[MAKE_RECORDS];
+    uint32_t n;
+    rs_scan scan;
+} make_block;
+
+static inline rs_slice make_record(const make_block *b, uint32_t i) {
+    uint64_t begin = i == 0 ? 0 : b->ends[i - 1];
+    return rs_slice_of(b->raw.data + begin, (size_t)(b->ends[i] - begin));
+}
+
+static inline void make_record_end(make_block *b) {
+    if (b->n == MAKE_RECORDS) abort();
+    b->ends[b->n++] = b->raw.size_bytes;
+    if (rs_scan_record(&b->scan, make_record(b, b->n - 1), UINT64_MAX, NULL) != RS_OK) abort();
+}
+
+static inline void make_block_clear(make_block *b) {
+    rs_buffer_clear(&b->raw);
+    rs_scan_clear(&b->scan);
+    memset(b, 0, sizeof *b);
 }
 
 /* ---- Pseudo-random records (xorshift64*, Vigna 2016) ---- */

@@ -100,13 +100,13 @@ def read_directory(data, h):
         end = entry.offset + entry.size
         if entry.flags or entry.reserved:  # 11
             fail("RESERVED", at, "flags or reserved")
-        if entry.kind == 0:  # open: no code is named
+        if entry.kind == 0:
             fail("SECTION", at, "kind 0")
         if TREE_TABLE < entry.kind < 0x8000:
             fail("VERSION", at, f"section kind {entry.kind}")
         if entry.kind >= 0x8000:
             continue
-        if entry.store:  # open: no code is named
+        if entry.store:
             fail("VERSION", at, f"store {entry.store}")
         if entry.kind in sections:  # 11
             fail("SECTION", at, f"kind {entry.kind} twice")
@@ -124,7 +124,7 @@ def check_counts(h, sections):
     if (h.n_records == 0) != (count[BLOCKS] == 0) or h.n_records > 1 << 48:  # 12
         fail("BLOCK", 80, f"{h.n_records} records in {count[BLOCKS]} blocks")
     if (count[HEAP], count[OFFSETS], count[GROUPS], count[TREES]) != (
-            count[BLOCKS], 0, (h.n_records + 63) // 64, count[TREE_TABLE]):  # the table of kinds; open: no code is named
+            count[BLOCKS], 0, (h.n_records + 63) // 64, count[TREE_TABLE]):  # the table of kinds
         fail("SECTION", h.directory_offset, "the counts of the sections do not agree")
 
 
@@ -151,7 +151,7 @@ class Segment:
             fail("RESERVED", at, "reserved of a block")
         heap, offsets = self.sections[HEAP], self.sections[OFFSETS]
         for start, size in ((block.heap_offset, block.heap_size), (block.arrays_offset, block.arrays_size)):
-            # open: where an empty heap or empty arrays may lie
+            # empty ones lie at a 64-aligned end
             if not aligned(start) or (size and not within(start, size, heap.offset, heap.offset + heap.size)):
                 fail("BLOCK", at, "heap or arrays outside HEAP")
         n, width = block.n_records, block.index_width

@@ -83,7 +83,7 @@ class Cursor:
                 if value >> 64:
                     break
                 return value
-        fail("VALUE", start, "varint of more than 64 bits or 10 bytes")  # open: no code is named
+        fail("TRUNCATED", start, "varint of more than 64 bits or 10 bytes")
 
     def finish(self):
         if self.pos != self.end:
@@ -187,8 +187,8 @@ def read_dtype(cur):
     flags, code = cur.u8(), cur.u8()
     big, code = code & 0x80, code & 0x7F
     if flags > 3:
-        fail("RESERVED", start, f"array flags {flags}")  # open: no code is named
-    if code == 0 or (big and code in NO_ORDER):  # open: an order where there is none
+        fail("VALUE", start, f"array flags {flags}")
+    if code == 0 or (big and code in NO_ORDER):
         fail("TAG", start + 1, f"dtype code {code}")
     if code not in DTYPES:
         fail("VERSION", start + 1, f"dtype code {code}")
@@ -196,14 +196,14 @@ def read_dtype(cur):
     if name in "SUV":
         size = cur.varint()
         if size >= 1 << 31 or (name == "U" and size % 4):
-            fail("VALUE", start + 2, f"item size {size}")  # open: no code is named
+            fail("VALUE", start + 2, f"item size {size}")
         name += str(size // 4 if name == "U" else size)
     elif name in ("M8", "m8"):
         unit, multiple = cur.u8(), cur.varint()
         if unit not in UNITS:
             fail("TAG", start + 2, f"unit {unit}")
         if not 0 < multiple < 1 << 31 or (not UNITS[unit] and multiple != 1):
-            fail("VALUE", start + 3, f"unit multiple {multiple}")  # open: no code is named
+            fail("TAG", start + 3, f"unit multiple {multiple}")
         name += f"[{multiple}{UNITS[unit]}]" if UNITS[unit] else ""
     return flags, code, np.dtype((">" if big else "<") + name)
 
@@ -211,14 +211,14 @@ def read_dtype(cur):
 def read_shape(cur):
     start, ndim = cur.pos, cur.u8()
     if ndim > 64:
-        fail("VALUE", start, f"{ndim} dimensions")  # open: no code is named
+        fail("VALUE", start, f"{ndim} dimensions")
     return tuple(cur.varint() for _ in range(ndim))
 
 
 def data_size(dtype, shape, offset):
     """Bytes of the data. Zeros are left out of the bound, as numpy does (open: the page speaks of the product)."""
     if max([math.prod(n for n in shape if n) * max(dtype.itemsize, 1), *shape]) > (1 << 63) - 1:
-        fail("VALUE", offset, "array too large")  # open: no code is named
+        fail("VALUE", offset, "array too large")
     return math.prod(shape) * dtype.itemsize
 
 
@@ -347,7 +347,7 @@ def check_node(node):
             read_node_values(node)
         elif node.kind == NDARRAY:
             node.array = read_node_array(node)
-    except FormatError as error:  # open: the code of a bad value within aux; a later tag stays a matter of version
+    except FormatError as error:
         if error.code != "RS_E_FMT_VERSION":
             fail("TREE", error.offset, error.text)
         raise
@@ -367,8 +367,8 @@ def read_node_array(node):
     cur = node.aux_cursor(None)
     flags, code, dtype = read_dtype(cur)
     shape = read_shape(cur) if node.flags & 1 else () if flags & 2 else None
-    if flags & 2 and shape:
-        fail("TREE", node.offset, "a scalar with a shape")  # open: flag 1 and scalar together
+    if flags & 2 and node.flags & 1:
+        fail("TREE", node.offset, "a scalar with a shape")
     cur.finish()
     if shape is not None:
         data_size(dtype, shape, node.offset)

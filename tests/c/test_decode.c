@@ -1,0 +1,208 @@
+/* test_decode.c: the check of encoded records: literal bytes of every kind of node, rules 20 to 23, and that no cut or changed
+ * byte leads beyond the record. */
+#include "rs_decode.h"
+#include "rs_make.h"
+
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY };
+
+static rs_error err;
+static rs_budget budget; /* of the next check; what is left afterwards */
+
+static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
+    uint8_t *exact = make_exact(bytes, n), *arrays = make_exact("", 0);
+    rs_cursor cursor;
+    rs_status status;
+    cursor.in = rs_slice_of(exact, n);
+    cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
+    cursor.budget = budget;
+    status = rs_decode_check_record(&cursor, tree, &err);
+    if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
+    budget.values = cursor.budget.values, budget.bytes = cursor.budget.bytes;
+    free(exact), free(arrays);
+    return status;
+}
+
+static void set_budget(uint64_t values, uint64_t bytes, uint32_t depth) {
+    budget.values = values, budget.bytes = bytes, budget.depth = depth;
+}
+
+/* ---- Literal records ---- */
+
+#define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
+#define INT_NODE(width) {INT, width, 0, 0, 0, 0, 8, 0}
+static const struct {
+    const char *what;
+    rs_status code;
+    make_node nodes[5];
+    uint32_t n_nodes;
+    uint8_t aux[16];
+    uint32_t aux_size;
+    uint8_t bytes[16];
+    size_t n;
+} cases[] = {
+    {"any", RS_OK, {LEAF(ANY, 0)}, 1, {0}, 0, {0x09, 1, 'x'}, 3},
+    {"any of a later tag", RS_E_FMT_VERSION, {LEAF(ANY, 0)}, 1, {0}, 0, {0x12}, 1},
+    {"any and more", RS_E_FMT_TRAILING, {LEAF(ANY, 0)}, 1, {0}, 0, {0x00, 0x00}, 2},
+    {"const", RS_OK, {{CONST, 0, 0, 0, 0, 0, 1, 0}}, 1, {0x90}, 1, {0}, 0},
+    {"const and more", RS_E_FMT_TRAILING, {{CONST, 0, 0, 0, 0, 0, 1, 0}}, 1, {0x90}, 1, {0}, 1},
+    {"int of no bits", RS_OK, {INT_NODE(0)}, 1, {0}, 8, {0}, 0},
+    {"int of 3 bits, unused ones ignored", RS_OK, {INT_NODE(3)}, 1, {0}, 8, {0xFF}, 1},
+    {"int of 9 bits", RS_OK, {INT_NODE(9)}, 1, {0}, 8, {0xFF, 1}, 2},
+    {"int of 32", RS_OK, {INT_NODE(32)}, 1, {0}, 8, {1, 2, 3, 4}, 4},
+    {"int of 32 and more", RS_E_FMT_TRAILING, {INT_NODE(32)}, 1, {0}, 8, {1, 2, 3, 4, 5}, 5},
+    {"float", RS_OK, {LEAF(FLOAT, 0)}, 1, {0}, 0, {0}, 8},
+    {"bool", RS_OK, {LEAF(BOOL, 0)}, 1, {0}, 0, {1}, 1},
+    {"str1", RS_OK, {LEAF(STR, 1)}, 1, {0}, 0, {2, 0xE9, 'x'}, 3},
+    {"str2", RS_OK, {LEAF(STR, 2)}, 1, {0}, 0, {1, 0x00, 0xD8}, 3},
+    {"str4", RS_OK, {LEAF(STR, 4)}, 1, {0}, 0, {1, 0xFF, 0xFF, 0x10, 0}, 5},
+    {"str4 of a bad code point", RS_E_FMT_VALUE, {LEAF(STR, 4)}, 1, {0}, 0, {1, 0, 0, 0x11, 0}, 5},
+    {"str0", RS_OK, {LEAF(STR, 0)}, 1, {0}, 0, {5, 'x', 0}, 3},
+    {"str0 of k 3", RS_E_FMT_VALUE, {LEAF(STR, 0)}, 1, {0}, 0, {7, 0, 0, 0, 0, 0, 0, 0, 0}, 9},
+    {"str0 of a bad code point", RS_E_FMT_VALUE, {LEAF(STR, 0)}, 1, {0}, 0, {6, 0, 0, 0x11, 0}, 5},
+    {"str2 whose size wraps", RS_E_FMT_TRUNCATED, {LEAF(STR, 2)}, 1, {0}, 0, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}, 10},
+    {"bytes", RS_OK, {LEAF(BYTES, 0)}, 1, {0}, 0, {2, 1, 2}, 3},
+    {"bytes beyond", RS_E_FMT_TRUNCATED, {LEAF(BYTES, 0)}, 1, {0}, 0, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, 10},
+    {"list of bits", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(3)}, 2, {0}, 8, {4, 0x88, 6}, 3},
+    {"list of strings", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {2, 1, 'a', 0}, 4},
+    {"list of a fixed count", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, 2}, LEAF(STR, 1)}, 2, {0}, 0, {1, 'a', 0}, 3},
+    {"tuple", RS_OK, {{TUPLE, 1, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(STR, 1), INT_NODE(16)}, 4, {0}, 8, {1, 7, 7, 0}, 4},
+    {"struct", RS_OK, {{STRUCT, 0, 0, 1, 1, 0, 3, 0}, LEAF(FLOAT, 0)}, 2, {9, 1, 'a'}, 3, {0}, 8},
+    {"union", RS_OK, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), INT_NODE(16)}, 4, {0}, 8, {2, 1, 2}, 3},
+    {"union number beyond", RS_E_FMT_VALUE, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), INT_NODE(16)}, 4, {0}, 8, {3, 1, 2}, 3},
+    {"fixed union", RS_OK, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)}, 4, {0}, 8, {2, 9}, 2},
+    {"fixed union number beyond", RS_E_FMT_VALUE, {{UNION, 0, 0, 3, 1, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)}, 4, {0}, 8, {3, 9}, 2},
+    {"fixed union in a list, number beyond", RS_E_FMT_VALUE, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)}, 5, {0}, 8, {2, 0x0C, 1, 1}, 4},
+    {"fixed union in a tuple, number beyond", RS_E_FMT_VALUE, {{TUPLE, 0, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(8)}, 5, {0}, 8, {3, 1}, 2},
+    {"array", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2, {1, 1, 7, 7}, 4},
+    {"array of fixed shape", RS_OK, {{NDARRAY, 0, 1, 0, 0, 0, 4, 0}}, 1, {0, 3, 1, 2}, 4, {7, 7, 7, 7}, 4},
+    {"scalar", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {2, 5}, 2, {0}, 8},
+    {"array outside", RS_OK, {{NDARRAY, 0, 1, 0, 0, 0, 5, 0}}, 1, {0, 3, 1, 0x80, 4}, 5, {16}, 1},
+    {"array outside, beyond", RS_E_FMT_VALUE, {{NDARRAY, 0, 1, 0, 0, 0, 5, 0}}, 1, {0, 3, 1, 0x80, 4}, 5, {17}, 1},
+    {"array of 65 dimensions", RS_E_FMT_VALUE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2, {65}, 1},
+};
+
+static void test_literals(void) {
+    size_t i, cut, k;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rs_buffer bytes = {0};
+        rs_tree tree;
+        uint8_t record[16];
+        make_tree(&bytes, cases[i].nodes, cases[i].n_nodes, cases[i].aux, cases[i].aux_size);
+        if (!CHECK_OK(make_compiled(&bytes, &tree, &err), &err)) (void)fprintf(stderr, "    case: %s\n", cases[i].what);
+        rs_buffer_clear(&bytes);
+        if (tree.nodes == NULL) continue;
+        set_budget(100, 100, 10);
+        if (!CHECK_CODE(check_tree(&tree, cases[i].bytes, cases[i].n), cases[i].code, &err)) {
+            (void)fprintf(stderr, "    case: %s\n", cases[i].what);
+        }
+        for (cut = 0; cases[i].code == RS_OK && cut < cases[i].n; cut++) {
+            set_budget(100, 100, 10);
+            CHECK_CODE(check_tree(&tree, cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
+        }
+        memcpy(record, cases[i].bytes, sizeof record);
+        for (k = 0; k < 256 * cases[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
+            record[k / 256] = (uint8_t)k;
+            set_budget(100, 100, 10);
+            (void)check_tree(&tree, record, cases[i].n);
+            record[k / 256] = cases[i].bytes[k / 256];
+        }
+        rs_tree_clear(&tree);
+    }
+}
+
+/* ---- Rule 23 ---- */
+
+static rs_status check_limits(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *bytes,
+                              size_t n) {
+    rs_buffer tree_bytes = {0};
+    rs_tree tree;
+    rs_status status;
+    make_tree(&tree_bytes, nodes, n_nodes, aux, aux_size);
+    status = make_compiled(&tree_bytes, &tree, &err);
+    if (CHECK_OK(status, &err)) {
+        status = check_tree(&tree, bytes, n);
+        rs_tree_clear(&tree);
+    }
+    rs_buffer_clear(&tree_bytes);
+    return status;
+}
+
+static void test_limits(void) {
+    static const make_node nothing[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
+    static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
+    static const make_node lists[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 4, 0}};
+    static const make_node nested[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {TUPLE, 0, 0, 2, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0)};
+    static const uint8_t none[] = {0x00}, three[] = {3}, huge[] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
+    static const uint8_t pair[] = {0x0D, 2, 0x90, 0x91}, rows[] = {3, 0, 0, 0};
+    set_budget(3, 0, 1);
+    CHECK_OK(check_limits(nothing, 2, none, 1, three, 1), &err);
+    CHECK_U64(budget.values, 0);
+    set_budget(2, 0, 1);
+    CHECK_CODE(check_limits(nothing, 2, none, 1, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(1000, 0, 1);
+    CHECK_CODE(check_limits(nothing, 2, none, 1, huge, 10), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(check_limits(fixed, 2, none, 1, NULL, 0), RS_E_FMT_LIMIT, &err);
+    set_budget(3, 0, 0);
+    CHECK_CODE(check_limits(nothing, 2, none, 1, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 12, 2); /* a container const counts its elements and its bytes each time */
+    CHECK_OK(check_limits(lists, 2, pair, 4, three, 1), &err);
+    CHECK(budget.values == 0 && budget.bytes == 0);
+    set_budget(9, 11, 2);
+    CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(8, 12, 2);
+    CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 12, 1);
+    CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 0, 2); /* rows in fixed bodies */
+    CHECK_OK(check_limits(nested, 4, NULL, 0, rows, 4), &err);
+    CHECK_U64(budget.values, 0);
+    set_budget(8, 0, 2);
+    CHECK_CODE(check_limits(nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 0, 1);
+    CHECK_CODE(check_limits(nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
+}
+
+/* A count that the values allow but whose size wraps around. */
+static void test_sizes_that_wrap(void) {
+    static const make_node bits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(63)};
+    static const make_node bodies[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(FLOAT, 0)};
+    static const uint8_t base[8] = {0};
+    uint8_t count[10];
+    unsigned shift;
+    for (shift = 4; shift < 64; shift++) {
+        size_t n = rs_put_varint(count, UINT64_C(1) << shift);
+        set_budget(UINT64_MAX, 0, 1);
+        CHECK_CODE(check_limits(bits, 2, base, 8, count, n), RS_E_FMT_TRUNCATED, &err);
+        set_budget(UINT64_MAX, 0, 1);
+        CHECK_CODE(check_limits(bodies, 2, NULL, 0, count, n), RS_E_FMT_TRUNCATED, &err);
+    }
+}
+
+/* The class of the widest unit is what a string object is made for. */
+static void test_widest(void) {
+    uint8_t units[64];
+    uint32_t n, at, widest;
+    for (n = 1; n < 16; n++) {
+        for (at = 0; at < n; at++) {
+            memset(units, 0, sizeof units), units[at] = 0xE9;
+            widest = rs_decode_widest_unchecked(units, n, 1);
+            CHECK(widest >= 0xE9 && widest <= 0xFF);
+            memset(units, 0, sizeof units), rs_store_u16(units + 2 * at, 0x20AC);
+            widest = rs_decode_widest_unchecked(units, n, 2);
+            CHECK(widest >= 0x20AC && widest <= 0xFFFF);
+            memset(units, 0, sizeof units), rs_store_u32(units + 4 * at, 0x1F600);
+            CHECK_U64(rs_decode_widest_unchecked(units, n, 4), 0x1F600);
+        }
+        memset(units, 0x7F, sizeof units);
+        CHECK(rs_decode_widest_unchecked(units, n, 1) < 0x80);
+    }
+    CHECK_U64(rs_decode_widest_unchecked(units, 0, 1), 0);
+}
+
+int main(void) {
+    RUN(test_literals);
+    RUN(test_limits);
+    RUN(test_sizes_that_wrap);
+    RUN(test_widest);
+    return rs_test_finish("test_decode");
+}

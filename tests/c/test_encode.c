@@ -1,0 +1,235 @@
+/* test_encode.c: raw values and hand-made trees in, the literal bytes that FORMAT.md gives them out; and values that do not
+ * fit. */
+#include "rs_encode.h"
+#include "rs_make.h"
+
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY };
+
+static rs_error err;
+static make_block block;
+static rs_buffer encoded;
+
+/* Encodes the one record made so far and forgets it. */
+static rs_status encode(const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
+    rs_buffer bytes = {0};
+    rs_tree tree;
+    rs_status status;
+    make_record_end(&block);
+    make_tree(&bytes, nodes, n, aux, aux_size);
+    encoded.size_bytes = 0;
+    status = make_compiled(&bytes, &tree, &err);
+    if (CHECK_OK(status, &err)) {
+        uint8_t *exact = make_exact(block.raw.data, block.raw.size_bytes);
+        block.scan.next = 0;
+        status = rs_encode_record(&tree, rs_slice_of(exact, block.raw.size_bytes), &block.scan, &encoded, &err);
+        if (status == RS_OK) CHECK_U64(block.scan.next, block.scan.n_shapes);
+        free(exact);
+        rs_tree_clear(&tree);
+    }
+    rs_buffer_clear(&bytes);
+    make_block_clear(&block);
+    return status;
+}
+
+static bool encoded_is(const void *bytes, size_t n) {
+    return encoded.size_bytes == n && (n == 0 || memcmp(encoded.data, bytes, n) == 0);
+}
+#define CHECK_ENCODED(...)                          \
+    do {                                            \
+        const uint8_t wanted_[] = {__VA_ARGS__};    \
+        CHECK(encoded_is(wanted_, sizeof wanted_)); \
+    } while (0)
+
+static const uint8_t base_0[8] = {0}, base_minus_2[8] = {0xFE, 255, 255, 255, 255, 255, 255, 255};
+
+static void test_int(void) {
+    make_node node = {INT, 3, 0, 0, 0, 0, 8, 0};
+    make_int(&block.raw, 5);
+    CHECK_OK(encode(&node, 1, base_minus_2, 8), &err);
+    CHECK_ENCODED(7);
+    make_int(&block.raw, 6);
+    CHECK_CODE(encode(&node, 1, base_minus_2, 8), RS_E_ARG_RANGE, &err);
+    make_int(&block.raw, -3);
+    CHECK_CODE(encode(&node, 1, base_minus_2, 8), RS_E_ARG_RANGE, &err);
+    node.param = 0; /* only the base: no bytes at all */
+    make_int(&block.raw, -2);
+    CHECK_OK(encode(&node, 1, base_minus_2, 8), &err);
+    CHECK_U64(encoded.size_bytes, 0);
+    node.param = 16;
+    make_int(&block.raw, 0x1234);
+    CHECK_OK(encode(&node, 1, base_0, 8), &err);
+    CHECK_ENCODED(0x34, 0x12);
+    node.param = 20;
+    make_int(&block.raw, 0x54321);
+    CHECK_OK(encode(&node, 1, base_0, 8), &err);
+    CHECK_ENCODED(0x21, 0x43, 0x05);
+    node.param = 64;
+    make_int(&block.raw, INT64_MIN);
+    CHECK_OK(encode(&node, 1, base_minus_2, 8), &err);
+    CHECK_ENCODED(2, 0, 0, 0, 0, 0, 0, 0x80);
+    make_float(&block.raw, 1);
+    CHECK_CODE(encode(&node, 1, base_0, 8), RS_E_ARG_RANGE, &err);
+}
+
+static void test_leaves(void) {
+    static const make_node number = {FLOAT, 0, 0, 0, 0, 0, 0, 0}, flag = {BOOL, 0, 0, 0, 0, 0, 0, 0};
+    static const make_node bytes = {BYTES, 0, 0, 0, 0, 0, 0, 0}, any = {ANY, 0, 0, 0, 0, 0, 0, 0};
+    static const make_node constant = {CONST, 0, 0, 0, 0, 0, 3, 0};
+    make_float(&block.raw, 1);
+    CHECK_OK(encode(&number, 1, NULL, 0), &err);
+    CHECK_ENCODED(0, 0, 0, 0, 0, 0, 0xF0, 0x3F);
+    make_tag(&block.raw, 2);
+    CHECK_OK(encode(&flag, 1, NULL, 0), &err);
+    CHECK_ENCODED(1);
+    make_tag(&block.raw, 0);
+    CHECK_CODE(encode(&flag, 1, NULL, 0), RS_E_ARG_RANGE, &err);
+    make_units(&block.raw, 0x0C, 2, 1, 9);
+    CHECK_OK(encode(&bytes, 1, NULL, 0), &err);
+    CHECK_ENCODED(2, 9, 9);
+    make_str(&block.raw, "x");
+    CHECK_OK(encode(&any, 1, NULL, 0), &err);
+    CHECK_ENCODED(0x09, 1, 'x');
+    make_str(&block.raw, "x");
+    CHECK_OK(encode(&constant, 1, "\x09\1x", 3), &err);
+    CHECK_U64(encoded.size_bytes, 0);
+    make_str(&block.raw, "y");
+    CHECK_CODE(encode(&constant, 1, "\x09\1x", 3), RS_E_ARG_RANGE, &err);
+}
+
+static void test_str(void) {
+    make_node node = {STR, 1, 0, 0, 0, 0, 0, 0};
+    make_str(&block.raw, "hi");
+    CHECK_OK(encode(&node, 1, NULL, 0), &err);
+    CHECK_ENCODED(2, 'h', 'i');
+    make_units(&block.raw, 0x0A, 1, 2, 'z');
+    CHECK_CODE(encode(&node, 1, NULL, 0), RS_E_ARG_RANGE, &err);
+    node.param = 2;
+    make_units(&block.raw, 0x0A, 1, 2, 'z');
+    CHECK_OK(encode(&node, 1, NULL, 0), &err);
+    CHECK_ENCODED(1, 'z', 0);
+    node.param = 0;
+    make_str(&block.raw, "hi");
+    CHECK_OK(encode(&node, 1, NULL, 0), &err);
+    CHECK_ENCODED(8, 'h', 'i');
+    make_units(&block.raw, 0x0B, 1, 4, 'z');
+    CHECK_OK(encode(&node, 1, NULL, 0), &err);
+    CHECK_ENCODED(6, 'z', 0, 0, 0);
+}
+
+static void make_ints(unsigned tag, unsigned n) {
+    unsigned i;
+    make_head(&block.raw, tag, n);
+    for (i = 0; i < n; i++) make_int(&block.raw, i);
+}
+
+static void test_list(void) {
+    make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
+    make_ints(0x0D, 4);
+    CHECK_OK(encode(nodes, 2, base_0, 8), &err);
+    CHECK_ENCODED(4, 0x88, 0x06); /* 000 001 010 011 from the lowest bit up: 0b011'010'001'000 */
+    make_ints(0x0D, 0);
+    CHECK_OK(encode(nodes, 2, base_0, 8), &err);
+    CHECK_ENCODED(0);
+    make_ints(0x0E, 4);
+    CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
+    nodes[0].param = 1, nodes[0].flags = 1, nodes[0].count = 4; /* a tuple, its length in the tree */
+    make_ints(0x0E, 4);
+    CHECK_OK(encode(nodes, 2, base_0, 8), &err);
+    CHECK_ENCODED(0x88, 0x06);
+    make_ints(0x0E, 3);
+    CHECK_CODE(encode(nodes, 2, base_0, 8), RS_E_ARG_RANGE, &err);
+    nodes[0].param = 0, nodes[0].flags = 0, nodes[0].count = 0, nodes[1].param = 8;
+    make_ints(0x0D, 3);
+    CHECK_OK(encode(nodes, 2, base_0, 8), &err);
+    CHECK_ENCODED(3, 0, 1, 2);
+}
+
+/* (bool, str, int3, float): bits of all, bodies of the fixed, bodies of the others. */
+static void test_tuple(void) {
+    static const make_node nodes[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}, {STR, 1, 0, 0, 0, 0, 0, 0},
+                                      {INT, 3, 0, 0, 0, 0, 8, 0},   {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
+    unsigned n;
+    for (n = 3; n <= 4; n++) {
+        make_head(&block.raw, 0x0E, n);
+        make_tag(&block.raw, 2), make_str(&block.raw, "s"), make_int(&block.raw, 5);
+        if (n == 4) make_float(&block.raw, -2);
+        CHECK_CODE(encode(nodes, 5, base_0, 8), n == 4 ? RS_OK : RS_E_ARG_RANGE, &err);
+        if (n == 4) CHECK_ENCODED(0x0B, 0, 0, 0, 0, 0, 0, 0, 0xC0, 1, 's');
+    }
+}
+
+static void test_struct(void) {
+    static const make_node nodes[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {BYTES, 0, 0, 0, 0, 0, 0, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
+    static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b";
+    make_head(&block.raw, 0x0F, 2);
+    make_str(&block.raw, "a"), make_units(&block.raw, 0x0C, 1, 1, 7), make_str(&block.raw, "b"), make_int(&block.raw, 3);
+    CHECK_OK(encode(nodes, 3, aux, 14), &err);
+    CHECK_ENCODED(3, 1, 7);
+    make_head(&block.raw, 0x0F, 2); /* the other order of keys is another shape */
+    make_str(&block.raw, "b"), make_int(&block.raw, 3), make_str(&block.raw, "a"), make_units(&block.raw, 0x0C, 1, 1, 7);
+    CHECK_CODE(encode(nodes, 3, aux, 14), RS_E_ARG_RANGE, &err);
+    make_head(&block.raw, 0x0D, 0);
+    CHECK_CODE(encode(nodes, 3, aux, 14), RS_E_ARG_RANGE, &err);
+}
+
+/* [union(int3, str1, None)]: two bits an element, then each child standing alone. */
+static void test_union(void) {
+    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, {INT, 3, 0, 0, 0, 0, 8, 0},
+                                      {STR, 1, 0, 0, 0, 0, 0, 0},  {CONST, 0, 0, 0, 0, 0, 1, 0}};
+    make_head(&block.raw, 0x0D, 3);
+    make_tag(&block.raw, 0), make_str(&block.raw, "u"), make_int(&block.raw, 6);
+    CHECK_OK(encode(nodes, 5, base_0, 8), &err);
+    CHECK_ENCODED(3, 0x06, 1, 'u', 6);
+    make_head(&block.raw, 0x0D, 1), make_int(&block.raw, 8);
+    CHECK_CODE(encode(nodes, 5, base_0, 8), RS_E_ARG_RANGE, &err);
+}
+
+/* A union whose children all take one byte is fixed: its bodies stand side by side. */
+static void test_fixed_union(void) {
+    static const make_node nodes[] = {{LIST, 0, 1, 1, 1, 0, 0, 3}, {UNION, 0, 0, 2, 2, 0, 0, 0}, {INT, 8, 0, 0, 0, 0, 8, 0},
+                                      {BOOL, 0, 0, 0, 0, 0, 0, 0}};
+    make_head(&block.raw, 0x0D, 3);
+    make_int(&block.raw, 9), make_tag(&block.raw, 2), make_int(&block.raw, 7);
+    CHECK_OK(encode(nodes, 4, base_0, 8), &err);
+    CHECK_ENCODED(0x02, 9, 1, 7);
+}
+
+static void test_array(void) {
+    make_node node = {NDARRAY, 0, 0, 0, 0, 0, 2, 0};
+    make_array(&block.raw, 2, 0);
+    CHECK_OK(encode(&node, 1, "\0\3\1\2", 4), &err);
+    CHECK_ENCODED(1, 2, 0, 0, 0, 0);
+    node.flags = 1, node.aux_size = 4;
+    make_array(&block.raw, 2, 0);
+    CHECK_OK(encode(&node, 1, "\0\3\1\2", 4), &err);
+    CHECK_ENCODED(0, 0, 0, 0);
+    make_array(&block.raw, 3, 0);
+    CHECK_CODE(encode(&node, 1, "\0\3\1\2", 4), RS_E_ARG_RANGE, &err);
+    node.aux_size = 5;
+    make_array(&block.raw, 512, 640); /* outside: only the position is left */
+    CHECK_OK(encode(&node, 1, "\0\3\1\x80\4", 5), &err);
+    CHECK_ENCODED(10);
+}
+
+/* A list of many small values against a tree of large fixed elements: refused before room is made for them. */
+static void test_no_room_for_misfits(void) {
+    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {LIST, 0, 1, 1, 2, 0, 0, 1000000}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
+    make_ints(0x0D, 100000);
+    CHECK_CODE(encode(nodes, 3, NULL, 0), RS_E_ARG_RANGE, &err);
+    CHECK(encoded.capacity_bytes < 1 << 20);
+}
+
+int main(void) {
+    RUN(test_int);
+    RUN(test_leaves);
+    RUN(test_str);
+    RUN(test_list);
+    RUN(test_tuple);
+    RUN(test_struct);
+    RUN(test_union);
+    RUN(test_fixed_union);
+    RUN(test_array);
+    RUN(test_no_room_for_misfits);
+    rs_buffer_clear(&encoded);
+    return rs_test_finish("test_encode");
+}

@@ -1,0 +1,317 @@
+/* test_infer.c: records in, tree out: the kinds that are chosen, written as text; and for random records that the tree
+ * compiles, takes every one of them, and gives back its bytes. */
+#include "rs_infer.h"
+#include "rs_encode.h"
+#include "rs_raw.h"
+
+#include <stdarg.h>
+
+static rs_error err;
+static make_block block;
+
+/* ---- Trees as text: `struct(int5+-3, union(const, str0), list*4(bool))` ---- */
+
+static char text[16384];
+static size_t text_size;
+
+static void say(const char *format, ...) RS_PRINTF(1, 2);
+static void say(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    text_size += (size_t)vsnprintf(text + text_size, sizeof text - text_size, format, args);
+    va_end(args);
+    if (text_size >= sizeof text) abort();
+}
+
+static void say_node(const rs_node *n) {
+    static const char *const names[] = {"",      "any",  "const", "int",    "float", "bool",   "str",
+                                        "bytes", "list", "list",  "struct", "union", "ndarray"};
+    uint32_t i;
+    say("%s", n->kind == RS_FMT_NODE_TUPLE && n->param == 1 ? "tuple" : names[n->kind]);
+    if (n->kind == RS_FMT_NODE_INT) say("%u+%lld", n->param, (long long)n->base);
+    if (n->kind == RS_FMT_NODE_STR) say("%u", n->param);
+    if (n->kind == RS_FMT_NODE_LIST && n->param == 1) say("-tuple");
+    if (n->flags != 0) say("*");
+    if (n->kind == RS_FMT_NODE_LIST && n->flags != 0) say("%u", n->count);
+    if (n->n_children == 0) return;
+    say("(");
+    for (i = 0; i < n->n_children; i++) {
+        if (i > 0) say(", ");
+        say_node(&n->children[i]);
+    }
+    say(")");
+}
+
+static const char *inferred(void) {
+    rs_buffer bytes = {0};
+    rs_tree tree;
+    rs_status status = rs_infer_tree(rs_slice_of(block.raw.data, block.raw.size_bytes), block.ends, block.n, &block.scan,
+                                     &bytes, &err);
+    text_size = 0;
+    if (status == RS_OK) status = make_compiled(&bytes, &tree, &err);
+    if (status == RS_OK) {
+        say_node(tree.nodes);
+        rs_tree_clear(&tree);
+    } else {
+        say("%s", rs_status_name(status));
+    }
+    rs_buffer_clear(&bytes);
+    make_block_clear(&block);
+    return text;
+}
+
+static void add_int(int64_t value) {
+    make_int(&block.raw, value);
+    make_record_end(&block);
+}
+
+static void add_str(unsigned tag, size_t n) {
+    make_units(&block.raw, tag, n, (size_t)1 << (tag - 0x09), 'a');
+    make_record_end(&block);
+}
+
+/* ---- One kind each ---- */
+
+static const char *ints(int64_t a, int64_t b) {
+    add_int(a), add_int(b);
+    return inferred();
+}
+
+static void test_ints(void) {
+    CHECK_STR(ints(5, 5), "const");
+    CHECK_STR(ints(5, 6), "int1+5");
+    CHECK_STR(ints(-3, 4), "int3+-3");
+    CHECK_STR(ints(0, 127), "int7+0");
+    CHECK_STR(ints(0, 255), "int8+0");
+    CHECK_STR(ints(1000, 1256), "int9+1000");
+    CHECK_STR(ints(0, (1 << 13) - 1), "int13+0");
+    CHECK_STR(ints(0, 1 << 13), "int16+0");
+    CHECK_STR(ints(0, 1 << 16), "int17+0");
+    CHECK_STR(ints(0, (1 << 27) - 1), "int27+0");
+    CHECK_STR(ints(0, 1 << 27), "int32+0");
+    CHECK_STR(ints(0, INT64_C(1) << 32), "int33+0");
+    CHECK_STR(ints(0, (INT64_C(1) << 56) - 1), "int56+0");
+    CHECK_STR(ints(0, INT64_C(1) << 56), "int64+0");
+    CHECK_STR(ints(INT64_MIN, INT64_MAX), "int64+-9223372036854775808");
+}
+
+static void test_leaves(void) {
+    make_float(&block.raw, 1.5), make_record_end(&block), make_float(&block.raw, 2), make_record_end(&block);
+    CHECK_STR(inferred(), "float");
+    make_tag(&block.raw, 1), make_record_end(&block), make_tag(&block.raw, 2), make_record_end(&block);
+    CHECK_STR(inferred(), "bool");
+    make_tag(&block.raw, 0), make_record_end(&block);
+    CHECK_STR(inferred(), "const");
+    make_units(&block.raw, 0x0C, 3, 1, 1), make_record_end(&block), make_units(&block.raw, 0x0C, 4, 1, 1);
+    make_record_end(&block);
+    CHECK_STR(inferred(), "bytes");
+    make_units(&block.raw, 0x07, 9, 1, 1), make_record_end(&block); /* ints beyond 64 bits have no node */
+    CHECK_STR(inferred(), "any");
+}
+
+static void test_strings(void) {
+    add_str(0x09, 1), add_str(0x09, 2);
+    CHECK_STR(inferred(), "str1");
+    add_str(0x0A, 1), add_str(0x0A, 2);
+    CHECK_STR(inferred(), "str2");
+    add_str(0x0B, 1), add_str(0x0B, 2);
+    CHECK_STR(inferred(), "str4");
+    add_str(0x09, 1), add_str(0x0B, 2);
+    CHECK_STR(inferred(), "str0");
+    add_str(0x09, 5), add_str(0x09, 5);
+    CHECK_STR(inferred(), "const");
+    add_str(0x09, 5); /* seen once: no constant */
+    CHECK_STR(inferred(), "str1");
+    add_str(0x09, 4094), add_str(0x09, 4094); /* too long for one */
+    CHECK_STR(inferred(), "str1");
+}
+
+static void test_unions(void) {
+    add_int(1), add_int(2), make_tag(&block.raw, 0), make_record_end(&block), add_str(0x09, 3);
+    CHECK_STR(inferred(), "union(int1+1, const, str1)");
+    make_units(&block.raw, 0x07, 9, 1, 1), make_record_end(&block), add_int(1), add_int(2); /* `any` comes last */
+    CHECK_STR(inferred(), "union(int1+1, any)");
+}
+
+/* ---- Containers ---- */
+
+static void add_sequence(unsigned tag, uint64_t n, int64_t first) {
+    uint64_t i;
+    make_head(&block.raw, tag, n);
+    for (i = 0; i < n; i++) make_int(&block.raw, first + (int64_t)i);
+    make_record_end(&block);
+}
+
+static void test_sequences(void) {
+    add_sequence(0x0D, 3, 0), add_sequence(0x0D, 4, 0);
+    CHECK_STR(inferred(), "list(int2+0)");
+    add_sequence(0x0D, 4, 0), add_sequence(0x0D, 4, 1);
+    CHECK_STR(inferred(), "list*4(int3+0)");
+    add_sequence(0x0E, 2, 0), add_sequence(0x0E, 2, 1);
+    CHECK_STR(inferred(), "tuple(int1+0, int1+1)");
+    add_sequence(0x0E, 2, 0), add_sequence(0x0E, 1, 0);
+    CHECK_STR(inferred(), "union(tuple(const, const), tuple(const))"); /* a small int seen once is cheaper in the tree */
+    add_sequence(0x0E, 65, 0), add_sequence(0x0E, 66, 0);
+    CHECK_STR(inferred(), "list-tuple(int7+0)");
+    add_sequence(0x0D, 0, 0), add_sequence(0x0D, 0, 0);
+    CHECK_STR(inferred(), "const");
+    add_sequence(0x0D, 0, 0), add_sequence(0x0D, 2, 0);
+    CHECK_STR(inferred(), "list(int1+0)");
+}
+
+static void add_struct(const char *a, const char *b, int64_t value) {
+    make_head(&block.raw, 0x0F, 2);
+    make_str(&block.raw, a), make_int(&block.raw, value), make_str(&block.raw, b), make_float(&block.raw, (double)value);
+    make_record_end(&block);
+}
+
+static void test_structs(void) {
+    add_struct("a", "b", 0), add_struct("a", "b", 1);
+    CHECK_STR(inferred(), "struct(int1+0, float)");
+    add_struct("a", "b", 0), add_struct("a", "b", 1), add_struct("b", "a", 0), add_struct("b", "a", 1);
+    CHECK_STR(inferred(), "union(struct(int1+0, float), struct(int1+0, float))"); /* the order of keys is kept */
+    add_struct("a", "b", 7), add_struct("a", "b", 7);
+    CHECK_STR(inferred(), "const");
+    make_head(&block.raw, 0x0F, 0), make_record_end(&block);
+    CHECK_STR(inferred(), "const");
+}
+
+/* What the tree of [{"a": 5}, {"a": 6}] is, byte for byte. */
+static void test_tree_bytes(void) {
+    static const uint8_t wanted[] = {2, 0, 0, 0, 11, 0, 0, 0,
+                                     10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
+                                     3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
+                                     9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
+    rs_buffer bytes = {0};
+    int64_t i;
+    for (i = 5; i < 7; i++) {
+        make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "a"), make_int(&block.raw, i);
+        make_record_end(&block);
+    }
+    REQUIRE_OK(rs_infer_tree(rs_slice_of(block.raw.data, block.raw.size_bytes), block.ends, 2, &block.scan, &bytes, &err),
+               &err);
+    CHECK(bytes.size_bytes == sizeof wanted && memcmp(bytes.data, wanted, sizeof wanted) == 0);
+    rs_buffer_clear(&bytes);
+    make_block_clear(&block);
+}
+
+static void add_array(uint64_t n) {
+    make_array(&block.raw, n, 0);
+    make_record_end(&block);
+}
+
+static void test_arrays(void) {
+    add_array(2), add_array(3);
+    CHECK_STR(inferred(), "ndarray");
+    add_array(600), add_array(600); /* outside: no constant, and no body of fixed size */
+    CHECK_STR(inferred(), "ndarray*");
+    add_array(2), add_array(2);
+    CHECK_STR(inferred(), "const");
+}
+
+/* ---- Limits ---- */
+
+/* More shapes than a position may have: the rest goes under `any`. */
+static void test_many_shapes(void) {
+    char key[8];
+    unsigned i, k;
+    for (i = 0; i < 300; i++) {
+        for (k = 0; k < 2; k++) {
+            (void)snprintf(key, sizeof key, "k%u", i);
+            make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, k);
+            make_record_end(&block);
+        }
+    }
+    (void)inferred();
+    CHECK(strncmp(text, "union(struct(int1+0), ", 22) == 0);
+    CHECK_STR(text + text_size - 6, ", any)");
+}
+
+/* Dicts of more keys than a tree has nodes. */
+static void test_many_keys(void) {
+    char key[8];
+    unsigned i, k;
+    for (k = 0; k < 2; k++) {
+        make_head(&block.raw, 0x0F, 5000);
+        for (i = 0; i < 5000; i++) {
+            (void)snprintf(key, sizeof key, "k%u", i);
+            make_str(&block.raw, key), make_int(&block.raw, (int64_t)(i * (k + 1)));
+        }
+        make_record_end(&block);
+    }
+    CHECK_STR(inferred(), "any");
+}
+
+static void test_any_tree(void) {
+    rs_buffer bytes = {0};
+    rs_tree tree;
+    REQUIRE_OK(rs_infer_any_tree(&bytes, &err), &err);
+    REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
+    CHECK(bytes.size_bytes == 32 && tree.n_nodes == 1 && tree.nodes[0].kind == RS_FMT_NODE_ANY);
+    rs_tree_clear(&tree);
+    rs_buffer_clear(&bytes);
+}
+
+/* ---- Random blocks: every record encodes, what is encoded checks and says the same ---- */
+
+static bool encode_and_check(const rs_tree *tree, rs_slice raw) {
+    rs_buffer out = {0}, again = {0};
+    rs_cursor cursor;
+    bool ok = CHECK_OK(rs_encode_record(tree, raw, &block.scan, &out, &err), &err);
+    if (ok) {
+        uint8_t *exact = make_exact(out.data, out.size_bytes);
+        memset(&cursor, 0, sizeof cursor);
+        cursor.in = rs_slice_of(exact, out.size_bytes);
+        cursor.budget.values = block.scan.max_values - 1, cursor.budget.bytes = block.scan.max_bytes;
+        cursor.budget.depth = block.scan.max_depth;
+        ok = CHECK_OK(rs_decode_check_record(&cursor, tree, &err), &err);
+        cursor.in = rs_slice_of(exact, out.size_bytes);
+        raw_alone(&cursor, tree->nodes, &again);
+        ok = ok && CHECK(again.size_bytes == rs_slice_left(&raw) && memcmp(again.data, raw.ptr, again.size_bytes) == 0);
+        free(exact);
+    }
+    rs_buffer_clear(&out);
+    rs_buffer_clear(&again);
+    return ok;
+}
+
+static void check_random_block(uint32_t n, unsigned depth) {
+    rs_buffer bytes = {0};
+    rs_tree tree;
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        make_random_value(&block.raw, depth);
+        make_record_end(&block);
+    }
+    REQUIRE_OK(rs_infer_tree(rs_slice_of(block.raw.data, block.raw.size_bytes), block.ends, n, &block.scan, &bytes, &err),
+               &err);
+    REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
+    block.scan.next = 0;
+    for (i = 0; i < n && encode_and_check(&tree, make_record(&block, i)); i++) {}
+    CHECK_U64(block.scan.next, block.scan.n_shapes);
+    rs_tree_clear(&tree);
+    rs_buffer_clear(&bytes);
+    make_block_clear(&block);
+}
+
+static void test_random(void) {
+    unsigned round;
+    for (round = 0; round < 300; round++) check_random_block(1 + (uint32_t)make_random(60), round % 5);
+    check_random_block(MAKE_RECORDS, 4);
+}
+
+int main(void) {
+    RUN(test_ints);
+    RUN(test_leaves);
+    RUN(test_strings);
+    RUN(test_unions);
+    RUN(test_sequences);
+    RUN(test_structs);
+    RUN(test_tree_bytes);
+    RUN(test_arrays);
+    RUN(test_many_shapes);
+    RUN(test_many_keys);
+    RUN(test_any_tree);
+    RUN(test_random);
+    return rs_test_finish("test_infer");
+}

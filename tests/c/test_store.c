@@ -1,0 +1,319 @@
+/* test_store.c: stores built and read back: every record gives its bytes again, whatever blocks they fell into; the builder
+ * after refused records; rules 13, 14 and 17 where a store meets them. */
+#include "rs_built.h"
+#include "rs_raw.h"
+#include "rs_verify.h"
+
+static rs_error err;
+
+/* ---- Round trips ---- */
+
+static bool same_record(rs_store *store, uint64_t i, built_record record) {
+    rs_buffer wanted = {0}, arrays = {0}, got = {0};
+    rs_record found;
+    rs_cursor cursor;
+    bool ok = CHECK_OK(rs_store_find(store, i, &found, &err), &err);
+    if (ok) {
+        cursor = rs_store_cursor(store, &found);
+        ok = CHECK_OK(rs_decode_check_record(&cursor, found.tree, &err), &err);
+    }
+    if (ok) {
+        cursor = rs_store_cursor(store, &found);
+        raw_alone(&cursor, found.tree->nodes, &got);
+        record(i, &wanted, &arrays);
+        ok = CHECK(got.size_bytes == wanted.size_bytes);
+        /* The position of an array outside depends on the block: its last byte or two may differ. */
+        ok = ok && CHECK(memcmp(got.data, wanted.data, got.size_bytes - (arrays.size_bytes > 0 ? 2 : 0)) == 0);
+    }
+    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&arrays);
+    rs_buffer_clear(&got);
+    if (!ok) (void)fprintf(stderr, "    record %llu\n", (unsigned long long)i);
+    return ok;
+}
+
+/* Builds, reads all back from the last to the first and once more; gives the number of blocks and trees. */
+static void check_store(built_record record, uint64_t n, bool compress, uint64_t *blocks, uint64_t *trees) {
+    built b = build(record, n, compress);
+    rs_store store;
+    uint64_t i;
+    *blocks = *trees = UINT64_MAX;
+    REQUIRE(b.data != NULL);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    if (CHECK_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err)) {
+        CHECK_U64(store.header.n_records, n);
+        *blocks = store.n_blocks, *trees = store.n_trees;
+        for (i = n; i-- > 0 && same_record(&store, i, record);) {}
+        for (i = 0; i < n && same_record(&store, i, record); i++) {}
+        rs_store_close(&store);
+    }
+    built_clear(&b);
+}
+
+static void add_none(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)i, (void)arrays;
+    make_tag(raw, 0);
+}
+
+static void add_row(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    char text[24];
+    (void)arrays;
+    (void)snprintf(text, sizeof text, "name %llu", (unsigned long long)i);
+    make_head(raw, 0x0F, 3);
+    make_str(raw, "id"), make_int(raw, (int64_t)i), make_str(raw, "name"), make_str(raw, text);
+    make_str(raw, "tags"), make_head(raw, 0x0D, i % 3);
+    for (i %= 3; i > 0; i--) make_tag(raw, 2);
+}
+
+static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_state = i * 2654435761u + 1;
+    make_random_value(raw, 4);
+}
+
+static void test_counts(void) {
+    static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 128, 1000};
+    static const built_record records[] = {add_none, add_row, add_random};
+    uint64_t blocks, trees;
+    size_t i, k;
+    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (k = 0; k < 6; k++) {
+            check_store(records[k / 2], counts[i], k % 2 == 0, &blocks, &trees);
+            CHECK(blocks == (counts[i] > 0) && trees == blocks);
+        }
+    }
+}
+
+static void test_many_records(void) {
+    uint64_t blocks, trees;
+    check_store(add_row, 65536, true, &blocks, &trees);
+    CHECK(blocks == 1 && trees == 1);
+    check_store(add_none, 2 * 65536 + 1, true, &blocks, &trees);
+    CHECK(blocks == 3 && trees == 1); /* blocks with one tree share it */
+    check_store(add_none, 2 * 65536 + 1, false, &blocks, &trees);
+    CHECK(blocks == 3 && trees == 1);
+}
+
+/* Past 16 MiB a block closes at once: after 101, 102, 113 and, with two large
+ * ones in it, 116 records. The second group lies in five blocks. */
+static void add_uneven(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    if (i == 100 || i == 101 || i == 112) {
+        make_units(raw, 0x0C, (17 << 20) + (size_t)i, 1, 0xAB);
+    } else if (i == 114 || i == 115) {
+        make_units(raw, 0x0C, 9 << 20, 1, 0xCD);
+    } else {
+        add_row(i, raw, arrays);
+    }
+}
+
+static void test_split_groups(void) {
+    uint64_t blocks, trees;
+    check_store(add_uneven, 300, true, &blocks, &trees);
+    CHECK_U64(blocks, 5);
+    check_store(add_uneven, 300, false, &blocks, &trees);
+    CHECK_U64(blocks, 5);
+    check_store(add_uneven, 116, true, &blocks, &trees); /* nothing after a block that was just closed */
+    CHECK_U64(blocks, 4);
+}
+
+/* 130 KiB each: 8 MiB are passed within a group, and the block goes on to its end. */
+static void add_large(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_units(raw, 0x09, (130 << 10) + (size_t)(i % 7), 1, 'L');
+}
+
+static void test_blocks_end_with_groups(void) {
+    uint64_t blocks, trees;
+    check_store(add_large, 200, true, &blocks, &trees);
+    CHECK_U64(blocks, 4);
+}
+
+static void add_with_array(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t n = i % 3 == 0 ? 100 : 600 + i % 40;
+    size_t pad = (size_t)(rs_align_up(arrays->size_bytes, 64) - arrays->size_bytes);
+    if (n >= 512 && rs_buffer_append_zeros(arrays, pad, NULL) != RS_OK) abort();
+    make_array(raw, n, arrays->size_bytes);
+    if (n >= 512 && rs_buffer_append_zeros(arrays, 2 * (size_t)n, NULL) != RS_OK) abort();
+}
+
+static void test_arrays_outside(void) {
+    built b = build(add_with_array, 200, true);
+    rs_store store;
+    rs_record found;
+    uint64_t i;
+    REQUIRE(b.data != NULL);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
+    for (i = 0; i < 200; i++) {
+        rs_cursor cursor;
+        REQUIRE_OK(rs_store_find(&store, i, &found, &err), &err);
+        cursor = rs_store_cursor(&store, &found);
+        CHECK_OK(rs_decode_check_record(&cursor, found.tree, &err), &err);
+        CHECK(((uintptr_t)cursor.arrays - (uintptr_t)b.data) % 64 == 0);
+    }
+    CHECK(found.block->arrays_size_bytes > 100000);
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
+/* ---- What the header promises ---- */
+
+/* {(i, (0,)): [None]}: a tuple within a tuple as key, which counts like any container. */
+static void add_tuple_key(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 1);
+    make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_head(raw, 0x0E, 1), make_int(raw, 0);
+    make_head(raw, 0x0D, 1), make_tag(raw, 0);
+}
+
+static void test_header_maxima(void) {
+    unsigned compress;
+    for (compress = 0; compress < 2; compress++) {
+        built b = build(add_tuple_key, 100, compress == 1);
+        rs_header header;
+        uint64_t blocks, trees;
+        REQUIRE(b.data != NULL);
+        REQUIRE_OK(rs_header_read(built_slice(&b), NULL, &header, &err), &err);
+        CHECK_U64(header.max_depth, 3);
+        CHECK_U64(header.max_values, 1 + 1 + 2 + 1 + 1);
+        CHECK_U64(header.max_bytes, 2 + 3 + 3 + 3);
+        CHECK_U64(header.raw_size, 100 * 11);
+        CHECK_U64(header.segment_size, b.size);
+        built_clear(&b);
+        check_store(add_tuple_key, 100, compress == 1, &blocks, &trees);
+    }
+}
+
+/* One value less, one byte less or one level less than declared, and the record is refused (rule 23). */
+static void test_header_maxima_hold(void) {
+    built b = build(add_tuple_key, 3, false);
+    rs_store store;
+    rs_record found;
+    rs_cursor cursor;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err);
+    REQUIRE_OK(rs_store_find(&store, 2, &found, &err), &err);
+    store.header.max_values--;
+    cursor = rs_store_cursor(&store, &found);
+    CHECK_CODE(rs_decode_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
+    store.header.max_values++, store.header.max_depth--;
+    cursor = rs_store_cursor(&store, &found);
+    CHECK_CODE(rs_decode_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
+/* ---- The builder's states ---- */
+
+static void refuse(rs_builder *b, const void *bytes, size_t n, rs_status code) {
+    size_t before = b->raw.size_bytes, shapes = b->scan.n_shapes;
+    make_bytes(&b->raw, bytes, n);
+    CHECK_CODE(rs_builder_end_record(b, &err), code, &err);
+    CHECK_U64(err.record, b->n_records);
+    CHECK(b->raw.size_bytes == before && b->scan.n_shapes == shapes);
+}
+
+static void test_refused_records(void) {
+    static const uint8_t later[] = {0x11}, cut[] = {0x0D, 2, 0x90}, two[] = {0x90, 0x90};
+    static const uint8_t dicts[] = {0x0F, 1, 0x90, 0x0F, 1, 0x90, 0x11};
+    static const uint8_t list_key[] = {0x0F, 1, 0x0D, 0, 0x90}, dict_in_key[] = {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90};
+    rs_segment_writer writer;
+    rs_builder builder;
+    rs_segment segment;
+    rs_store store;
+    uint64_t i;
+    REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+    REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
+    for (i = 0; i < 100; i++) {
+        add_row(i, &builder.raw, &builder.arrays);
+        REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
+        refuse(&builder, later, sizeof later, RS_E_FMT_VERSION);
+        refuse(&builder, cut, sizeof cut, RS_E_FMT_TRUNCATED);
+        refuse(&builder, two, sizeof two, RS_E_FMT_TRAILING);
+        refuse(&builder, dicts, sizeof dicts, RS_E_FMT_VERSION);
+        refuse(&builder, list_key, sizeof list_key, RS_E_FMT_VALUE);
+        refuse(&builder, dict_in_key, sizeof dict_in_key, RS_E_FMT_VALUE);
+        make_tag(&builder.raw, 0);
+        rs_builder_drop_record(&builder, builder.arrays.size_bytes);
+    }
+    REQUIRE_OK(rs_builder_finish(&builder, &err), &err);
+    CHECK_CODE(rs_builder_finish(&builder, &err), RS_E_STATE_FINISHED, &err);
+    make_tag(&builder.raw, 0);
+    CHECK_CODE(rs_builder_end_record(&builder, &err), RS_E_STATE_FINISHED, &err);
+    rs_builder_close(&builder);
+    rs_builder_close(&builder);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
+    REQUIRE_OK(rs_store_open(&store, rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
+    CHECK_U64(store.header.n_records, 100);
+    for (i = 0; i < 100 && same_record(&store, i, add_row); i++) {}
+    rs_store_close(&store);
+    rs_segment_close(&segment);
+}
+
+/* ---- Broken stores, sealed again: what rs_store_find says ---- */
+
+static rs_status find_in(built *b, uint64_t index) {
+    rs_store store;
+    rs_record found;
+    rs_status status = rs_store_open(&store, built_slice(b), NULL, &err);
+    if (status != RS_OK) return status;
+    status = rs_store_find(&store, index, &found, &err);
+    rs_store_close(&store);
+    return status;
+}
+
+static void test_broken_tables(void) {
+    static const struct {
+        unsigned section, at, width;
+        uint64_t value;
+        rs_status code;
+    } cases[] = {
+        {3, 4, 4, 2, RS_E_FMT_BLOCK},                      /* rule 13: no such block */
+        {3, 4, 4, UINT32_MAX, RS_E_FMT_BLOCK},
+        {3, 4, 4, 1, RS_E_FMT_BLOCK},                      /* a block beyond the record */
+        {3, 4, 4, 0, RS_OK},
+        {4, 0, 8, 65, RS_E_FMT_BLOCK},                     /* the block begins after its first record */
+        {4, 0, 8, 101, RS_E_FMT_BLOCK},
+        {4, 8, 4, 64, RS_E_FMT_BLOCK},                     /* and ends before the one asked for */
+        {4, 12, 4, 1000, RS_E_FMT_BLOCK},                  /* rule 14 */
+        {4, 45, 1, 1, RS_E_FMT_RESERVED},
+        {6, 0, 8, 4, RS_E_FMT_TREE},                       /* not 8-aligned */
+        {6, 0, 8, UINT64_C(1) << 40, RS_E_FMT_TREE},
+        {6, 8, 4, UINT32_MAX, RS_E_FMT_TREE},
+        {6, 8, 4, 0, RS_E_FMT_TREE},
+        {5, 0, 4, 0, RS_E_FMT_TREE},                       /* a tree of no nodes */
+        {5, 8, 1, 13, RS_E_FMT_VERSION},                   /* a root of a later kind */
+    };
+    built c = build(add_uneven, 103, true);
+    built_layout layout;
+    size_t i;
+    REQUIRE(c.data != NULL);
+    built_read(&c, &layout);
+    CHECK(layout.n_blocks == 3 && layout.blocks[1].first_record == 101);
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t *at = built_section(&c, &layout, cases[i].section) + cases[i].at, was[8];
+        memcpy(was, at, cases[i].width), memcpy(at, &cases[i].value, cases[i].width);
+        built_seal(&c, &layout);
+        if (!CHECK_CODE(find_in(&c, 64), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
+        memcpy(at, was, cases[i].width);
+    }
+    built_seal(&c, &layout);
+    CHECK_OK(find_in(&c, 64), &err);
+    built_section(&c, &layout, RS_FMT_SECTION_TREE_TABLE)[12] ^= 1; /* rule 17: the tree's own checksum */
+    CHECK_CODE(find_in(&c, 64), RS_E_FMT_CHECKSUM, &err);
+    built_clear(&c);
+}
+
+int main(void) {
+    RUN(test_counts);
+    RUN(test_many_records);
+    RUN(test_split_groups);
+    RUN(test_blocks_end_with_groups);
+    RUN(test_arrays_outside);
+    RUN(test_header_maxima);
+    RUN(test_header_maxima_hold);
+    RUN(test_refused_records);
+    RUN(test_broken_tables);
+    return rs_test_finish("test_store");
+}

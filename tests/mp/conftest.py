@@ -1,0 +1,84 @@
+"""Fixtures of the tests with several processes. After each test nothing of it may be left: descriptors, mappings, files in
+/dev/shm, children."""
+
+import gc
+import multiprocessing
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from mp import workers
+from recstore import handles
+
+if not os.path.isdir("/proc/self/fd"):
+    collect_ignore_glob = ["test_*.py"]  # what is looked at here is looked at through /proc
+
+METHODS = ["fork", "spawn", "forkserver"]
+BY_DIRECTORY = os.environ.get("RECSTORE_BACKING") == "dir"
+
+
+@pytest.fixture(params=METHODS)
+def context(request):
+    return multiprocessing.get_context(request.param)
+
+
+@pytest.fixture(params=METHODS[1:])
+def spawning(request):
+    """The start methods that pickle."""
+    return multiprocessing.get_context(request.param)
+
+
+@pytest.fixture
+def anonymous_only():
+    if BY_DIRECTORY:
+        pytest.skip("about anonymous memory; this run has RECSTORE_BACKING=dir")
+
+
+def _left():
+    return workers.segment_fds(), workers.mappings(), sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    before = _left()
+    yield
+    handles._pins.clear()
+    gc.collect()
+    assert _left() == before
+    assert multiprocessing.active_children() == []
+    handles._warned = False
+
+
+@pytest.fixture
+def python(tmp_path_factory):
+    """Runs code in a fresh interpreter outside the checkout; returns what it printed, or the process itself."""
+    folder = tmp_path_factory.mktemp("python")
+    started = []
+
+    def run(code, *arguments, wait=True, status=0, **environment):
+        tests = str(pathlib.Path(__file__).resolve().parent.parent)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": tests, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if wait else None,
+            text=True,
+        )
+        started.append(process)
+        if not wait:
+            return process
+        out, errors = process.communicate()
+        assert process.returncode == status, errors
+        return out
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,211 @@
+"""The directory backing: its files' lives, and the other tests over it."""
+
+import gc
+import os
+import pathlib
+import pickle
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+import recstore
+from mp import workers
+from mp.workers import build, record, run_worker, summary
+from recstore import directory
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    folder = tmp_path / "stores"
+    monkeypatch.setenv("RECSTORE_BACKING", "dir")
+    monkeypatch.setenv("RECSTORE_DIR", str(folder))
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    return folder
+
+
+def names(folder):
+    return sorted(os.listdir(folder))
+
+
+def test_the_other_tests_over_files(tmp_path):
+    if os.environ.get("RECSTORE_BACKING") == "dir":
+        pytest.skip("this is that run")
+    chosen = [TESTS / "mp", *(p for p in [TESTS / "py" / "test_records.py"] if p.exists())]
+    # test_repr is about the default backing.
+    options = ["-q", "-k", "not test_repr", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}", "-c", TESTS.parent / "pyproject.toml"]
+    done = subprocess.run(
+        [pathlib.Path(sys.executable).with_name("pytest"), *options, *chosen],
+        env={**os.environ, "RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(tmp_path / "stores")},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert names(tmp_path / "stores") == []
+
+
+def test_file_is_private_and_read_only_and_gone_at_close(folder):
+    x = build(10)
+    assert x.segment.backing == "directory" and "directory" in repr(x)
+    (name,) = names(folder)
+    status = os.stat(folder / name)
+    assert stat.S_IMODE(status.st_mode) == 0o400 and stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    x.close()
+    assert names(folder) == []
+
+
+def test_file_is_gone_with_the_last_reference(folder):
+    x = build(10)
+    view = x[2:]
+    del x
+    assert len(names(folder)) == 1
+    assert view[0] == record(2)
+    del view
+    gc.collect()
+    assert names(folder) == []
+
+
+def test_file_is_gone_with_a_cycle(folder):
+    # The collector clears what it finds in a cycle: the file's name must outlive that.
+    holder = {"x": build(10)}
+    holder["me"] = holder
+    del holder
+    gc.collect()
+    assert names(folder) == []
+
+
+def test_failed_build_leaves_no_file(folder):
+    with pytest.raises(recstore.EncodeError):
+        recstore.RecordList([1, object()])
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("first", ["", "import multiprocessing.util;"])
+def test_file_is_gone_at_exit(folder, python, first):
+    out = python(f"{first}from mp.workers import build; x = build(10); print(x.segment.path)")
+    assert out.strip().startswith(str(folder))
+    assert names(folder) == []
+
+
+def test_file_of_a_worker_is_gone_when_it_exits(folder, context):
+    x, path = run_worker(context, workers.build_and_exit, 10)
+    assert names(folder) == [] and not os.path.exists(path)
+    assert len(x) == 10
+
+
+def test_child_that_starts_while_its_parent_ends(folder, python):
+    code = """
+import multiprocessing, sys
+from mp import workers
+context = multiprocessing.get_context(sys.argv[1])
+p = context.Process(target=print, args=(workers.build(10),))
+keep = workers.build(3)
+p.start()
+"""
+    for method in ("spawn", "forkserver"):
+        assert "10 records" in python(code, method) and names(folder) == []
+
+
+def test_orphan_is_collected_by_the_next_build(folder, python):
+    python("import os; from mp.workers import build; x = build(10); os.kill(os.getpid(), 9)", status=-signal.SIGKILL)
+    (orphan,) = names(folder)
+    x = build(3)
+    assert names(folder) == [os.path.basename(x.segment.path)] != [orphan]
+
+
+def test_reader_survives_its_owner_and_keeps_the_orphan(folder, python):
+    owner = python(
+        "import pickle; from mp.workers import build; x = build(10); print(pickle.dumps(x).hex(), flush=True); input()",
+        wait=False,
+    )
+    x = pickle.loads(bytes.fromhex(owner.stdout.readline()))
+    (orphan,) = names(folder)
+    owner.kill()
+    owner.wait()
+    build(3).close()
+    assert names(folder) == [orphan]  # leased
+    assert summary(x) == (10, record(0), record(9))
+    x.close()
+    assert directory.collect(folder) == 1
+    assert names(folder) == []
+
+
+def test_reader_survives_an_owner_that_exits(folder, python):
+    owner = python(
+        "import pickle; from mp.workers import build; x = build(10); print(pickle.dumps(x).hex(), flush=True); input()",
+        wait=False,
+    )
+    x = pickle.loads(bytes.fromhex(owner.stdout.readline()))
+    owner.stdin.write("\n")
+    owner.stdin.flush()
+    assert owner.wait() == 0
+    assert names(folder) == []
+    assert summary(x) == (10, record(0), record(9))
+
+
+def test_foreign_files_are_left_alone(folder):
+    folder.mkdir(mode=0o700)
+    foreign = ["notes.txt", "1.rec", "a-b-c.rec", "²-²-x.rec", "1-2-3-4.rec", f"{os.getpid()}-x-y.rec"]
+    for name in foreign:
+        (folder / name).write_text("mine")
+    (folder / "999999999-5-dir.rec").mkdir()
+    os.symlink(folder / "notes.txt", folder / "999999999-5-link.rec")
+    os.mkfifo(folder / "999999999-5-fifo.rec")
+    build(3).close()
+    left = set(names(folder))
+    assert left >= {*foreign, "999999999-5-dir.rec", "999999999-5-link.rec"}
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_living_process_keeps_its_files(folder, python):
+    holder = python("from mp.workers import build; x = build(10); print(flush=True); input(); print(x[9]['id'])", wait=False)
+    holder.stdout.readline()
+    build(3).close()
+    assert len(names(folder)) == 1
+    assert holder.communicate("\n")[0].strip() == "9"
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o707, 0o777])
+def test_folder_that_others_can_enter_is_refused(folder, mode):
+    folder.mkdir()
+    folder.chmod(mode)
+    (folder / "999999999-5-x.rec").write_text("mine")
+    with pytest.raises(PermissionError, match="0700"):
+        build(3)
+    assert names(folder) == ["999999999-5-x.rec"]
+
+
+def test_folder_that_is_a_link_or_a_file_is_refused(folder, tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "real")
+    with pytest.raises(PermissionError):
+        build(3)
+    folder.unlink()
+    folder.write_text("")
+    with pytest.raises(PermissionError):
+        build(3)
+
+
+def test_relative_folder_is_found_after_a_chdir(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RECSTORE_DIR", "stores")
+    x = build(3)
+    monkeypatch.chdir("/")
+    x.close()
+    assert names(folder) == []
+
+
+def test_handle_of_a_replaced_file_is_detached(folder):
+    x = build(10)
+    text, path = pickle.dumps(x), x.segment.path
+    x.close()
+    y = build(10)
+    os.link(y.segment.path, path)
+    z = pickle.loads(text)
+    assert "another store" in repr(z)
+    os.unlink(path)

@@ -1,0 +1,264 @@
+"""Handles: their size, what a forged or stale one leads to, pins, RECSTORE_PICKLE."""
+
+import copy
+import gc
+import os
+import pickle
+import signal
+import warnings
+
+import pytest
+import recstore
+from mp.workers import build, record, segment_fds
+from recstore import handles
+
+HEAD = ("version", "kind", "pid", "started", "boot", "namespace")
+STORE = ("fd", "device", "inode", "id", "start", "step", "length")
+
+
+@pytest.fixture(autouse=True)
+def allowed(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+
+
+def forge(x, **changes):
+    """The bytes of x's handle with some fields changed."""
+    function, (handle, *_) = x.__reduce__()
+    assert function is handles.attach
+    size = handles._HEAD.size
+    fields = dict(zip(HEAD, handles._HEAD.unpack_from(handle)))
+    fields.update(zip(STORE, handles._STORE.unpack_from(handle, size)))
+    rest = handle[size + handles._STORE.size :]
+    fields.update(changes)
+    head = handles._HEAD.pack(*(fields[name] for name in HEAD))
+    return head + handles._STORE.pack(*(fields[name] for name in STORE)) + rest
+
+
+@pytest.fixture
+def forgotten(monkeypatch):
+    """attach as another process would run it: nothing is known to be mapped here."""
+
+    def attach(handle):
+        monkeypatch.setattr(handles, "_attached", {})
+        return handles.attach(handle)
+
+    return attach
+
+
+def check_detached(x, reason, length=20):
+    assert "detached" in repr(x) and reason in repr(x)
+    assert len(x) == length
+    for access in (lambda: x[0], lambda: list(x), lambda: x.nbytes, lambda: x.info(), lambda: pickle.dumps(x)):
+        with pytest.raises(recstore.SegmentNotFoundError, match=reason) as caught:
+            access()
+        assert isinstance(caught.value, FileNotFoundError)
+    x.close()
+
+
+def test_size():
+    x = build(1000)
+    for y in (x, x[5:], x[5:][::-3], x[5:][::-3][1:][2:7]):
+        assert len(pickle.dumps(y)) <= 300
+        assert pickle.loads(pickle.dumps(y)) == y
+
+
+def test_size_while_spawning():
+    from multiprocessing import context, popen_spawn_posix
+
+    x = build(1000)
+    popen = popen_spawn_posix.Popen.__new__(popen_spawn_posix.Popen)
+    popen._fds = []
+    context.set_spawning_popen(popen)
+    try:
+        one, two = pickle.dumps(x), pickle.dumps([x, x[1:][::2]])
+    finally:
+        context.set_spawning_popen(None)
+    assert len(one) <= 300 and len(two) <= 500
+    assert len(popen._fds) == (1 if x.segment.backing == "anonymous" else 0)
+
+
+def test_unaltered_handle_attaches(forgotten):
+    x = build(20)
+    y = forgotten(forge(x[3:9]))
+    assert y.to_list() == [record(i) for i in range(3, 9)]
+    assert y.segment is not x.segment
+    y.close()
+    assert x[0] == record(0)
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"boot": b"x" * 16}, "another host"),
+        ({"namespace": 1}, "another container"),
+        ({"started": 1}, "has ended"),
+        ({"pid": 2**22 + 1}, "has ended"),
+        ({"fd": 10**6}, "no longer"),
+        ({"fd": -1}, "no longer"),
+        ({"inode": 1}, "no longer"),
+        ({"device": 987654321}, "no longer"),
+        ({"id": b"y" * 16}, "no longer"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_handle_of_another_place_is_detached(anonymous_only, forgotten, changes, reason):
+    x = build(20)
+    before = segment_fds()
+    check_detached(forgotten(forge(x, **changes)), reason)
+    assert segment_fds() == before
+
+
+def test_descriptor_that_became_another_file(anonymous_only, forgotten, tmp_path):
+    """A reused number: another store's, a file's, a directory's, a FIFO's without a writer, a device's. None blocks, none is read."""
+    x, other = build(20), build(20)
+    (tmp_path / "file").write_bytes(b"x" * 10000)
+    os.mkfifo(tmp_path / "fifo")
+    opened = [os.open(tmp_path / "file", os.O_RDONLY), os.open(tmp_path, os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)]
+    opened.append(os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK))
+    try:
+        before = sorted(os.listdir("/proc/self/fd"))
+        for fd in [other.segment.fileno(), *opened]:
+            status = os.fstat(fd)
+            check_detached(forgotten(forge(x, fd=fd)), "no longer")
+            # Even if device and inode were reused as well.
+            y = forgotten(forge(x, fd=fd, device=status.st_dev, inode=status.st_ino))
+            assert "detached" in repr(y)
+        assert sorted(os.listdir("/proc/self/fd")) == before
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def test_broken_handles_are_refused():
+    good = forge(build(20))
+    for cut in range(handles._HEAD.size + handles._STORE.size):
+        with pytest.raises(recstore.CorruptError):
+            handles.attach(good[:cut])
+    for changes in ({"version": 9}, {"kind": 0}, {"kind": 0x7F}, {"length": -1}, {"length": 21}, {"start": -1}, {"step": 9}):
+        with pytest.raises(recstore.CorruptError):
+            x = build(20)
+            handles.attach(forge(x, **changes))
+
+
+def test_holder_that_exited(python):
+    # os._exit: the holder leaves no time for anything, like a crash.
+    text = python(
+        "import os, pickle; from mp.workers import build\n"
+        "print(pickle.dumps(build(20)).hex(), flush=True); os.kill(os.getpid(), 9)",
+        status=-signal.SIGKILL,
+        RECSTORE_BACKING="anonymous",
+    )
+    check_detached(pickle.loads(bytes.fromhex(text)), "has ended")
+
+
+def test_holder_that_is_a_zombie(python):
+    holder = python(
+        "import pickle; from mp.workers import build\nprint(pickle.dumps(build(20)).hex(), flush=True); input()",
+        wait=False,
+        RECSTORE_BACKING="anonymous",
+    )
+    text = bytes.fromhex(holder.stdout.readline())
+    holder.kill()
+    os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+    check_detached(pickle.loads(text), "has ended")
+
+
+def test_holder_that_closed():
+    x = build(20)
+    text = pickle.dumps(x)
+    x.close()
+    y = pickle.loads(text)
+    check_detached(y, "does not exist" if os.environ.get("RECSTORE_BACKING") == "dir" else "no longer")
+    with pytest.raises(recstore.ClosedError):
+        pickle.dumps(x)
+
+
+def test_pin_outlives_a_temporary_and_ends(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(handles, "monotonic", lambda: now[0])
+    before = segment_fds()
+    text = pickle.dumps(build(20)[3:6])
+    gc.collect()
+    assert pickle.loads(text).to_list() == [record(i) for i in range(3, 6)]
+    now[0] += handles.PIN_SECONDS - 1
+    gc.collect()
+    assert pickle.loads(text)[0] == record(3)
+    now[0] += 2
+    gc.collect()
+    assert segment_fds() == before
+    assert "detached" in repr(pickle.loads(text))
+    assert handles._on_gc not in gc.callbacks
+
+
+def test_pin_lasts_as_long_as_said(monkeypatch):
+    monkeypatch.setattr(handles, "PIN_SECONDS", 0.0)
+    before = segment_fds()
+    pickle.dumps(build(20))
+    gc.collect()
+    assert segment_fds() == before
+
+
+def test_building_sweeps_pins_too(monkeypatch):
+    monkeypatch.setattr(handles, "PIN_SECONDS", 0.0)
+    gc.disable()
+    try:
+        pickle.dumps(build(20))
+        assert len(handles._pins) == 1
+        build(1)
+        assert not handles._pins
+    finally:
+        gc.enable()
+
+
+def test_close_ends_a_pin():
+    before = segment_fds()
+    x = build(20)
+    pickle.dumps(x[:5])
+    x.close()
+    assert not handles._pins
+    assert segment_fds() == before
+
+
+def test_copies_are_the_same_store():
+    x = build(20)
+    assert copy.copy(x) is x and copy.deepcopy(x) is x
+    assert copy.deepcopy({"a": [x]})["a"][0] is x
+    view = x[2:4]
+    assert copy.deepcopy(view) is view
+    assert not handles._pins
+
+
+def test_plain_pickle_warns_once(monkeypatch):
+    monkeypatch.delenv("RECSTORE_PICKLE")
+    x = build(20)
+    with pytest.warns(RuntimeWarning, match="handle") as caught:
+        pickle.dumps(x)
+        pickle.dumps(x[:3])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_plain_pickle_may_be_an_error(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "error")
+    x = build(20)
+    with pytest.raises(recstore.Error, match="save"):
+        pickle.dumps(x)
+    assert not handles._pins
+
+
+@pytest.mark.parametrize("mode", ["error", "warn"])
+def test_multiprocessing_is_no_plain_pickle(monkeypatch, mode):
+    import multiprocessing
+
+    monkeypatch.setenv("RECSTORE_PICKLE", mode)
+    x = build(20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours, theirs = multiprocessing.Pipe()
+        with ours, theirs:
+            ours.send({"deep": [x[:2]]})
+            assert theirs.recv()["deep"][0].segment is x.segment
+        queue = multiprocessing.SimpleQueue()
+        queue.put(x)
+        assert queue.get().segment is x.segment
+        queue.close()

@@ -1,0 +1,97 @@
+"""What is left, and when: killed processes, sealed memory, descriptors, zombies."""
+
+import os
+import pickle
+import signal
+
+from mp import workers
+from mp.workers import build, record, run_worker
+
+
+def test_nobody_can_write(anonymous_only, context):
+    x = build(100)
+    assert workers.write_attempts(x) == []
+    assert run_worker(context, workers.send_write_attempts, x) == []
+    assert x.to_list() == [record(i) for i in range(100)]
+
+
+def test_memory_is_gone_with_the_last_killed_process(anonymous_only, python):
+    holder = python(
+        "import pickle; from mp.workers import build; x = build(1000)\n"
+        "print(pickle.dumps(x).hex(), flush=True); input()",
+        wait=False,
+        RECSTORE_PICKLE="allow",
+    )
+    text = holder.stdout.readline().strip()
+    reader = python(
+        "import pickle, sys; x = pickle.loads(bytes.fromhex(sys.argv[1])); print(*x.segment.identity, flush=True)\n"
+        "input(); print(x[-1]['id'], flush=True); input()",
+        text,
+        wait=False,
+    )
+    identity = tuple(map(int, reader.stdout.readline().split()))
+    assert sorted(workers.holders(identity)) == sorted([holder.pid, reader.pid])
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    reader.stdin.write("\n")
+    reader.stdin.flush()
+    assert reader.stdout.readline().strip() == "999"  # the last one keeps it
+    reader.send_signal(signal.SIGKILL)
+    reader.wait()
+    assert workers.holders(identity) == []
+    assert "detached" in repr(pickle.loads(bytes.fromhex(text)))
+
+
+def test_descriptors_do_not_pile_up(python):
+    code = """
+import gc, os, pickle
+from mp.workers import build
+from recstore import handles
+build(3).close()
+def count():
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+before = count()
+for i in range(50):
+    x = build(10)
+    y = pickle.loads(pickle.dumps(x[2:]))
+    if i % 2:
+        x.close()
+    del x, y
+    try:
+        build_failed = __import__("recstore").RecordList([1, object()])
+    except TypeError:
+        pass
+handles._pins.clear()
+print(before, count())
+"""
+    before, after = python(code, RECSTORE_PICKLE="allow").split()
+    assert before == after
+
+
+def test_iterable_that_raises_leaves_nothing():
+    import pytest
+    import recstore
+
+    def broken():
+        yield from range(10000)
+        raise KeyError("mine")
+
+    before = workers.segment_fds()
+    with pytest.raises(KeyError, match="mine"):
+        recstore.RecordList(broken())
+    assert workers.segment_fds() == before
+
+
+def test_children_are_reaped(context):
+    x = build(10)
+    for _ in range(3):
+        run_worker(context, workers.send_summary, x)
+    me = str(os.getpid())
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as f:
+                fields = f.read().rpartition(b") ")[2].split()
+        except OSError:
+            continue
+        assert not (fields[1].decode() == me and fields[0] == b"Z")

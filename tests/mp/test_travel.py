@@ -1,0 +1,178 @@
+"""Stores on their way to other processes: every means that multiprocessing has, and a plain pickle."""
+
+import concurrent.futures
+import gc
+import os
+import pickle
+
+import pytest
+import recstore
+from mp import workers
+from mp.workers import build, record, run_worker, summary
+from recstore import handles
+
+N = 100
+WHOLE = (N, record(0), record(N - 1))
+
+
+def test_store_and_view_reach_a_process(context):
+    x = build(N)
+    assert run_worker(context, workers.send_summary, x) == WHOLE
+    assert run_worker(context, workers.send_summary, x[10:20][::-1]) == (10, record(19), record(10))
+
+
+def test_argument_that_dies_with_the_start_of_the_process(context):
+    # Process.start() deletes its arguments: from then on nobody here refers to the store.
+    assert run_worker(context, workers.send_summary, build(N)) == WHOLE
+
+
+def test_argument_that_dies_and_has_no_descriptor_of_its_own(spawning, monkeypatch):
+    monkeypatch.setattr(handles, "MAX_PASSED_FDS", 0)
+    assert run_worker(spawning, workers.send_summary, build(N)) == WHOLE
+    assert not handles._pins  # the process itself kept it
+
+
+def test_store_that_exists_only_while_it_is_pickled(spawning):
+    length, first, _ = run_worker(spawning, workers.send_summary, workers.BuiltWhenPickled(N))
+    assert (length, first) == (N, record(0))
+
+
+def test_the_same_store_in_many_arguments_is_one_segment(spawning):
+    x = build(N)
+    segments, descriptors, seen = run_worker(spawning, workers.send_same, x, x[:], x[1:], x[1:][::2], x)
+    assert (segments, descriptors) == (1, 1)
+    assert [length for length, _, _ in seen] == [N, N, N - 1, N // 2, N]
+
+
+def test_pool(context):
+    x = build(N)
+    with context.Pool(2) as pool:
+        assert pool.map(summary, [x, x[:5]]) == [WHOLE, (5, record(0), record(4))]
+        assert pool.apply_async(summary, (x[5:9],)).get() == (4, record(5), record(8))
+        assert pool.apply_async(summary, (build(N),)).get() == WHOLE
+        built = pool.apply(build, (N,))
+        assert summary(built) == WHOLE
+        pool.close()
+        pool.join()
+    # The builder has ended; what is mapped stays.
+    assert built.to_list() == [record(i) for i in range(N)]
+
+
+def test_process_pool_executor(context):
+    x = build(N)
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        assert pool.submit(summary, x[1:3]).result() == (2, record(1), record(2))
+        assert pool.submit(summary, build(N)).result() == WHOLE
+        built = pool.submit(build, N).result()
+    assert summary(built) == WHOLE
+
+
+def test_queue_with_a_temporary_of_the_producer(context):
+    queue, done = context.Queue(), context.Event()
+    process = context.Process(target=workers.put_temporary, args=(queue, N, done))
+    process.start()
+    x = queue.get(timeout=60)
+    done.set()
+    process.join()
+    queue.close()
+    queue.join_thread()
+    assert x.to_list() == [record(i) for i in range(2, 7)]
+
+
+def test_store_built_in_a_worker_is_read_here(context):
+    ours, theirs = context.Pipe()
+    done = context.Event()
+    process = context.Process(target=workers.send_built, args=(theirs, N, done))
+    process.start()
+    theirs.close()
+    x = ours.recv()
+    done.set()
+    process.join()
+    ours.close()
+    assert summary(x) == WHOLE
+
+
+READER = """
+import pickle, sys
+from mp.workers import summary
+x = pickle.loads(bytes.fromhex(sys.argv[1]))
+print((repr(x), summary(x)) if "detached" not in repr(x) else repr(x))
+"""
+
+
+def test_plain_pickle_to_a_living_process(python, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    x = build(N)
+    text, seen = eval(python(READER, pickle.dumps(x).hex()))
+    assert seen == WHOLE
+    assert text == repr(x)
+    assert eval(python(READER, pickle.dumps(x[3:5]).hex()))[1] == (2, record(3), record(4))
+
+
+def test_saved_store_travels_by_its_path(context, tmp_path):
+    with build(N) as x:
+        x.save(tmp_path / "x.rec")
+    with recstore.open(tmp_path / "x.rec") as y:
+        assert run_worker(context, workers.send_summary, y[:7]) == (7, record(0), record(6))
+
+
+def test_handle_to_what_is_mapped_here_reuses_the_mapping(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    x = build(N)
+    before = workers.mappings(), workers.segment_fds()
+    copies = [pickle.loads(pickle.dumps(x)), pickle.loads(pickle.dumps(x[2:5]))]
+    assert (workers.mappings(), workers.segment_fds()) == before
+    assert all(y.segment is x.segment for y in copies)
+    assert type(copies[0]) is recstore.RecordList and type(copies[1]) is type(x[:])
+    assert copies[1].to_list() == [record(i) for i in range(2, 5)]
+
+
+def test_a_saved_copy_does_not_hide_the_store(tmp_path, monkeypatch):
+    # The file has the store's own id; pins and known mappings must not mix the two up.
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    x = build(N)
+    x.save(tmp_path / "x.rec")
+    text = pickle.dumps(x)
+    with recstore.open(tmp_path / "x.rec") as y:
+        pickle.dumps(y)
+    del x, y
+    gc.collect()
+    assert summary(pickle.loads(text)) == WHOLE
+
+
+def test_hundreds_of_stores_within_1024_descriptors(python):
+    code = """
+import multiprocessing, resource
+from mp import workers
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+if __name__ == "__main__":
+    for method in ("forkserver", "spawn"):
+        context = multiprocessing.get_context(method)
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=workers.send_all, args=(theirs, [workers.build(3) for _ in range(300)]))
+        process.start()
+        print(*ours.recv())
+        process.join()
+"""
+    assert python(code).split() == ["300", "300"] * 2
+
+
+def test_spawning_passes_no_more_than_its_share(spawning, monkeypatch):
+    monkeypatch.setattr(handles, "MAX_PASSED_FDS", 2)
+    assert run_worker(spawning, workers.send_all, [build(3) for _ in range(5)]) == (5, 5)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forked_child_reads_and_its_end_takes_nothing_away():
+    x = build(N)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            status = 0 if summary(x) == WHOLE else 1
+            x.close()
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert summary(x) == WHOLE
+    assert x.segment.path is None or os.path.exists(x.segment.path)

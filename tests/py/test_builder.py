@@ -1,0 +1,165 @@
+"""Building in blocks: many records, records that change from block to block, very large ones, and both forms of each."""
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore import RecordList, _store
+from ref import reader
+
+GROUP, BLOCK = 64, 65536
+
+
+def blocks_of(x):
+    return [(first, n) for first, n, *_ in x.segment.blocks()]
+
+
+@pytest.mark.parametrize("n", [1, 2, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5])
+def test_sizes(n):
+    for stream in (range(n), (str(i) for i in range(n)), ({"i": i, "s": "x" * (i % 3)} for i in range(n))):
+        stream = list(stream)
+        with RecordList(stream) as x:
+            assert x == stream
+            assert [first for first, _ in blocks_of(x)] == list(range(0, n, BLOCK))
+            assert (x[0], x[-1], x[n // 2]) == (stream[0], stream[-1], stream[n // 2])
+
+
+def test_records_that_differ_from_block_to_block(tmp_path):
+    kinds = [
+        lambda i: i,
+        lambda i: {"id": i, "a": "x" * (i % 4)},
+        lambda i: [0.5 * i, None],
+        lambda i: ("é" * (i % 5), i % 2 == 0),
+        lambda i: {"b": np.float32(i), "id": str(i)},
+        lambda i: b"\0" * (i % 10),
+    ]
+    records = [kinds[i // BLOCK](i) for i in range(BLOCK * len(kinds) - 7)]
+    with RecordList(records) as x:
+        assert x == records
+        assert len(x.segment.blocks()) == len(kinds) and len(x.segment.trees()) >= len(kinds) - 1
+        x.save(tmp_path / "x")
+    with recstore.open(tmp_path / "x", verify="full") as x:
+        assert x[BLOCK * 3 - 1 : BLOCK * 3 + 1] == records[BLOCK * 3 - 1 : BLOCK * 3 + 1]
+
+
+def test_blocks_that_are_alike_share_a_tree():
+    with RecordList({"id": i % 1000, "name": "n" * (i % 4)} for i in range(4 * BLOCK)) as x:
+        assert (len(x.segment.blocks()), len(x.segment.trees())) == (4, 1)
+
+
+def test_one_record_of_70_megabytes(tmp_path):
+    big = {"text": "é" * 30_000_000, "data": bytes(20_000_000), "many": list(range(300_000)), "array": np.arange(2_500_000.0)}
+    stream = [{"text": "a"}, big, {"text": "b"}]
+    with RecordList(stream) as x:
+        out = x[1]
+        array = out.pop("array")
+        assert np.array_equal(array, big["array"]) and out == {k: v for k, v in big.items() if k != "array"}
+        assert (x[0], x[2]) == ({"text": "a"}, {"text": "b"})
+        assert len(blocks_of(x)) >= 2
+        x.save(tmp_path / "x")
+    with recstore.open(tmp_path / "x", verify="full") as x:
+        assert len(x) == 3
+
+
+def test_arrays_close_blocks_and_split_groups(tmp_path):
+    """300 kB each: a block closes after 16 MiB, before its group of 64 is full."""
+    base = np.arange(37_500.0)
+    with RecordList({"i": i, "a": base + i} for i in range(1000)) as x:
+        sizes = [n for _, n in blocks_of(x)]
+        assert sum(sizes) == 1000 and len(sizes) > 15 and any(n % GROUP for n in sizes[:-1])
+        for i in [0, 55, 56, 57, 63, 64, 500, 999]:
+            assert x[i]["i"] == i and np.array_equal(x[i]["a"], base + i)
+        assert [r["i"] for r in x] == list(range(1000))
+        x.save(tmp_path / "x")
+    with recstore.open(tmp_path / "x", verify="full") as x:
+        assert [x[i]["i"] for i in range(999, -1, -37)] == list(range(999, -1, -37))
+
+
+def test_groups_that_span_many_blocks(tmp_path):
+    """A block a record: the way from a group's first block to the right one is 63 steps."""
+    big, small = bytes(17 << 20), {"s": 1}
+    records = [big, small, big, big, small, small, "x"]
+    with RecordList(records) as x:
+        assert x == records and len(blocks_of(x)) >= 3
+        x[:2].save(tmp_path / "x")
+    assert reader.read((tmp_path / "x").read_bytes()) == records[:2]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [None] * 1000,
+        [{"id": i, "file": f"train/{i:08}.jpg", "label": i % 10, "w": 0.25 * i} for i in range(5000)],
+        [i if i % 3 else str(i) for i in range(3000)],
+        [{"a": i} if i % 2 else {"b": [i] * (i % 4)} for i in range(3000)],
+        [[(i, j / 2) for j in range(i % 6)] for i in range(2000)],
+    ],
+    ids=["none", "const", "struct", "union", "shapes", "lists"],
+)
+def test_compression_changes_no_value(records):
+    with RecordList(records) as auto, RecordList(records, compression="none") as none:
+        assert auto == none == records and repr(auto.to_list()) == repr(none.to_list())
+        assert auto.nbytes <= none.nbytes
+        assert all(len(tree) == 1 for tree in none.segment.trees())
+
+
+def test_a_tree_is_smaller_than_self_describing():
+    records = [{"id": i, "label": i % 10, "ok": i % 2 == 0, "x": 0.1 * i} for i in range(20_000)]
+    with RecordList(records) as auto, RecordList(records, compression="none") as none:
+        assert auto.nbytes < none.nbytes / 2.5
+
+
+def test_the_same_records_give_the_same_bytes_but_for_id_and_time(tmp_path):
+    for name in "ab":
+        RecordList({"i": i, "s": "x" * (i % 3)} for i in range(1000)).save(tmp_path / name)
+    a, b = ((tmp_path / name).read_bytes() for name in "ab")
+    assert a[40:56] != b[40:56] and a[4096:] == b[4096:]
+
+
+def test_directory_backing(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "private"))
+    with RecordList([1, "two"], backing="dir") as x:
+        assert x == [1, "two"] and repr(x).endswith("directory>")
+        (file,) = (tmp_path / "private").iterdir()
+        assert x.info().name == str(file) and file.stat().st_mode & 0o777 == 0o400
+        assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700
+    assert list((tmp_path / "private").iterdir()) == []
+
+
+def test_backing_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "private"))
+    monkeypatch.setenv("RECSTORE_BACKING", "dir")
+    with RecordList([1]) as x:
+        assert x.info().backing == "directory"
+    with RecordList([1], backing="anonymous") as x:
+        assert x.info().backing == "anonymous"
+    monkeypatch.setenv("RECSTORE_BACKING", "floppy")
+    with pytest.raises(ValueError, match="floppy"):
+        RecordList([1])
+
+
+# ---- the builder itself ----------------------------------------------------------------------------------------------
+
+
+def test_a_refused_record_leaves_the_builder_as_it_was():
+    builder = _store.Builder("anonymous")
+    for i in range(3):
+        builder.append({"i": i, "a": np.arange(500.0)})
+        with pytest.raises(recstore.EncodeError, match=f"^record {i + 1}: "):
+            builder.append({"i": i, "a": [np.arange(5000.0), {1}]})
+    assert builder.records == 3
+    segment = builder.finish()
+    assert segment.records == 3 and segment.blocks()[0][4] == 3 * 4032 - 32
+    segment.close()
+
+
+def test_a_finished_builder():
+    for end in ("finish", "abort"):
+        builder = _store.Builder("anonymous")
+        builder.append(1)
+        getattr(builder, end)()
+        builder.abort()
+        for use in (lambda: builder.append(1), lambda: builder.finish(), lambda: builder.extend([1])):
+            with pytest.raises(recstore.ClosedError, match="finished"):
+                use()

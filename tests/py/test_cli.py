@@ -1,0 +1,83 @@
+"""The command as a user meets it: info, verify, and errors in one line."""
+
+import pathlib
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from recstore import RecordList
+from recstore.cli import main, records
+
+
+@pytest.fixture
+def path(tmp_path):
+    RecordList({"id": i} for i in range(1234)).save(tmp_path / "x.rec")
+    return str(tmp_path / "x.rec")
+
+
+def test_info(path, capsys):
+    assert main.main(["info", path]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("1,234 records, ") and "id: int" in out and err == ""
+
+
+def test_verify(path, capsys):
+    assert main.main(["verify", path]) == 0
+    assert capsys.readouterr().out == f"{path}: good, 1,234 records\n"
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_errors_are_one_line(path, command, capsys):
+    file = pathlib.Path(path)
+    file.write_bytes(file.read_bytes()[:4500])
+    assert main.main([command, path]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"recstore {command}: ") and err.count("\n") == 1 and "TRUNCATED" in err
+    assert main.main([command, path + ".gone"]) == 1
+    assert ".gone" in capsys.readouterr().err
+
+
+def test_damage_that_only_verify_finds(path, capsys):
+    data = bytearray(pathlib.Path(path).read_bytes())
+    data[4096 + 5] ^= 1
+    pathlib.Path(path).write_bytes(data)
+    assert main.main(["info", path]) == 0
+    assert main.main(["verify", path]) == 1
+    assert "heap" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["no"], ["info"], ["demo", "--workers", "0"], ["demo", "--records", "-5"],
+                                       ["demo", "--coco", "a", "--paths", "b"]])  # fmt: skip
+def test_wrong_usage(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main.main(arguments)
+    assert caught.value.code == 2 and "usage: recstore" in capsys.readouterr().err
+
+
+def test_the_installed_command(path):
+    command = pathlib.Path(sysconfig.get_path("scripts")) / "recstore"
+    if not command.exists():
+        pytest.skip("the command is not where this interpreter's scripts are")
+    for start in ([str(command)], [sys.executable, "-m", "recstore.cli.main"]):
+        done = subprocess.run([*start, "verify", path], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{path}: good, 1,234 records\n", "")
+
+
+def test_sources(tmp_path):
+    (tmp_path / "paths").write_text("a/b.jpg\n\nc d.jpg\r\n")
+    (tmp_path / "lines").write_text('{"a": 1}\n\n[2.5, null]\n')
+    (tmp_path / "coco").write_text('{"images": [], "annotations": [{"id": 1}]}')
+    assert list(records.read("paths", str(tmp_path / "paths"))) == ["a/b.jpg", "c d.jpg"]
+    assert list(records.read("jsonl", str(tmp_path / "lines"))) == [{"a": 1}, [2.5, None]]
+    assert list(records.read("coco", str(tmp_path / "coco"))) == [{"id": 1}]
+    first = next(iter(records.read(None, None)))
+    assert sorted(first) == ["atime", "ctime", "mode", "mtime", "path", "size", "suffix"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"annotations": 5}', "not json"])
+def test_a_file_that_is_no_coco_file(tmp_path, text):
+    (tmp_path / "coco").write_text(text)
+    with pytest.raises(records.SourceError, match="coco"):
+        list(records.read("coco", str(tmp_path / "coco")))

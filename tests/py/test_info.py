@@ -1,0 +1,67 @@
+"""info(): figures that hold, a schema that reads well."""
+
+import pytest
+
+import recstore
+from recstore import RecordList
+
+RECORDS = [{"id": i, "name": "n" * (i % 7), "box": [0.5, i / 3], "tag": None if i % 2 else "x", "pair": (i % 2 == 0, b"k")}
+           for i in range(2000)]  # fmt: skip
+
+
+@pytest.fixture
+def info():
+    with RecordList(RECORDS) as x:
+        found = x.info()
+        assert found.nbytes == x.nbytes
+    return found
+
+
+def test_figures(info):
+    assert (info.records, info.blocks, info.backing, info.name) == (2000, 1, "anonymous", None)
+    assert list(info.sections) == ["heap", "offsets", "groups", "blocks", "trees", "tree table"]
+    assert 4096 + sum(info.sections.values()) <= info.nbytes < 4096 + sum(info.sections.values()) + 64 * 8 + 240
+    assert info.kept_bytes >= 0
+    (records, heap, root), = info.trees
+    assert (records, root.name, root.kind) == (2000, "record", "struct")
+    assert 0 < heap <= info.sections["heap"]
+    assert [child.name for child in root.children] == ["id", "name", "box", "tag", "pair"]
+
+
+def test_text(info):
+    text = str(info)
+    assert text.startswith(f"2,000 records, {info.nbytes:,} bytes (")
+    for part in ("sections: heap ", "1 blocks, 1 schema trees", "record: struct", "id: int", "name: str", "box: ", "float", "bool"):
+        assert part in text, part
+
+
+def test_a_view_has_its_own_count():
+    with RecordList(RECORDS) as x:
+        assert (x[:10].info().records, x[:10].info().nbytes) == (10, x.nbytes)
+
+
+def test_a_file(tmp_path):
+    RecordList(RECORDS).save(tmp_path / "x.rec")
+    with recstore.open(tmp_path / "x.rec") as x:
+        info = x.info()
+    assert (info.backing, info.name, info.kept_bytes) == ("file", str(tmp_path / "x.rec"), None)
+    assert info.nbytes == (tmp_path / "x.rec").stat().st_size
+    assert "left behind" not in str(info)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [[], [1], [{1: 2, (3, 4): 5}] * 100, [{"é€😀\ud800": i, "k" * 300: i} for i in range(100)], [None, 1, "x", [], {}] * 100,
+     [b"x" * i for i in range(100)]],
+    ids=["empty", "one", "keys", "names", "union", "bytes"],
+)  # fmt: skip
+def test_any_store_can_be_described(records):
+    with RecordList(records) as x:
+        text = str(x.info())
+    assert text.startswith(f"{len(records):,} records, ")
+    text.encode("utf-8")
+
+
+def test_it_cannot_be_changed(info):
+    with pytest.raises(AttributeError):
+        info.records = 1

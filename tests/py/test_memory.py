@@ -1,0 +1,207 @@
+"""Nothing leaks and nothing crashes: repeated builds and reads, and threads that read while one closes. Also what
+recstore.memory says of processes."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore import RecordList, memory
+
+linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+RECORDS = [{"id": i, "s": "é€"[i % 2] * (i % 5), "f": [i / 3] * (i % 4), "n": None if i % 3 else 2**70, "b": b"x",
+            "a": np.arange(i % 400), "t": (True, -i)} for i in range(200)]  # fmt: skip
+
+
+def counts():
+    with open("/proc/self/maps") as f:
+        maps = sum("memfd" in line or ".rec" in line for line in f)
+    return len(os.listdir("/proc/self/fd")), maps
+
+
+def work(path):
+    x = RecordList(RECORDS)
+    x.to_list()
+    x.get_many([1, 2, 500], default=None)
+    x[3:100:7].to_list()
+    x.info()
+    x.save(path)
+    iterator = iter(x)
+    next(iterator)
+    with recstore.open(path, verify="full", copy=True) as y:
+        y[-1]
+    for bad in (lambda: x[999], lambda: x[1.5], lambda: RecordList([{"a": [1, {2}]}]), lambda: x.append, lambda: x.get_many([999])):
+        try:
+            bad()
+        except (IndexError, TypeError, AttributeError):
+            pass
+    x.close()
+    try:
+        next(iterator)
+    except recstore.ClosedError:
+        pass
+    RecordList(RECORDS[:10])[2:]  # dropped without close
+
+
+@linux
+def test_nothing_leaks(tmp_path):
+    for _ in range(3):
+        work(tmp_path / "x")
+    gc.collect()
+    blocks, before = sys.getallocatedblocks(), counts()
+    for _ in range(20):
+        work(tmp_path / "x")
+    gc.collect()
+    assert counts() == before
+    assert sys.getallocatedblocks() - blocks < 60
+
+
+def test_damaged_records_leak_nothing(tmp_path):
+    from ref import writer as w
+
+    raws = [b"\x0d\x03\x91\x0d\x01\x92", b"\x0f\x02\x09\x01a\x0d\x00\x09\x01a\x0d\x00", b"\x0f\x01\x0d\x00\x00", b"\x0e\x02\x0c\x01x\x7f"]
+    (tmp_path / "x").write_bytes(w.segment([w.Block(raws)], [w.any_()]))
+
+    def read():
+        with recstore.open(tmp_path / "x") as x:
+            for i in range(4):
+                with pytest.raises((recstore.CorruptError, recstore.VersionError), match=f"^record {i}: "):
+                    x[i]
+
+    for _ in range(3):
+        read()
+    gc.collect()
+    blocks = sys.getallocatedblocks()
+    for _ in range(50):
+        read()
+    gc.collect()
+    assert sys.getallocatedblocks() - blocks < 60
+
+
+def test_reference_counts_of_what_is_shared():
+    """Keys and immutable constants are one object for all records: decoding must neither lose nor gain references."""
+    with RecordList([{"a key": i, "b": "constant text", "c": (1, 2), "d": 1.5} for i in range(100)]) as x:
+        record = x[0]
+        key, text = next(iter(record)), record["b"]
+        before = sys.getrefcount(key), sys.getrefcount(text)
+        for _ in range(1000):
+            x[7]
+        assert (sys.getrefcount(key), sys.getrefcount(text)) == before
+        none = sys.getrefcount(None)
+    with RecordList([[None, i] for i in range(100)]) as x:
+        none = sys.getrefcount(None)
+        for _ in range(5000):
+            x[7]
+        assert abs(sys.getrefcount(None) - none) < 100
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_threads_read_while_one_closes(round_):
+    x = RecordList({"i": i, "a": np.arange(i % 300), "s": "x" * (i % 9)} for i in range(2000))
+    view, failures, started = x[::-1], [], threading.Barrier(9)
+
+    def read(seed):
+        started.wait()
+        try:
+            for k in range(1_000_000):
+                i = (k * 7919 + seed) % 2000
+                got = x[i] if k % 2 else view[1999 - i]
+                if got["i"] != i or len(got["a"]) != i % 300:
+                    failures.append(got)
+        except recstore.ClosedError:
+            return
+        except BaseException as e:
+            failures.append(e)
+        failures.append("never closed")
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    threads[0].join(0.05)
+    x.close()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert failures == []
+
+
+def test_close_while_verifying_and_saving(tmp_path):
+    """Calls without the GIL finish first."""
+    x = RecordList({"i": i, "s": "x" * 50} for i in range(100_000))
+    results = []
+
+    def use(call):
+        try:
+            call()
+            results.append("done")
+        except recstore.ClosedError:
+            results.append("closed")
+
+    threads = [threading.Thread(target=use, args=(call,)) for call in
+               [x.segment.verify, lambda: x.save(tmp_path / "a"), x.segment.verify, lambda: x.save(tmp_path / "b")]]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    x.close()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4 and set(results) <= {"done", "closed"}
+    for name in "ab":
+        if (tmp_path / name).exists():
+            with recstore.open(tmp_path / name, verify="full") as y:
+                assert len(y) == 100_000
+
+
+def test_threads_build_at_once():
+    stores = [None] * 4
+
+    def build(n):
+        stores[n] = RecordList([n, i] for i in range(5000))
+
+    threads = [threading.Thread(target=build, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(stores[n] == [[n, i] for i in range(5000)] for n in range(4))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memfd seals are Linux's")
+def test_the_memory_is_sealed():
+    with RecordList([1]) as x:
+        assert x.segment.sealed
+        fd = x.segment.fileno()
+        with pytest.raises(OSError):
+            os.write(fd, b"x")
+        with pytest.raises(OSError):
+            os.ftruncate(fd, 0)
+        assert not os.get_inheritable(fd)
+
+
+# ---- recstore.memory -------------------------------------------------------------------------------------------------
+
+
+@linux
+def test_usage_of_this_process():
+    usage = memory.usage()
+    assert 0 < usage.uss <= usage.pss <= usage.rss
+    assert repr(usage).startswith("Usage(rss=")
+    ballast = bytearray(os.urandom(1)) * 20_000_000
+    assert memory.usage().uss - usage.uss > 15_000_000
+    assert memory.peak_rss() >= usage.rss
+    del ballast
+
+
+@linux
+def test_usage_of_another_process():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert memory.usage(child.pid).rss > 0
+    finally:
+        child.communicate(b"\n")
+    assert memory.usage(child.pid) is None and memory.peak_rss(child.pid) is None

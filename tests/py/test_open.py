@@ -1,0 +1,298 @@
+"""save and open: the same bytes in a file, replaced as a whole or not at all; damaged files end in their own error."""
+
+import errno
+import os
+import stat
+import struct
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore import CorruptError, RecordList, VersionError
+from ref import reader, writer
+
+RECORDS = [{"id": i, "name": "n" * (i % 9), "box": [0.5 * i, 1.0]} for i in range(300)] + [None, "x", np.arange(2000.0)]
+
+
+def equal(a, b):
+    return len(a) == len(b) and all(np.array_equal(p, q) if isinstance(q, np.ndarray) else p == q for p, q in zip(a, b))
+
+
+@pytest.fixture
+def path(tmp_path):
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "x.rec")
+    return tmp_path / "x.rec"
+
+
+@pytest.mark.parametrize("verify", ["header", "full"])
+@pytest.mark.parametrize("copy", [False, True])
+def test_there_and_back(path, verify, copy):
+    with recstore.open(path, verify=verify, copy=copy) as x:
+        assert equal(x, RECORDS)
+        assert x.info().backing == ("anonymous" if copy else "file")
+        assert repr(x).endswith("anonymous>" if copy else "file>")
+
+
+@pytest.mark.parametrize("kind", [str, os.fsencode, lambda p: p])
+def test_kinds_of_paths(path, kind):
+    with recstore.open(kind(path)) as x:
+        assert x.info().name == str(path)
+        x.save(kind(path.with_name("again.rec")))
+    assert path.with_name("again.rec").read_bytes() == path.read_bytes()
+
+
+def test_a_name_that_is_no_text(tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff.rec"
+    RecordList([1]).save(name)
+    with recstore.open(name) as x:
+        assert x.to_list() == [1]
+
+
+def test_links_are_followed(path):
+    link = path.with_name("link")
+    link.symlink_to(path)
+    with recstore.open(link) as x:
+        assert len(x) == 303
+
+
+def test_relative_path(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    with recstore.open("x.rec") as x:
+        x.save("y.rec")
+    assert sorted(p.name for p in path.parent.iterdir()) == ["x.rec", "y.rec"]
+
+
+def test_saved_bytes_are_the_stores(tmp_path):
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "a")
+        x[:].save(tmp_path / "b")
+        data = (tmp_path / "a").read_bytes()
+        assert len(data) == x.nbytes and data == (tmp_path / "b").read_bytes()
+    assert equal(reader.check(data), RECORDS)
+
+
+def test_a_view_is_saved_compact(path):
+    with recstore.open(path) as x:
+        x[290:10:-7].save(path.with_name("view"))
+        x[:0].save(path.with_name("empty"))
+    with recstore.open(path.with_name("view"), verify="full") as x:
+        assert equal(x, RECORDS[290:10:-7])
+        assert x.nbytes < path.stat().st_size / 2
+    with recstore.open(path.with_name("empty"), verify="full") as x:
+        assert x.to_list() == []
+
+
+def test_mode_follows_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        RecordList([1]).save(tmp_path / "x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o640
+
+
+# ---- saving fails ----------------------------------------------------------------------------------------------------
+
+
+def test_an_existing_file_is_replaced_for_new_readers_only(path):
+    old = recstore.open(path)
+    RecordList(["new"]).save(path)
+    assert equal(old, RECORDS)
+    with recstore.open(path) as x:
+        assert x.to_list() == ["new"]
+    assert [p.name for p in path.parent.iterdir()] == ["x.rec"]
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with RecordList([1]) as x, pytest.raises(FileNotFoundError):
+        x.save(tmp_path / "no" / "x.rec")
+
+
+def test_a_folder_that_cannot_be_written(path):
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    before = path.read_bytes()
+    path.parent.chmod(0o500)
+    try:
+        with RecordList([1]) as x, pytest.raises(PermissionError):
+            x.save(path)
+    finally:
+        path.parent.chmod(0o700)
+    assert path.read_bytes() == before
+
+
+def test_a_target_that_cannot_be_replaced(tmp_path):
+    """The rename fails after all bytes were written: what stood there stays, and nothing else is left."""
+    (tmp_path / "x" / "inner").mkdir(parents=True)
+    with RecordList([1]) as x, pytest.raises(OSError) as caught:
+        x.save(tmp_path / "x")
+    assert caught.value.errno in (errno.EISDIR, errno.ENOTEMPTY, errno.EEXIST, errno.EPERM)
+    assert [p.name for p in tmp_path.iterdir()] == ["x"] and (tmp_path / "x" / "inner").is_dir()
+
+
+def test_a_file_limit(path):
+    """EFBIG in the middle of writing, as a full disk would be."""
+    resource = pytest.importorskip("resource")
+    import signal
+
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with RecordList(os.urandom(1000) for _ in range(2000)) as x:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
+        try:
+            with pytest.raises(OSError):
+                x.save(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
+
+
+def test_a_temporary_file_left_by_a_killed_save_is_in_nobodys_way(path):
+    path.with_name(f"x.rec.{os.getpid()}.tmp").write_bytes(b"left over")
+    RecordList([2]).save(path)
+    with recstore.open(path) as x:
+        assert x.to_list() == [2]
+
+
+# ---- what open refuses -----------------------------------------------------------------------------------------------
+
+
+def test_arguments(path):
+    with pytest.raises(ValueError, match='verify is "header" or "full"'):
+        recstore.open(path, verify="deep")
+    with pytest.raises(TypeError):
+        recstore.open(5)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(recstore.SegmentNotFoundError, match="nothing.rec"):
+        recstore.open(tmp_path / "nothing.rec")
+
+
+def test_no_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for other in (tmp_path, tmp_path / "fifo", "/dev/null"):
+        with pytest.raises(PermissionError, match="not a regular file"):
+            recstore.open(other)
+
+
+def test_truncated_anywhere(path):
+    data = path.read_bytes()
+    short = path.with_name("short")
+    for size in [0, 1, 8, 119, 4091, 4095, 4096, 4097, 5000, *range(4096, len(data), len(data) // 50), len(data) - 1]:
+        short.write_bytes(data[:size])
+        with pytest.raises(CorruptError, match="TRUNCATED"):
+            recstore.open(short)
+
+
+def test_bytes_beyond_the_end_are_ignored(path):
+    data = path.read_bytes()
+    path.write_bytes(data + b"more")
+    with recstore.open(path, verify="full") as x:
+        assert equal(x, RECORDS)
+        x.save(path.with_name("again"))
+    assert path.with_name("again").read_bytes() == data
+
+
+def test_every_bit_of_the_header(path):
+    data = path.read_bytes()
+    damaged = path.with_name("damaged")
+    bits = [*range(120 * 8), 120 * 8, 3000 * 8 + 5, *range(4092 * 8, 4096 * 8)]
+    for bit in bits:
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        damaged.write_bytes(changed)
+        expected = VersionError if bit // 8 in (10, 11) else CorruptError
+        with pytest.raises(expected) as caught:
+            recstore.open(damaged)
+        assert type(caught.value) is expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "error", "code"),
+    [
+        (0, b"PK\3\4", CorruptError, "MAGIC"),
+        (10, struct.pack("<H", 2), VersionError, "VERSION"),
+        (10, struct.pack("<H", 0), VersionError, "VERSION"),
+        (16, struct.pack("<Q", 1), VersionError, "VERSION"),
+        (23, b"\x80", VersionError, "VERSION"),
+        (64, struct.pack("<I", 2), VersionError, "VERSION"),
+        (12, struct.pack("<I", 8192), CorruptError, "VALUE"),
+        (104, struct.pack("<I", 201), CorruptError, "VALUE"),
+        (32, struct.pack("<Q", 1 << 40), CorruptError, "TRUNCATED"),
+        (88, struct.pack("<Q", (1 << 28) + 1), CorruptError, "LIMIT"),
+        (96, struct.pack("<Q", (1 << 32) + 1), CorruptError, "LIMIT"),
+        (68, struct.pack("<I", 65), CorruptError, "SECTION"),
+        (72, struct.pack("<Q", 1 << 50), CorruptError, "SECTION"),
+        (80, struct.pack("<Q", 0), CorruptError, "BLOCK"),
+        (80, struct.pack("<Q", (1 << 48) + 1), CorruptError, "BLOCK"),
+        (108, b"\0\0\0\0", CorruptError, "CHECKSUM"),
+    ],
+)
+def test_a_header_with_a_right_checksum(path, offset, value, error, code):
+    data = bytearray(path.read_bytes())
+    data[offset:offset + len(value)] = value
+    path.write_bytes(writer.reseal(data))
+    with pytest.raises(error, match=f"RS_E_FMT_{code}"):
+        recstore.open(path)
+
+
+def test_later_versions_that_we_can_read(path):
+    """version above ours with reader_version ours, and unknown optional features: readable."""
+    data = bytearray(path.read_bytes())
+    data[8:10], data[24:32], data[2000:2004] = b"\7\0", b"\xff" * 8, b"what"
+    path.write_bytes(writer.reseal(data))
+    with recstore.open(path, verify="full") as x:
+        assert equal(x, RECORDS)
+
+
+def test_a_flipped_bit_in_the_heap(path):
+    data = bytearray(path.read_bytes())
+    data[4096 + 40] ^= 0x10
+    path.write_bytes(data)
+    with pytest.raises(CorruptError, match="checksum of the heap"):
+        recstore.open(path, verify="full")
+    with recstore.open(path) as x:  # what is read is checked for structure, not for checksums
+        for i in range(len(x)):
+            try:
+                x[i]
+            except (CorruptError, VersionError) as e:
+                assert str(e).startswith(f"record {i}: ")
+
+
+def test_limits(path):
+    with pytest.raises(CorruptError, match="LIMIT"):
+        recstore.open(path, limits=(2, 1 << 30))
+    with pytest.raises(CorruptError, match="LIMIT"):
+        recstore.open(path, limits=(1 << 20, 20), copy=True)
+    with recstore.open(path, limits=(1 << 20, 1 << 20), verify="full") as x:
+        assert len(x) == 303
+    data = bytearray(path.read_bytes())
+    data[88:104] = struct.pack("<QQ", 1 << 40, 1 << 40)
+    path.write_bytes(writer.reseal(data))
+    with recstore.open(path, limits=(1 << 41, 1 << 41)) as x:
+        assert equal(x, RECORDS)
+
+
+def test_a_refused_file_leaves_nothing_open(path):
+    data = path.read_bytes()
+    path.write_bytes(data[:5000])
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for options in ({}, {"copy": True}, {"verify": "full"}) * 5:
+        with pytest.raises(CorruptError):
+            recstore.open(path, **options)
+    path.write_bytes(data[:4200] + b"\xff" + data[4201:])
+    for options in ({"verify": "full"}, {"verify": "full", "copy": True}) * 5:
+        with pytest.raises(CorruptError):
+            recstore.open(path, **options)
+    if before:
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_copy_survives_its_file(path):
+    with recstore.open(path, copy=True) as x:
+        path.write_bytes(b"")
+        assert equal(x, RECORDS)
