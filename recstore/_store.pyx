@@ -5,6 +5,7 @@ Lifetime: a Segment owns one descriptor and one mapping. Records and iterators h
 it: arrays are copied. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport PyObject
 
@@ -30,6 +31,7 @@ cdef inline int check(rs_status status, rs_error *err) except -1:
     return 0
 
 
+@cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
 cdef class Segment:
     """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
 

@@ -20,7 +20,7 @@ static void check_groups(const uint64_t *ends, uint32_t n, uint32_t width) {
     block.n_records = n, block.heap_size_bytes = ends[n - 1];
     for (i = 0; i < n; i++) {
         uint64_t begin = i == 0 ? 0 : ends[i - 1];
-        rs_slice slice;
+        rs_slice slice = {NULL, NULL};
         if (!CHECK_OK(rs_offsets_locate(segment, &block, i, &slice, &err), &err)) break;
         CHECK_U64((uintptr_t)slice.ptr - (uintptr_t)segment, begin);
         CHECK_U64((uintptr_t)slice.end - (uintptr_t)segment, ends[i]);

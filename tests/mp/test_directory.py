@@ -13,7 +13,7 @@ import pytest
 import recstore
 from mp import workers
 from mp.workers import build, record, run_worker, summary
-from recstore import directory
+from recstore import directory, handles
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 
@@ -148,6 +148,16 @@ def test_reader_survives_an_owner_that_exits(folder, python):
     assert summary(x) == (10, record(0), record(9))
 
 
+def test_a_lease_protects_even_if_the_owner_looks_dead(folder, monkeypatch):
+    # Another PID namespace over the same folder: the owner's number means nothing to the collector.
+    x = build(10)
+    with monkeypatch.context() as patch:
+        patch.setattr(handles, "start_time", lambda pid: None)
+        assert directory.collect(folder) == 0
+    assert len(names(folder)) == 1
+    x.close()
+
+
 def test_foreign_files_are_left_alone(folder):
     folder.mkdir(mode=0o700)
     foreign = ["notes.txt", "1.rec", "a-b-c.rec", "²-²-x.rec", "1-2-3-4.rec", f"{os.getpid()}-x-y.rec"]
@@ -209,3 +219,14 @@ def test_handle_of_a_replaced_file_is_detached(folder):
     z = pickle.loads(text)
     assert "another store" in repr(z)
     os.unlink(path)
+
+
+def test_file_is_gone_with_a_cycle_of_iterator_and_view(folder):
+    class Holder:
+        pass
+
+    x, holder = build(10), Holder()
+    holder.me, holder.it, holder.view = holder, iter(x), x[1:]
+    del x, holder
+    gc.collect()
+    assert names(folder) == []

@@ -4,8 +4,11 @@ import os
 import pickle
 import signal
 
+import pytest
+import recstore
 from mp import workers
 from mp.workers import build, record, run_worker
+from recstore import handles
 
 
 def test_nobody_can_write(anonymous_only, context):
@@ -13,6 +16,11 @@ def test_nobody_can_write(anonymous_only, context):
     assert workers.write_attempts(x) == []
     assert run_worker(context, workers.send_write_attempts, x) == []
     assert x.to_list() == [record(i) for i in range(100)]
+
+
+def test_what_is_opened_through_proc_is_read_only(anonymous_only, spawning, monkeypatch):
+    monkeypatch.setattr(handles, "MAX_PASSED_FDS", 0)
+    assert run_worker(spawning, workers.send_write_attempts, build(100)) == []
 
 
 def test_memory_is_gone_with_the_last_killed_process(anonymous_only, python):
@@ -70,9 +78,6 @@ print(before, count())
 
 
 def test_iterable_that_raises_leaves_nothing():
-    import pytest
-    import recstore
-
     def broken():
         yield from range(10000)
         raise KeyError("mine")

@@ -1,5 +1,6 @@
 """What the workers of these tests run: importable by name, as spawn and forkserver need it, and without pytest."""
 
+import fcntl
 import mmap
 import os
 
@@ -84,8 +85,8 @@ def send_write_attempts(connection, x):
 
 def write_attempts(x):
     """The ways in which this process could write into the segment; empty when there is none."""
-    worked = []
     fd = x.segment.fileno()
+    worked = [] if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY else ["descriptor"]
     for name, attempt in {
         "pwrite": lambda: os.pwrite(fd, b"x", 0),
         "mmap": lambda: mmap.mmap(fd, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE),

@@ -1,0 +1,178 @@
+/* test_verify.c: the deep check of a small segment that has a bit of everything: any covered bit that flips is found, any cut
+ * too, and bytes changed under checksums that were made to match end in a status, never beyond the segment. */
+#include "rs_verify.h"
+#include "rs_built.h"
+
+static rs_error err;
+static built small;
+static built_layout layout;
+
+/* Blocks of 17 MiB would close by themselves; here the test closes them, so that one is rows, one has groups, one arrays. */
+static void add(rs_builder *b, uint64_t i) {
+    static const char *const names[] = {"x", "yy", "zzz"};
+    if (i < 70) {
+        make_head(&b->raw, 0x0F, 4);
+        make_str(&b->raw, "id"), make_int(&b->raw, (int64_t)i), make_str(&b->raw, "name"), make_str(&b->raw, names[i % 3]);
+        make_str(&b->raw, "score"), (i % 2 == 0 ? make_tag(&b->raw, 0) : make_float(&b->raw, (double)i));
+        make_str(&b->raw, "flags"), make_head(&b->raw, 0x0E, 2), make_tag(&b->raw, 1 + i % 2), make_tag(&b->raw, 2);
+    } else if (i < 300) {
+        make_int(&b->raw, (int64_t)(i * i));
+    } else {
+        make_array(&b->raw, i < 303 ? 5 : 512, b->arrays.size_bytes);
+        if (i >= 303 && rs_buffer_append_zeros(&b->arrays, 1024, NULL) != RS_OK) abort();
+    }
+}
+
+static void make_small(void) {
+    rs_segment_writer writer;
+    rs_builder builder;
+    rs_segment segment;
+    uint64_t i;
+    REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+    REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
+    for (i = 0; i < 305; i++) {
+        add(&builder, i);
+        REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
+        if (i == 69 || i == 299) REQUIRE_OK(rs_builder_flush(&builder, &err), &err);
+    }
+    REQUIRE_OK(rs_builder_finish(&builder, &err), &err);
+    rs_builder_close(&builder);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    small.data = make_exact(segment.data, segment.size_bytes), small.size = segment.size_bytes;
+    rs_segment_close(&segment);
+    built_read(&small, &layout);
+    CHECK_U64(layout.n_blocks, 3);
+    CHECK(layout.blocks[0].index_width == 2 && layout.blocks[1].index_width == 0 && layout.blocks[2].arrays_size_bytes == 2048);
+    CHECK_U64(layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].count, 3);
+    CHECK_OK(rs_verify_segment(rs_slice_of(small.data, small.size), NULL, &err), &err);
+}
+
+static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off && at - off < size; }
+
+/* Whether a checksum covers the byte; the others are padding. */
+static bool covered(uint64_t at) {
+    uint64_t i;
+    if (at < 4096 || at >= layout.header.directory_off) return true;
+    for (i = 2; i <= 6; i++) {
+        if (within(at, layout.directory.sections[i].off, layout.directory.sections[i].size_bytes)) return true;
+    }
+    for (i = 0; i < layout.n_blocks; i++) {
+        const rs_block *b = &layout.blocks[i];
+        if (within(at, b->heap_off, b->heap_size_bytes) || within(at, b->arrays_off, b->arrays_size_bytes)) return true;
+    }
+    return false;
+}
+
+static bool is_format_code(rs_status status) { return status >= RS_E_FMT_MAGIC && status <= RS_E_FMT_RESERVED; }
+
+static void test_every_flip(void) {
+    size_t i, padding = 0;
+    for (i = 0; i < small.size; i++) {
+        uint8_t bit = (uint8_t)(1u << make_random(8));
+        rs_status status;
+        small.data[i] ^= bit;
+        status = rs_verify_segment(built_slice(&small), NULL, &err);
+        if (!covered(i)) padding++;
+        if (!CHECK(covered(i) ? is_format_code(status) : status == RS_OK)) {
+            (void)fprintf(stderr, "    byte %zu: %s\n", i, rs_status_name(status));
+        }
+        small.data[i] ^= bit;
+    }
+    CHECK(padding < 700);
+    CHECK_OK(rs_verify_segment(built_slice(&small), NULL, &err), &err);
+}
+
+static void test_every_cut(void) {
+    size_t n;
+    for (n = 0; n < small.size; n++) {
+        uint8_t *exact = make_exact(small.data, n);
+        CHECK_CODE(rs_verify_segment(rs_slice_of(exact, n), NULL, &err), RS_E_FMT_TRUNCATED, &err);
+        free(exact);
+    }
+}
+
+/* Bytes changed and all checksums made to match: nothing but the rules stands between the bytes and the reader. */
+static void test_sealed_changes(void) {
+    built copy = {make_exact(small.data, small.size), small.size};
+    uint64_t round, refused = 0;
+    for (round = 0; round < 60000; round++) {
+        uint64_t n = 1 + make_random(3), at;
+        rs_status status;
+        uint64_t i;
+        for (i = 0; i < n; i++) {
+            /* The header's second half and the arrays hold nothing to go wrong. */
+            do at = make_random(small.size); while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
+            if (make_random(3) == 0) {
+                copy.data[at] ^= (uint8_t)(1u << make_random(8));
+            } else {
+                copy.data[at] = (uint8_t)make_random(256);
+            }
+        }
+        built_seal(&copy, &layout);
+        status = rs_verify_segment(built_slice(&copy), NULL, &err);
+        CHECK(status == RS_OK || is_format_code(status));
+        refused += status != RS_OK;
+        memcpy(copy.data, small.data, small.size);
+    }
+    CHECK(refused > 1000);
+    built_clear(&copy);
+}
+
+/* ---- Rules that only the deep check looks at ---- */
+
+static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsigned width) {
+    built copy = {make_exact(small.data, small.size), small.size};
+    rs_status status;
+    memcpy((section == 0 ? copy.data : built_section(&copy, &layout, section)) + at, &value, width);
+    built_seal(&copy, &layout);
+    status = rs_verify_segment(built_slice(&copy), NULL, &err);
+    built_clear(&copy);
+    return status;
+}
+
+static void test_rule_16(void) {
+    CHECK_CODE(verify_with(4, 80, 71, 8), RS_E_FMT_BLOCK, &err);     /* a gap before the second block */
+    CHECK_CODE(verify_with(4, 80, 69, 8), RS_E_FMT_BLOCK, &err);     /* it overlaps the first */
+    CHECK_CODE(verify_with(4, 160 + 8, 4, 4), RS_E_FMT_BLOCK, &err); /* the last holds too few */
+    CHECK_CODE(verify_with(0, 80, 306, 8), RS_E_FMT_BLOCK, &err);
+    CHECK_CODE(verify_with(0, 80, 304, 8), RS_E_FMT_BLOCK, &err);
+}
+
+static void test_records_at_fault(void) {
+    const rs_block *b = &layout.blocks[0];
+    uint64_t heap = b->heap_off;
+    rs_slice third = {NULL, NULL};
+    REQUIRE_OK(rs_offsets_locate(small.data, b, 2, &third, &err), &err);
+    /* The end of record 2, one less and one more: bytes are left over, or missing. */
+    CHECK_CODE(verify_with(2, 8 + 2 * 2, (uint64_t)(third.end - small.data) - heap - 1, 2), RS_E_FMT_TRUNCATED, &err);
+    CHECK_U64(err.record, 2);
+    CHECK(err.offset >= heap && err.offset <= heap + b->heap_size_bytes);
+    CHECK_CODE(verify_with(2, 8 + 2 * 2, (uint64_t)(third.end - small.data) - heap + 1, 2), RS_E_FMT_TRAILING, &err);
+    CHECK_U64(err.record, 2);
+    CHECK_CODE(verify_with(2, 8 + 2 * 2, 0, 2), RS_E_FMT_OFFSET, &err);
+    CHECK_U64(err.record, 2);
+    CHECK_CODE(verify_with(0, 88, 1, 8), RS_E_FMT_LIMIT, &err); /* max_values */
+    CHECK_U64(err.record, 0);
+    CHECK_CODE(verify_with(0, 104, 1, 4), RS_E_FMT_LIMIT, &err); /* max_depth */
+}
+
+static void test_limits(void) {
+    rs_limits limits = {layout.header.max_values, layout.header.max_bytes};
+    CHECK_OK(rs_verify_segment(built_slice(&small), &limits, &err), &err);
+    limits.max_values--;
+    CHECK_CODE(rs_verify_segment(built_slice(&small), &limits, &err), RS_E_FMT_LIMIT, &err);
+}
+
+int main(void) {
+    RUN(make_small);
+    if (small.data != NULL && layout.n_blocks == 3) {
+        RUN(test_every_flip);
+        RUN(test_every_cut);
+        RUN(test_sealed_changes);
+        RUN(test_rule_16);
+        RUN(test_records_at_fault);
+        RUN(test_limits);
+    }
+    built_clear(&small);
+    return rs_test_finish("test_verify");
+}
