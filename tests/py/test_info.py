@@ -1,5 +1,7 @@
 """info(): figures that hold, a schema that reads well."""
 
+import os
+
 import pytest
 
 import recstore
@@ -11,14 +13,16 @@ RECORDS = [{"id": i, "name": "n" * (i % 7), "box": [0.5, i / 3], "tag": None if 
 
 @pytest.fixture
 def info():
-    with RecordList(RECORDS) as x:
+    with RecordList(RECORDS, backing="anonymous" if hasattr(os, "memfd_create") else "dir") as x:
         found = x.info()
         assert found.nbytes == x.nbytes
     return found
 
 
 def test_figures(info):
-    assert (info.records, info.blocks, info.backing, info.name) == (2000, 1, "anonymous", None)
+    assert (info.records, info.blocks) == (2000, 1)
+    if info.backing == "anonymous":
+        assert info.name is None
     assert list(info.sections) == ["heap", "offsets", "groups", "blocks", "trees", "tree table"]
     assert 4096 + sum(info.sections.values()) <= info.nbytes < 4096 + sum(info.sections.values()) + 64 * 8 + 240
     assert info.kept_bytes >= 0

@@ -92,7 +92,6 @@ def test_reference_counts_of_what_is_shared():
         for _ in range(1000):
             x[7]
         assert (sys.getrefcount(key), sys.getrefcount(text)) == before
-        none = sys.getrefcount(None)
     with RecordList([[None, i] for i in range(100)]) as x:
         none = sys.getrefcount(None)
         for _ in range(5000):
@@ -173,7 +172,7 @@ def test_threads_build_at_once():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memfd seals are Linux's")
 def test_the_memory_is_sealed():
-    with RecordList([1]) as x:
+    with RecordList([1], backing="anonymous") as x:
         assert x.segment.sealed
         fd = x.segment.fileno()
         with pytest.raises(OSError):
