@@ -42,6 +42,8 @@ def _left():
 
 @pytest.fixture(autouse=True)
 def nothing_left():
+    handles._pins.clear()
+    gc.collect()  # garbage of earlier tests must not go away in between
     before = _left()
     yield
     handles._pins.clear()
