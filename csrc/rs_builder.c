@@ -110,7 +110,7 @@ static rs_status intern_tree(rs_builder *self, const uint8_t *bytes, size_t size
     return RS_OK;
 }
 
-/* Tries the tree of the last block: *gain is set to what a new tree may cost and still pay. */
+/* Encodes the block with the last block's tree; *size is what that takes. False where it does not fit. */
 static bool fits_last_tree(rs_builder *self, uint64_t *size) {
     rs_tree tree;
     const uint8_t *e;
@@ -145,6 +145,8 @@ static rs_status choose_form(rs_builder *self, uint32_t *number, bool *is_raw, r
             rs_tree_clear(&tree);
         }
         if (status == RS_E_MEM) return status;
+        /* The limits of a tree are the one reason not to have one; anything else is a mistake of infer or encode. */
+        RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE);
     }
     if (self->compress && status == RS_OK) {
         size = self->encoded.size_bytes + self->tree_bytes.size_bytes + ENTRY_OVERHEAD;
@@ -159,10 +161,12 @@ static rs_status choose_form(rs_builder *self, uint32_t *number, bool *is_raw, r
                 *number = self->last_tree - 1;
                 return RS_OK;
             }
-            RS_TRY(rs_tree_compile(rs_slice_of(self->tree_bytes.data, self->tree_bytes.size_bytes), 0, &tree, err));
-            status = encode_block(self, &tree, err);
-            rs_tree_clear(&tree);
-            RS_TRY(status);
+            if (!*is_raw) {
+                RS_TRY(rs_tree_compile(rs_slice_of(self->tree_bytes.data, self->tree_bytes.size_bytes), 0, &tree, err));
+                status = encode_block(self, &tree, err);
+                rs_tree_clear(&tree);
+                RS_TRY(status);
+            }
         }
     }
     if (*is_raw) {

@@ -402,14 +402,20 @@ static rs_status emit_alternative(emitter *self, uint8_t *node, const alternativ
     }
 }
 
-/* Keeps `any` last: whoever looks for the child that takes a value tries them in order. */
-static void any_last(position *at) {
-    uint32_t i;
-    for (i = 0; i + 1 < at->n; i++) {
-        if (at->alternatives[i].kind == RS_FMT_NODE_ANY) {
-            alternative any = at->alternatives[i];
-            at->alternatives[i] = at->alternatives[at->n - 1];
-            at->alternatives[at->n - 1] = any;
+/* Whoever looks for the child that takes a value tries them in order: those that take more values than their
+ * siblings come later, a tuple of any length after those of one length, and `any` last. */
+static unsigned order_of(const alternative *a) {
+    if (a->kind == RS_FMT_NODE_ANY) return 2;
+    return a->kind == RS_FMT_NODE_LIST && a->param == 1 ? 1 : 0;
+}
+
+static void sort_alternatives(position *at) {
+    uint32_t i, k;
+    for (i = 1; i < at->n; i++) {
+        for (k = i; k > 0 && order_of(&at->alternatives[k - 1]) > order_of(&at->alternatives[k]); k--) {
+            alternative moved = at->alternatives[k];
+            at->alternatives[k] = at->alternatives[k - 1];
+            at->alternatives[k - 1] = moved;
         }
     }
 }
@@ -425,7 +431,7 @@ static rs_status emit_item(emitter *self, uint32_t i) {
         node[RS_FMT_N_KIND] = RS_FMT_NODE_ANY;
         return RS_OK;
     }
-    any_last((position *)it.at);
+    sort_alternatives((position *)it.at);
     node[RS_FMT_N_KIND] = RS_FMT_NODE_UNION;
     return put_children(self, node, it.at->n, NULL, it.at->alternatives);
 }

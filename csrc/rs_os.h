@@ -36,7 +36,7 @@ RS_NODISCARD rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, r
  * RS_E_ARG_RANGE on a bad name. */
 RS_NODISCARD rs_status rs_os_create_in_directory(const char *dir, const char *name, int *out_fd, rs_error *err);
 
-/* A new file at `path`, mode 0600, open for reading and writing, in whatever directory that is; follows no link in
+/* A new file at `path`, with the mode that the umask leaves of 0666, open for reading and writing, in whatever directory that is; follows no link in
  * the last component. RS_E_STATE_EXISTS where the name is taken, RS_E_SYS_NOT_FOUND where the directory is missing. */
 RS_NODISCARD rs_status rs_os_create_file(const char *path, int *out_fd, rs_error *err);
 
@@ -82,6 +82,9 @@ RS_NODISCARD rs_status rs_os_sync_directory(const char *path, rs_error *err);
 /* Forbids writing, growing, shrinking and further seals for good, for every descriptor of this memory. RS_E_SYS
  * where the file is not sealable or is mapped writable somewhere. */
 RS_NODISCARD rs_status rs_os_seal(int fd, rs_error *err);
+
+/* Marks a file as in use for as long as this descriptor, and its copies in forked children, live: a shared flock. */
+RS_NODISCARD rs_status rs_os_lease(int fd, rs_error *err);
 
 /* Whether the file is sealed as rs_os_seal does it; false where the system has no seals. */
 bool rs_os_is_sealed(int fd);

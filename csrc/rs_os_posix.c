@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -110,7 +111,7 @@ rs_status rs_os_create_in_directory(const char *dir, const char *name, int *out_
 }
 
 rs_status rs_os_create_file(const char *path, int *out_fd, rs_error *err) {
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) return create_failed(err, path);
     *out_fd = fd;
     return RS_OK;
@@ -341,6 +342,14 @@ rs_status rs_os_seal(int fd, rs_error *err) {
     errno = ENOSYS;
 #endif
     return fail(err, "sealing a segment failed");
+}
+
+rs_status rs_os_lease(int fd, rs_error *err) {
+    int code;
+    do {
+        code = flock(fd, LOCK_SH);
+    } while (code != 0 && errno == EINTR);
+    return code == 0 ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "locking a segment failed");
 }
 
 bool rs_os_is_sealed(int fd) {

@@ -106,6 +106,8 @@ rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, co
     self->step = STEP_FIRST;
     self->process_id = rs_os_process_id();
     code = rs_os_identify(self->fd, &self->identity, err);
+    /* Before anything is written: whoever collects orphans takes an unlocked file for one. */
+    if (code == RS_OK && backing == RS_BACKING_DIRECTORY) code = rs_os_lease(self->fd, err);
     if (code != RS_OK) rs_segment_writer_abort(self);
     return code;
 }
@@ -180,7 +182,8 @@ rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, c
 static rs_status make_immutable(rs_segment_writer *self, rs_error *err) {
     RS_TRY(rs_os_truncate(self->fd, self->position, err));
     self->reserved = self->position;
-    if (self->backing == RS_BACKING_FILE) RS_TRY(rs_os_sync(self->fd, err));
+    /* A saved file is the user's: it keeps the mode that their umask gave it. */
+    if (self->backing == RS_BACKING_FILE) return rs_os_sync(self->fd, err);
     return self->sealable ? rs_os_seal(self->fd, err) : rs_os_protect(self->fd, err);
 }
 
@@ -191,7 +194,9 @@ rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_
     if (self->backing == 0) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the writer is not active");
     RS_TRY(make_immutable(self, err));
     RS_TRY(rs_os_reopen_readonly(self->fd, &fd, err));
-    code = rs_segment_adopt(out, fd, err);
+    /* The new lease is taken before the writer's ends with its descriptor. */
+    code = self->backing == RS_BACKING_DIRECTORY ? rs_os_lease(fd, err) : RS_OK;
+    if (code == RS_OK) code = rs_segment_adopt(out, fd, err);
     if (code != RS_OK) {
         rs_os_close(&fd);
         return code;

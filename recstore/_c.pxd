@@ -24,9 +24,7 @@ cdef extern from "recstore.h" nogil:
         RS_E_FMT_VERSION
         RS_E_FMT_TRAILING
         RS_E_SPACE
-        RS_E_SYS
         RS_E_MEM
-        RS_E_ARG_LIMIT
 
     enum:
         RS_FMT_TAG_NONE, RS_FMT_TAG_FALSE, RS_FMT_TAG_TRUE
@@ -38,7 +36,7 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
         RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY
         RS_FMT_FLAG_FIXED, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
-        RS_FMT_DEPTH, RS_FMT_HEADER_SIZE
+        RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
 
     ctypedef struct rs_slice:
         const uint8_t *ptr
@@ -190,11 +188,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_os_rename(const char *source, const char *target, rs_error *err)
     rs_status rs_os_sync_directory(const char *path, rs_error *err)
     rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err)
-    rs_status rs_os_open_readonly(const char *path, bint follow_links, int *out_fd, rs_error *err)
     bint rs_os_is_sealed(int fd)
-    void rs_os_close(int *fd)
     void rs_os_trim()
-    rs_status rs_os_random(void *out, size_t n, rs_error *err)
 
     ctypedef struct rs_store:
         rs_slice segment

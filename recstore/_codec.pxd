@@ -5,6 +5,12 @@ cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value) except -1
 cdef int raise_status(rs_error *err) except -1
 
 
+cdef inline int check(rs_status status, rs_error *err) except -1:
+    if status != RS_OK:
+        raise_status(err)
+    return 0
+
+
 cdef class Program:
     """The Python objects that go with a compiled tree; one per tree and process."""
     cdef const rs_tree *tree

@@ -18,10 +18,9 @@ import sys
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         pass
-    PyTypeObject PyUnicode_Type, PyFloat_Type, PyLong_Type, PyBool_Type, PyBytes_Type
+    PyTypeObject PyUnicode_Type, PyFloat_Type, PyLong_Type, PyBytes_Type
     PyTypeObject PyList_Type, PyTuple_Type, PyDict_Type
     PyTypeObject *Py_TYPE(object)
-    object PyUnicode_FromKindAndData(int kind, const void *data, Py_ssize_t n)
     int PyUnicode_READY(object) except -1
     int PyUnicode_KIND(object)
     void *PyUnicode_DATA(object)
@@ -53,8 +52,7 @@ cdef extern from "Python.h":
     PyObject *new_list "PyList_New"(Py_ssize_t)
     PyObject *new_tuple "PyTuple_New"(Py_ssize_t)
     PyObject *new_dict "PyDict_New"()
-    PyObject *copy_dict "PyDict_Copy"(PyObject *)
-    int dict_set "PyDict_SetItem"(PyObject *, PyObject *, PyObject *)
+    int dict_set "PyDict_SetItem"(PyObject *, PyObject *, PyObject *) except -1
     Py_ssize_t dict_size "PyDict_Size"(PyObject *)
     void list_put "PyList_SET_ITEM"(PyObject *, Py_ssize_t, PyObject *)
     void tuple_put "PyTuple_SET_ITEM"(PyObject *, Py_ssize_t, PyObject *)
@@ -85,12 +83,6 @@ cdef int raise_status(rs_error *err) except -1:
         where.append(f"byte {err.offset}")
     where.append(rs_status_name(err.code).decode())
     raise cls(f"{text} ({', '.join(where)})")
-
-
-cdef inline int check(rs_status status, rs_error *err) except -1:
-    if status != RS_OK:
-        raise_status(err)
-    return 0
 
 
 # ---- Encoding ----
@@ -290,6 +282,8 @@ cdef PyObject *make_str(const uint8_t *units, uint64_t n, unsigned unit) except 
         if widest < 0x10000:
             return new_unicode_from(4, units, <Py_ssize_t>n)
     s = new_unicode(<Py_ssize_t>n, widest)
+    if s == NULL:
+        return NULL  # MemoryError is set
     memcpy(unicode_data(s), units, <size_t>(n * unit))
     return s
 
@@ -310,14 +304,14 @@ cdef PyObject *make_array(Context *c, const rs_array_type *t, bint scalar, uint3
     if scalar:
         value = _arrays.make_scalar(dtype, memory)
     else:
-        value = _arrays.make_array(dtype, tuple([dims[i] for i in range(ndim)]), (t.flags & 1) != 0, memory)
+        value = _arrays.make_array(dtype, tuple([dims[i] for i in range(ndim)]), (t.flags & RS_FMT_ARRAY_FORTRAN) != 0, memory)
     Py_INCREF(value)
     return <PyObject *>value
 
 
 cdef PyObject *any_array(Context *c) except NULL:
     cdef rs_array_type t
-    cdef uint64_t dims[64]
+    cdef uint64_t dims[RS_FMT_ARRAY_NDIM]
     cdef uint64_t size
     cdef uint32_t ndim = 0
     cdef const uint8_t *data
@@ -348,8 +342,7 @@ cdef PyObject *any_dict(Context *c) except NULL:
                     hash(<object>key)
                 except (TypeError, ValueError):  # numpy dates without a unit raise ValueError
                     corrupt(b"a dict key that cannot be hashed")
-                if dict_set(d, key, value) < 0:
-                    raise MemoryError
+                dict_set(d, key, value)
             finally:
                 Py_DECREF(key)
                 Py_XDECREF(value)
@@ -432,7 +425,8 @@ cdef PyObject *expand_const(Context *c, const rs_node *node) except NULL:
     """A const whose value is mutable: decoded afresh, so that each record is the caller's own."""
     cdef rs_slice rest = c.cursor.in_
     cdef PyObject *value
-    checked(c, rs_decode_spend_bytes(c.cursor, node.aux_size_bytes, &c.err))
+    if node.aux[0] != RS_FMT_TAG_NDARRAY:
+        checked(c, rs_decode_spend_bytes(c.cursor, node.aux_size_bytes, &c.err))
     c.cursor.in_ = rs_slice_of(node.aux, node.aux_size_bytes)
     value = any_value(c)
     c.cursor.in_ = rest
@@ -443,7 +437,7 @@ cdef PyObject *node_array(Context *c, const rs_node *node, const uint8_t *body) 
     """An ndarray node; body is NULL when it is not fixed and has to be taken from the cursor."""
     cdef rs_array_type t
     cdef rs_slice aux = rs_slice_of(node.aux, node.aux_size_bytes)
-    cdef uint64_t dims[64]
+    cdef uint64_t dims[RS_FMT_ARRAY_NDIM]
     cdef uint64_t size = node.data_bytes
     cdef uint32_t ndim = 0
     cdef bint scalar
@@ -529,10 +523,10 @@ cdef PyObject *row_value(Context *c, const rs_node *node, const uint8_t *head) e
             else:
                 item = appended_value(c, child, bits)
             if is_struct:
-                if dict_set(out, tuple_get(keys, i), item) < 0:
+                try:
+                    dict_set(out, tuple_get(keys, i), item)
+                finally:
                     Py_DECREF(item)
-                    raise MemoryError
-                Py_DECREF(item)
             elif node.param == 0:
                 list_put(out, i, item)
             else:
@@ -746,10 +740,10 @@ def rebuild(object value):
     >>> rebuild({"a": [1, 2.5, "x"]})
     {'a': [1, 2.5, 'x']}
     """
-    return take_owned(copy_value(value))
+    return take_owned(copy_value(value, 1000))
 
 
-cdef PyObject *copy_value(object value) except NULL:
+cdef PyObject *copy_value(object value, int depth) except NULL:
     cdef PyTypeObject *t = Py_TYPE(value)
     cdef PyObject *out
     cdef PyObject *item
@@ -758,6 +752,8 @@ cdef PyObject *copy_value(object value) except NULL:
     cdef Py_ssize_t n, i, pos = 0
     cdef int overflow = 0
     cdef long long number
+    if depth == 0:
+        raise RecursionError("a value nested too deep to copy")
     if t == &PyFloat_Type:
         return new_float(PyFloat_AS_DOUBLE(value))
     if t == &PyUnicode_Type:
@@ -767,6 +763,8 @@ cdef PyObject *copy_value(object value) except NULL:
             return <PyObject *>value
         out = new_unicode(n, 127 if value.isascii() else 255 if PyUnicode_KIND(value) == 1
                           else 0xFFFF if PyUnicode_KIND(value) == 2 else 0x10FFFF)
+        if out == NULL:
+            return NULL
         memcpy(unicode_data(out), PyUnicode_DATA(value), n * PyUnicode_KIND(value))
         return out
     if t == &PyLong_Type:
@@ -777,18 +775,18 @@ cdef PyObject *copy_value(object value) except NULL:
         n = PyList_GET_SIZE(value)
         out = new_list(n)
         for i in range(n):
-            list_put(out, i, copy_value(<object>PyList_GET_ITEM(value, i)))
+            list_put(out, i, copy_value(<object>PyList_GET_ITEM(value, i), depth - 1))
         return out
     elif t == &PyTuple_Type:
         n = PyTuple_GET_SIZE(value)
         out = new_tuple(n)
         for i in range(n):
-            tuple_put(out, i, copy_value(<object>PyTuple_GET_ITEM(value, i)))
+            tuple_put(out, i, copy_value(<object>PyTuple_GET_ITEM(value, i), depth - 1))
         return out
     elif t == &PyDict_Type:
         out = new_dict()
         while PyDict_Next(value, &pos, &key, &held):
-            item = copy_value(<object>held)
+            item = copy_value(<object>held, depth - 1)
             dict_set(out, key, item)
             Py_DECREF(item)
         return out

@@ -5,19 +5,23 @@ from recstore._c cimport *
 cdef class Segment:
     cdef rs_segment seg
     cdef rs_store store
-    cdef list programs
+    cdef dict programs
     cdef bint open_
     cdef bint closing
     cdef Py_ssize_t busy
     cdef readonly str backing
     cdef readonly str path
     cdef readonly object owner_pid
-    cdef readonly object lease
     cdef public object kept_bytes
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
+    cdef int enter(self) except -1
+    cdef void leave(self)
     cdef object get(self, uint64_t index)
+    cdef object program(self, uint32_t number, const rs_tree *tree)
+    cdef int list_trees(self, list out) except -1
+    cdef int verify_keys(self, const rs_block *block) except -1
     cdef bint release(self)
 
 

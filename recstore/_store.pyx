@@ -7,12 +7,12 @@ it: arrays are copied. `close` unmaps at once, or, with calls in flight elsewher
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.ref cimport PyObject
 
 from recstore._c cimport *
-from recstore._codec cimport Program, encode_value, raise_status
+from recstore._codec cimport Program, check, encode_value, raise_status
 from recstore import errors
 
+import errno
 import os
 
 cdef extern from "Python.h":
@@ -25,10 +25,8 @@ cdef extern from "Python.h":
 cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
 
 
-cdef inline int check(rs_status status, rs_error *err) except -1:
-    if status != RS_OK:
-        raise_status(err)
-    return 0
+# Limits for bytes that this library wrote itself and reached by a build or a handle: whatever was built can be read.
+OURS = 2**64 - 1, 2**64 - 1
 
 
 @cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
@@ -45,7 +43,6 @@ cdef class Segment:
         self.busy = 0
         self.path = None
         self.owner_pid = None
-        self.lease = None
         self.kept_bytes = None
         self.seg.fd = -1
 
@@ -60,17 +57,35 @@ cdef class Segment:
         cdef rs_limits accepted
         cdef rs_limits *chosen = NULL
         cdef rs_status status
-        if limits is not None:
-            accepted.max_values = limits[0]
-            accepted.max_bytes = limits[1]
-            chosen = &accepted
-        status = rs_store_open(&self.store, rs_slice_of(self.seg.data, self.seg.size_bytes), chosen, &err)
-        if status != RS_OK:
+        try:
+            if limits is not None:
+                accepted.max_values, accepted.max_bytes = limits
+                chosen = &accepted
+            status = rs_store_open(&self.store, rs_slice_of(self.seg.data, self.seg.size_bytes), chosen, &err)
+            check(status, &err)
+            self.programs = {}
+        except BaseException:
             rs_segment_close(&self.seg)
-            raise_status(&err)
-        self.programs = [None] * self.store.n_trees
+            raise
         self.open_ = True
         return 0
+
+    cdef int enter(self) except -1:
+        """Begins a call that reads the mapping and may let other threads run: it stays until `leave`."""
+        if self.closing or not self.open_:
+            raise errors.ClosedError("the store is closed")
+        self.busy += 1
+        return 0
+
+    def forget_calls(self):
+        """In a forked child: calls that other threads of the parent were in go on in the parent only."""
+        self.busy = 0
+
+    cdef void leave(self):
+        if self.busy > 0:
+            self.busy -= 1
+        if self.closing and self.busy == 0:
+            self.release()
 
     @property
     def closed(self):
@@ -88,11 +103,6 @@ cdef class Segment:
     @property
     def id(self):
         return PyBytes_FromStringAndSize(<const char *>self.store.header.segment_id, 16)
-
-    @property
-    def created(self):
-        """When it was built: seconds since the epoch."""
-        return self.store.header.created_ns / 1e9
 
     @property
     def identity(self):
@@ -119,10 +129,20 @@ cdef class Segment:
         cdef uint32_t k
         cdef rs_error err
         cdef const rs_node *node
-        self.require_open()
-        for i in range(self.store.n_blocks):
-            check(rs_store_load_block(&self.store, i, &err), &err)
         out = []
+        self.enter()
+        try:
+            for i in range(self.store.n_blocks):
+                check(rs_store_load_block(&self.store, i, &err), &err)
+            self.list_trees(out)
+        finally:
+            self.leave()
+        return out
+
+    cdef int list_trees(self, list out) except -1:
+        cdef uint64_t i
+        cdef uint32_t k
+        cdef const rs_node *node
         for i in range(self.store.n_trees):
             nodes = []
             for k in range(self.store.trees[i].n_nodes):
@@ -131,18 +151,21 @@ cdef class Segment:
                 nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
                               (<const char *>node.aux)[:node.aux_size_bytes]))
             out.append(nodes)
-        return out
+        return 0
 
     def blocks(self):
         """`(first record, records, tree, heap bytes, array bytes)` of each block."""
         cdef uint64_t i
         cdef rs_error err
-        self.require_open()
         out = []
-        for i in range(self.store.n_blocks):
-            check(rs_store_load_block(&self.store, i, &err), &err)
-            out.append((self.store.blocks[i].first_record, self.store.blocks[i].n_records, self.store.blocks[i].tree,
-                        self.store.blocks[i].heap_size_bytes, self.store.blocks[i].arrays_size_bytes))
+        self.enter()
+        try:
+            for i in range(self.store.n_blocks):
+                check(rs_store_load_block(&self.store, i, &err), &err)
+                out.append((self.store.blocks[i].first_record, self.store.blocks[i].n_records, self.store.blocks[i].tree,
+                            self.store.blocks[i].heap_size_bytes, self.store.blocks[i].arrays_size_bytes))
+        finally:
+            self.leave()
         return out
 
     cpdef int require_open(self) except -1:
@@ -155,27 +178,24 @@ cdef class Segment:
         cdef rs_record record
         cdef rs_cursor cursor
         cdef rs_error err
-        cdef uint32_t tree
-        if self.closing or not self.open_:
-            raise errors.ClosedError("the store is closed")
-        # Decoding arrays runs Python code, which may switch threads: the mapping stays until this call is over.
-        self.busy += 1
+        # Decoding arrays runs Python code, which may switch threads.
+        self.enter()
         try:
             if rs_store_find(&self.store, index, &record, &err) != RS_OK:
                 raise_status(&err)
-            tree = record.block.tree
-            program = self.programs[tree]
-            if program is None:
-                program = new_program(record.tree)
-                self.programs[tree] = program
+            program = self.program(record.block.tree, record.tree)
             cursor = rs_store_cursor(&self.store, &record)
             return (<Program>program).decode(&cursor)
         except (errors.CorruptError, errors.VersionError) as e:
             raise type(e)(f"record {index}: {e}") from None
         finally:
-            self.busy -= 1
-            if self.closing and self.busy == 0:
-                self.release()
+            self.leave()
+
+    cdef object program(self, uint32_t number, const rs_tree *tree):
+        program = self.programs.get(number)
+        if program is None:
+            program = self.programs[number] = new_program(tree)
+        return program
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
@@ -183,55 +203,59 @@ cdef class Segment:
         cdef rs_status status
         cdef rs_limits accepted
         cdef rs_slice bytes_
-        self.require_open()
-        accepted.max_values = self.store.header.max_values if limits is None else limits[0]
-        accepted.max_bytes = self.store.header.max_bytes if limits is None else limits[1]
-        bytes_ = rs_slice_of(self.seg.data, self.seg.size_bytes)
-        self.busy += 1
+        cdef uint64_t i
+        if limits is None:
+            limits = self.store.header.max_values, self.store.header.max_bytes
+        accepted.max_values, accepted.max_bytes = limits
+        self.enter()
         try:
+            bytes_ = rs_slice_of(self.seg.data, self.seg.size_bytes)
             with nogil:
                 status = rs_verify_segment(bytes_, &accepted, &err)
             check(status, &err)
+            # That dict keys can be hashed and differ, and that text in arrays is text, only Python tells.
+            for i in range(self.store.n_blocks):
+                check(rs_store_load_block(&self.store, i, &err), &err)
+                self.verify_keys(&self.store.blocks[i])
         finally:
-            self.busy -= 1
-            if self.closing and self.busy == 0:
-                self.release()
+            self.leave()
 
-    def write_to(self, path):
-        """Writes the bytes beside `path`, then renames: a reader sees the old file or the whole new one."""
+    cdef int verify_keys(self, const rs_block *block) except -1:
+        """Makes the keys of the block's tree and, where it may hold other dicts or arrays, every record."""
+        cdef const rs_tree *tree = &self.store.trees[block.tree]
+        cdef uint64_t i
+        cdef uint32_t k
+        self.program(block.tree, tree)
+        for k in range(tree.n_nodes):
+            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY):
+                for i in range(block.first_record, block.first_record + block.n_records):
+                    self.get(i)
+                return 0
+        return 0
+
+    def write_to(self, temporary):
+        """Writes the bytes to a new file; see `publish`."""
         cdef rs_segment_writer writer
         cdef rs_segment out
         cdef rs_error err
         cdef rs_status status
-        self.require_open()
-        target = os.fsencode(path)
-        # Random, not the process id alone: in containers ids repeat, and a killed save leaves its file behind.
-        temporary = target + b".%s.tmp" % os.urandom(6).hex().encode()
-        check(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, temporary, &err), &err)
-        self.busy += 1
+        encoded = encode_path(temporary)
+        cdef const char *c_path = encoded
+        self.enter()
         try:
+            check(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, c_path, &err), &err)
             with nogil:
                 status = rs_segment_writer_append(&writer, self.seg.data, self.store.header.segment_size, &err)
                 if status == RS_OK:
                     status = rs_segment_writer_finish(&writer, &out, &err)
             if status != RS_OK:
                 rs_segment_writer_abort(&writer)
+                if err.sys_errno == errno.EFAULT:
+                    raise errors.CorruptError("the file that the store is read from was cut meanwhile")
                 raise_status(&err)
         finally:
-            self.busy -= 1
-            if self.closing and self.busy == 0:
-                self.release()
+            self.leave()
         rs_segment_close(&out)
-        try:
-            # The core makes segments private; a saved file is the user's, with the mode that their umask gives one.
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            check(rs_os_rename(temporary, target, &err), &err)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        check(rs_os_sync_directory(target, &err), &err)
 
     cdef bint release(self):
         """Unlinks what is ours, unmaps, closes."""
@@ -255,6 +279,26 @@ cdef class Segment:
             self.release()
 
 
+cdef bytes encode_path(path):
+    """A path as the core takes it. ValueError for an embedded NUL, where C would end it."""
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise ValueError(f"a path with an embedded NUL: {path!r}")
+    return encoded
+
+
+def publish(temporary, target):
+    """Renames a file just written to its final name; on failure the file is removed."""
+    cdef rs_error err
+    source, destination = encode_path(temporary), encode_path(target)
+    try:
+        check(rs_os_rename(source, destination, &err), &err)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    check(rs_os_sync_directory(destination, &err), &err)
+
+
 cdef object new_program(const rs_tree *tree):
     cdef Program program = Program.__new__(Program)
     program.tree = tree
@@ -265,7 +309,7 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
     """Maps a saved store. SegmentNotFoundError, CorruptError, VersionError, OSError."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
-    encoded = os.fsencode(path)
+    encoded = encode_path(path)
     check(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err)
     segment.prepare(limits)
     segment.backing = backing
@@ -282,7 +326,7 @@ def adopt_fd(int fd, str backing, path=None):
     except BaseException:
         os.close(fd)
         raise
-    segment.prepare(None)
+    segment.prepare(OURS)
     segment.backing = backing
     segment.path = path
     return segment
@@ -293,9 +337,12 @@ def copy_segment(Segment source, limits=None):
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     cdef rs_status status
-    source.require_open()
-    with nogil:
-        status = rs_segment_copy(&segment.seg, &source.seg, &err)
+    source.enter()
+    try:
+        with nogil:
+            status = rs_segment_copy(&segment.seg, &source.seg, &err)
+    finally:
+        source.leave()
     check(status, &err)
     segment.prepare(limits)
     segment.backing = "anonymous"
@@ -319,11 +366,14 @@ cdef class Builder:
         self.backing = backing
         self.path = None
         if backing == "directory":
-            d = os.fsencode(directory)
-            n = os.fsencode(name)
+            d, n = encode_path(directory), encode_path(name)
             c_directory = d
             c_name = n
             self.path = os.path.join(os.fsdecode(directory), name)
+        elif backing == "file":
+            n = encode_path(name)
+            c_name = n
+            self.path = os.fspath(name)
         check(rs_segment_writer_open(&self.writer, BACKINGS[backing], c_directory, c_name, &err), &err)
         self.active = True
         check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
@@ -395,8 +445,13 @@ cdef class Builder:
         rs_os_trim()
         segment.backing = self.backing
         segment.path = self.path
-        segment.owner_pid = os.getpid() if self.path is not None else None
-        segment.prepare((2**64 - 1, 2**64 - 1))  # our own bytes: whatever was built can be read
+        segment.owner_pid = os.getpid() if self.backing == "directory" else None
+        try:
+            segment.prepare(OURS)
+        except BaseException:
+            if self.path is not None:
+                os.unlink(self.path)
+            raise
         return segment
 
 
@@ -415,8 +470,13 @@ cdef class Records:
 
     def _set(self, Segment segment, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length, detached=None):
         """Makes this a view of `length` records of `segment`; with `detached`, the reason why there is none."""
+        if length < 0:
+            raise errors.CorruptError(f"a view of {length} records")
+        if segment is not None:
+            segment.require_open()
         if segment is not None and length > 0:
-            last = start + step * (length - 1)
+            # As Python ints: a forged handle could make the product wrap.
+            last = <object>start + <object>step * (<object>length - 1)
             if not (0 <= start < segment.records and 0 <= last < segment.records):
                 raise errors.CorruptError(f"a view of records {start} to {last} over {segment.records}")
         self.segment = segment

@@ -3,6 +3,8 @@
 Imported by the codec when it meets the first array, never by ``import recstore``.
 """
 
+import sys
+
 import numpy as np
 
 from recstore.errors import CorruptError
@@ -104,10 +106,14 @@ def make_array(dtype, shape, fortran, memory):
     order = "F" if fortran else "C"
     try:
         if not memory.nbytes:
-            return np.zeros(shape, dtype, order)
-        return np.ndarray(shape, dtype, memory, order=order).copy(order)
+            # Through a buffer: numpy's own constructors widen S0 and U0 to one character.
+            return np.ndarray(shape, dtype, bytearray(1), order=order)
+        array = np.ndarray(shape, dtype, memory, order=order).copy(order)
     except ValueError as e:
         raise CorruptError(f"an array that numpy refuses: {e}") from None
+    if dtype.kind == "U" and array.ravel("K").view(dtype.byteorder.replace("=", "<") + "u4").max() > sys.maxunicode:
+        raise CorruptError("an array of text with a code point above 0x10FFFF")
+    return array
 
 
 def make_scalar(dtype, memory):

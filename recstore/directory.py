@@ -17,7 +17,7 @@ def default():
         return os.path.abspath(chosen)  # the file is to be found again after a chdir
     import tempfile
 
-    return os.path.join(tempfile.gettempdir(), f"recstore-{os.getuid()}")
+    return os.path.join(tempfile.gettempdir(), f"recstore-{os.geteuid()}")
 
 
 def new_name():
@@ -60,7 +60,7 @@ def collect(folder):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             ours, there = os.fstat(fd), os.stat(path, follow_symlinks=False)
-            if ours.st_uid == os.getuid() and (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino):
+            if ours.st_uid == os.geteuid() and (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino):
                 os.unlink(path)
                 removed += 1
         except OSError:

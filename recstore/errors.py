@@ -94,7 +94,7 @@ class WaitTimeoutError(Error, TimeoutError):
 
 # Status codes of the core (csrc/rs_status.h) and what they become.
 STATUS_CLASSES = {
-    100: CorruptError,  # RS_E_ARG_RANGE
+    100: ValueError,  # RS_E_ARG_RANGE
     101: EncodeError,  # RS_E_ARG_LIMIT
     200: CorruptError,  # RS_E_FMT_MAGIC
     201: VersionError,  # RS_E_FMT_VERSION

@@ -37,7 +37,11 @@ _warned = False
 
 def register(segment):
     """Makes a new segment known, so that handles to it reuse the mapping."""
+    global _fork_hook
     sweep_pins()
+    if not _fork_hook:
+        _fork_hook = True
+        os.register_at_fork(after_in_child=_after_fork)
     key = segment.id
     if find(key) is not None:
         return segment  # a saved file carries the id of the store it was saved from: the first stays known
@@ -48,6 +52,16 @@ def register(segment):
 
     _attached[key] = ref(segment, forget)
     return segment
+
+
+_fork_hook = False
+
+
+def _after_fork():
+    for known in list(_attached.values()):
+        segment = known()
+        if segment is not None:
+            segment.forget_calls()
 
 
 def find(segment_id):
@@ -171,8 +185,11 @@ def _mind_plain_pickle(segment):
 
 def _sent_by_multiprocessing():
     """Whether the pickler at work is the one of queues, pipes and pools."""
-    frame = sys._getframe(4)  # this, _mind_plain_pickle, reduce, __reduce__, then whoever runs the pickler
-    return frame is not None and frame.f_globals.get("__name__") == "multiprocessing.reduction"
+    try:
+        frame = sys._getframe(4)  # this, _mind_plain_pickle, reduce, __reduce__, then whoever runs the pickler
+    except ValueError:  # a thread that runs the pickler directly
+        return False
+    return frame.f_globals.get("__name__") == "multiprocessing.reduction"
 
 
 # ---- Pins ----
@@ -289,7 +306,7 @@ def _adopt(fd, identity, segment_id, own):
 
 def _attach_path(backing, identity, segment_id, path):
     try:
-        segment = _store.open_path(path, follow_links=backing == "file", backing=backing)
+        segment = _store.open_path(path, _store.OURS, follow_links=backing == "file", backing=backing)
     except SegmentNotFoundError:
         raise SegmentNotFoundError(2, f"{path} does not exist any more") from None
     if segment.id != segment_id:

@@ -71,8 +71,11 @@ class RecordList(_store.Records):
             self.segment.require_open()
         start, stop, step = key.indices(len(self))
         origin, stride, _ = self._recipe
+        n = len(range(start, stop, step))
+        if n <= 1:
+            step = 1  # any step does, and one of 2**62 would overflow when it is multiplied again
         view = RecordView._blank()
-        view._set(self.segment, origin + stride * start, stride * step, len(range(start, stop, step)), self.detached)
+        view._set(self.segment, origin + stride * start if n else 0, stride * step if n else 1, n, self.detached)
         return view
 
     def get_many(self, indices, default=_MISSING):
@@ -158,14 +161,19 @@ class RecordList(_store.Records):
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         segment = self._require()
+        # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
+        temporary = os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
         if self._recipe == (0, 1, segment.records):
-            segment.write_to(path)
-            return
-        compact = _build(self, True, "auto", False)
-        try:
-            compact.write_to(path)
-        finally:
-            compact.close()
+            segment.write_to(temporary)
+        else:
+            builder = _store.Builder("file", name=temporary)
+            try:
+                builder.extend(self)
+                builder.finish().close()
+            except BaseException:
+                builder.abort()
+                raise
+        _store.publish(temporary, path)
 
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
@@ -190,6 +198,8 @@ class RecordList(_store.Records):
 
     def __reduce__(self):
         segment = self.segment
+        if type(self) not in (RecordList, RecordView):
+            raise TypeError(f"{type(self).__name__}, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead")
         if segment is None:
             raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")
         if segment.closed:
@@ -240,6 +250,10 @@ def open(path, *, verify="header", copy=False, limits=None):
     """
     if verify not in ("header", "full"):
         raise ValueError(f'verify is "header" or "full", not {verify!r}')
+    if limits is not None:
+        limits = tuple(limits)
+        if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
+            raise ValueError(f"limits is (values, bytes), each below 2**64, not {limits!r}")
     segment = _store.open_path(path, limits)
     if copy:
         source, segment = segment, _store.copy_segment(segment, limits)
@@ -266,9 +280,6 @@ def _build(records, compress, backing, progress):
         builder.abort()
         raise
     if segment.backing == "directory":
-        from recstore import directory
-
-        directory.lease(segment)
         _unlink_at_exit()
     segment.kept_bytes = max(0, _private_bytes() - kept)
     return handles.register(segment)
