@@ -290,8 +290,8 @@ cdef bytes encode_path(path):
 def publish(temporary, target):
     """Renames a file just written to its final name; on failure the file is removed."""
     cdef rs_error err
-    source, destination = encode_path(temporary), encode_path(target)
     try:
+        source, destination = encode_path(temporary), encode_path(target)
         check(rs_os_rename(source, destination, &err), &err)
     except BaseException:
         os.unlink(temporary)

@@ -1,0 +1,185 @@
+"""Regressions found by trying to break the package: each was a crash, a leak or a wrong answer once."""
+
+import os
+import pickle
+import struct
+import threading
+
+import numpy as np
+import pytest
+import recstore
+from recstore import RecordList, _codec, handles
+from ref import writer as w
+
+
+def fds():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("dtype", ["S0", "U0", "V0"])
+def test_arrays_of_empty_items_keep_their_dtype(dtype):
+    array = np.ndarray((3,), dtype)
+    with RecordList([array]) as x:
+        assert x[0].dtype == array.dtype and x[0].shape == (3,)
+
+
+@pytest.mark.parametrize("recipe", [(0, 2**62, 5), (0, 1, -1), (99, 1, 2), (-1, 1, 1)])
+def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList(range(100)) as x:
+        handle = bytearray(x.__reduce__()[1][0])
+        struct.pack_into("<qqq", handle, handles._HEAD.size + handles._STORE.size - 24, *recipe)
+        with pytest.raises(recstore.CorruptError):
+            handles.attach(bytes(handle))
+
+
+def test_a_path_with_nul_is_refused_and_nothing_is_written(tmp_path):
+    with RecordList([1]) as x:
+        with pytest.raises(ValueError, match="NUL|null"):
+            x.save(f"{tmp_path}/a\0b")
+    with pytest.raises(ValueError, match="NUL|null"):
+        recstore.open(f"{tmp_path}/a\0b")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("limits", [(), (1,), (1, 2, 3), (-1, 5), (2**64, 0), ("a", "b")])
+def test_limits_that_are_none_are_refused(tmp_path, limits):
+    path = tmp_path / "x.rec"
+    RecordList([1]).save(path)
+    before = fds()
+    with pytest.raises(ValueError, match="limits"):
+        recstore.open(path, limits=limits)
+    assert fds() == before
+
+
+def test_a_refused_file_leaves_no_descriptor(tmp_path):
+    path = tmp_path / "x.rec"
+    RecordList([[1, 2, 3]]).save(path)
+    before = fds()
+    for _ in range(5):
+        with pytest.raises(recstore.CorruptError, match="RS_E_FMT_LIMIT"):
+            recstore.open(path, limits=(1, 1))
+    assert fds() == before
+
+
+@pytest.mark.parametrize("node", [w.any_(), w.ndarray(np.array(["ab", "cd"]), True)])
+def test_text_arrays_that_are_no_text_are_corrupt(tmp_path, node):
+    data = bytearray(w.simple(node, [np.array(["ab", "cd"])]))
+    at = bytes(data).find("ab".encode("utf-32-le"))
+    data[at : at + 4] = b"\xff" * 4
+    path = tmp_path / "u.rec"
+    path.write_bytes(w.reseal(bytes(data)))
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path)[0]
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path, verify="full")
+
+
+@pytest.mark.parametrize("step", [2**62, 2**63, 2**70, -(2**63)])
+def test_huge_steps_are_those_of_a_list(step):
+    with RecordList(range(5)) as x:
+        assert x[::step].to_list() == list(range(5))[::step]
+        assert x[::step][::step].to_list() == list(range(5))[::step][::step]
+
+
+def test_a_pickler_without_a_frame_above(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "error")
+    caught = []
+    monkeypatch.setattr(threading, "excepthook", lambda hook: caught.append(hook.exc_type))
+    with RecordList([1]) as x:
+        thread = threading.Thread(target=pickle.dumps, args=(x,))
+        thread.start()
+        thread.join()
+    assert caught == [recstore.Error]
+
+
+def test_a_store_that_closes_while_it_is_sliced_or_saved(tmp_path):
+    x = RecordList(range(10))
+
+    class Index:
+        def __index__(self):
+            x.close()
+            return 1
+
+    with pytest.raises(recstore.ClosedError):
+        x[Index() :]
+    y = RecordList(range(10))
+
+    class Path:
+        def __fspath__(self):
+            y.close()
+            return str(tmp_path / "y.rec")
+
+    with pytest.raises(recstore.ClosedError):
+        y.save(Path())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_forked_child_forgets_calls_of_other_threads():
+    x = RecordList([[np.arange(9.0)] * 5] * 100)
+    segment = x.segment
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            x[3]
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                x.close()
+                os._exit(0 if segment.closed and "memfd:recstore" not in open("/proc/self/maps").read() else 7)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        reader.join()
+        x.close()
+
+
+def test_subclasses_do_not_travel_as_something_else():
+    class Mine(RecordList):
+        pass
+
+    with Mine([1]) as x, pytest.raises(TypeError, match="Mine"):
+        pickle.dumps(x)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_long_tuples_beside_short_ones_keep_a_schema(first):
+    short = [tuple(range(3)) for _ in range(500)]
+    long = [tuple(range(1000, 1080 + i % 7)) for i in range(500)]
+    records = long + short if first else short + long
+    with RecordList(records) as x:
+        assert x.to_list() == records
+        assert x.info().trees[0][2].kind == "union"
+
+
+def test_a_full_check_finds_equal_keys(tmp_path):
+    path = tmp_path / "x.rec"
+    twice = w.Coded(b"\x0f\x02\x91\x91\x91\x91", None)
+    path.write_bytes(w.simple(w.any_(), [twice]))
+    with pytest.raises(recstore.CorruptError, match="twice"):
+        recstore.open(path, verify="full")
+
+
+def test_a_view_is_saved_through_the_file_itself_and_honours_the_umask(tmp_path):
+    path = tmp_path / ("n" * 250)
+    old = os.umask(0o027)
+    try:
+        with RecordList([{"id": i} for i in range(1000)]) as x:
+            x[::2].save(path)
+    finally:
+        os.umask(old)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [r["id"] for r in recstore.open(path)] == list(range(0, 1000, 2))
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_the_floor_of_the_benchmarks_refuses_cycles():
+    loop = []
+    loop.append(loop)
+    with pytest.raises(RecursionError):
+        _codec.rebuild(loop)
