@@ -43,6 +43,8 @@ cdef extern from "recstore.h" nogil:
         const uint8_t *end
     rs_slice rs_slice_of(const void *data, size_t size)
     size_t rs_slice_left(const rs_slice *s)
+    uint32_t rs_load_u32(const uint8_t *p)
+    uint64_t rs_load_u64(const uint8_t *p)
     double rs_load_f64(const uint8_t *p)
     void rs_store_u16(uint8_t *p, uint16_t v)
     void rs_store_u32(uint8_t *p, uint32_t v)
@@ -57,6 +59,13 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_buffer_reserve(rs_buffer *self, size_t extra, rs_error *err)
     rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err)
     rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err)
+
+    uint64_t RS_PERMUTE_MAX
+    ctypedef struct rs_permutation:
+        uint64_t n
+    void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed)
+    uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i)
+    uint64_t rs_permutation_find(const rs_permutation *self, uint64_t element)
 
     bint rs_tag_is_small(uint8_t tag)
     int64_t rs_tag_small_value(uint8_t tag)

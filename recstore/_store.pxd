@@ -1,4 +1,4 @@
-# Segment and Records for other compiled modules.
+# Segment and Blob for other compiled modules.
 from recstore._c cimport *
 
 
@@ -18,17 +18,14 @@ cdef class Segment:
     cpdef int require_open(self) except -1
     cdef int enter(self) except -1
     cdef void leave(self)
-    cdef object get(self, uint64_t index)
+    cdef object get(self, int store, uint64_t index)
     cdef object program(self, uint32_t number, const rs_tree *tree)
     cdef int list_trees(self, list out) except -1
     cdef int verify_keys(self, const rs_block *block) except -1
     cdef bint release(self)
 
 
-cdef class Records:
-    cdef readonly Segment segment
-    cdef readonly object detached
-    cdef Py_ssize_t start
-    cdef Py_ssize_t step
-    cdef Py_ssize_t length
-    cdef inline object at(self, Py_ssize_t i)
+cdef class Blob:
+    cdef const uint8_t *data
+    cdef readonly Py_ssize_t size
+    cdef bytes private

@@ -15,13 +15,6 @@ from recstore import errors
 import errno
 import os
 
-cdef extern from "Python.h":
-    bint PyLong_CheckExact(object)
-    bint PyIndex_Check(object)
-    Py_ssize_t PyLong_AsSsize_t(object) except? -1
-    Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
-    bint PySlice_Check(object)
-
 cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
 
 
@@ -173,8 +166,12 @@ cdef class Segment:
             raise errors.ClosedError("the store is closed")
         return 0
 
-    cdef object get(self, uint64_t index):
-        """The record `index`, which is in range, decoded."""
+    def store_records(self, int store):
+        """How many records a store of the segment has."""
+        return self.store.header.n_records
+
+    cdef object get(self, int store, uint64_t index):
+        """The record `index`, which is in range, of a store, decoded."""
         cdef rs_record record
         cdef rs_cursor cursor
         cdef rs_error err
@@ -229,7 +226,7 @@ cdef class Segment:
         for k in range(tree.n_nodes):
             if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY):
                 for i in range(block.first_record, block.first_record + block.n_records):
-                    self.get(i)
+                    self.get(0, i)
                 return 0
         return 0
 
@@ -455,109 +452,23 @@ cdef class Builder:
         return segment
 
 
-cdef class Records:
-    """Base of RecordList and its views: record numbers start, start + step, ... of a segment.
 
-    Indexing, length and iteration live here, compiled; everything else in recstore.records.
+cdef class Blob:
+    """Bytes of this process, such as an index array, that become a sealed segment of their own when they first have to travel.
+
+    Made by new_blob. ``size`` is in bytes; ``id`` is None until published.
     """
 
-    def __cinit__(self, *args, **kwargs):
-        self.segment = None
-        self.detached = None
-        self.start = 0
-        self.step = 1
-        self.length = 0
-
-    def _set(self, Segment segment, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length, detached=None):
-        """Makes this a view of `length` records of `segment`; with `detached`, the reason why there is none."""
-        if length < 0:
-            raise errors.CorruptError(f"a view of {length} records")
-        if segment is not None:
-            segment.require_open()
-        if segment is not None and length > 0:
-            # As Python ints: a forged handle could make the product wrap.
-            last = <object>start + <object>step * (<object>length - 1)
-            if not (0 <= start < segment.records and 0 <= last < segment.records):
-                raise errors.CorruptError(f"a view of records {start} to {last} over {segment.records}")
-        self.segment = segment
-        self.start = start
-        self.step = step
-        self.length = length
-        self.detached = detached
-
-    @property
-    def _recipe(self):
-        return self.start, self.step, self.length
-
-    cdef inline object at(self, Py_ssize_t i):
-        if i < 0:
-            i += self.length
-        if i < 0 or i >= self.length:
-            raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
-        if self.segment is None:
-            self._require()
-        return self.segment.get(<uint64_t>(self.start + self.step * i))
-
-    def _require(self):
-        """The segment; SegmentNotFoundError when detached, ClosedError when closed."""
-        if self.segment is None:
-            raise errors.SegmentNotFoundError(2, self.detached or "the store was never built")
-        self.segment.require_open()
-        return self.segment
-
-    def __len__(self):
-        return self.length
-
-    def __getitem__(self, key):
-        if PyLong_CheckExact(key):
-            return self.at(PyNumber_AsSsize_t(key, IndexError))
-        if PySlice_Check(key):
-            return self._slice(key)
-        if PyIndex_Check(key):
-            return self.at(PyNumber_AsSsize_t(key, IndexError))
-        raise TypeError(f"{type(self).__name__} indices must be integers or slices, not {type(key).__name__}")
-
-    def __iter__(self):
-        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
-        it.records = self
-        it.next = 0
-        return it
-
-    def _many(self, indices, default, bint has_default):
-        """Decoded records at `indices`, in one call."""
-        cdef Py_ssize_t i
-        out = []
-        for key in indices:
-            if not PyIndex_Check(key):
-                raise TypeError(f"get_many takes integers, not {type(key).__name__}")
-            try:
-                i = PyNumber_AsSsize_t(key, IndexError)
-            except IndexError:
-                if not has_default:
-                    raise
-                i = self.length
-            if has_default and not -self.length <= i < self.length:
-                out.append(default)
-            else:
-                out.append(self.at(i))
-        return out
+    def __cinit__(self):
+        self.data = NULL
+        self.size = 0
+        self.private = None
 
 
-cdef class RecordIterator:
-    """Iterates over Records and keeps them alive."""
-
-    cdef Records records
-    cdef Py_ssize_t next
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.records is None or self.next >= self.records.length:
-            self.records = None
-            raise StopIteration
-        self.next += 1
-        return self.records.at(self.next - 1)
-
-    def __length_hint__(self):
-        return 0 if self.records is None else self.records.length - self.next
+def new_blob(bytes content):
+    """A Blob over `content`, which it keeps."""
+    cdef Blob blob = Blob.__new__(Blob)
+    blob.private = content
+    blob.data = <const uint8_t *>(<const char *>content)
+    blob.size = len(content)
+    return blob

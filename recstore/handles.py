@@ -234,6 +234,7 @@ def _on_gc(phase, info):
 
 def attach(handle, passed=None):
     """What unpickling calls: the container that the handle describes, detached when its segment cannot be had."""
+    from recstore._views import Selection
     from recstore.records import RecordList, RecordView
 
     if handle[:1] != bytes([HANDLE_VERSION]):
@@ -258,7 +259,8 @@ def attach(handle, passed=None):
             # Whoever loads a checkpoint must get through; the first access tells.
             reason = e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
     out = RecordList.__new__(RecordList) if not kind & _IS_VIEW else RecordView._blank()
-    out._set(segment, start, step, length, reason)
+    selection = Selection.of_nothing(length) if segment is None else Selection.whole(segment).sliced(start, step, length)
+    out._set(selection, None, reason)
     return out
 
 

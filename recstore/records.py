@@ -4,7 +4,7 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _store, handles
+from recstore import _store, _views, handles
 from recstore.errors import ClosedError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -22,7 +22,7 @@ _INSTEAD = {
 }
 
 
-class RecordList(_store.Records):
+class RecordList(_views.Records):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
@@ -56,7 +56,7 @@ class RecordList(_store.Records):
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
         segment = _build(records, compression == "auto", backing, progress)
-        self._set(segment, 0, 1, segment.records)
+        self._set(_views.Selection.whole(segment))
 
     @classmethod
     def __class_getitem__(cls, item):
@@ -67,16 +67,15 @@ class RecordList(_store.Records):
     # ---- Reading ----
 
     def _slice(self, key):
-        if self.segment is not None:
-            self.segment.require_open()
         start, stop, step = key.indices(len(self))
-        origin, stride, _ = self._recipe
+        for segment in self.segments:  # afterwards: an __index__ may have closed the store
+            segment.require_open()
         n = len(range(start, stop, step))
-        if n <= 1:
-            step = 1  # any step does, and one of 2**62 would overflow when it is multiplied again
-        view = RecordView._blank()
-        view._set(self.segment, origin + stride * start if n else 0, stride * step if n else 1, n, self.detached)
-        return view
+        selection = self.selection.sliced(start if n else 0, step if n > 1 else 1, n)
+        return RecordView._blank()._set(selection, self.how, self.detached)
+
+    def _take(self, key):
+        raise TypeError(f"{type(self).__name__} indices must be integers or slices, not {type(key).__name__}")
 
     def get_many(self, indices, default=_MISSING):
         """A list of the records at `indices`, in their order; `default` stands in for those out of range.
@@ -114,9 +113,8 @@ class RecordList(_store.Records):
             return NotImplemented
         if len(self) != len(other):
             return False
-        if isinstance(other, RecordList) and self.segment is not None and self.segment is other.segment:
-            if self._recipe == other._recipe:
-                return True
+        if isinstance(other, RecordList) and self.selection is other.selection and self.how is other.how:
+            return True
         return all(a == b for a, b in zip(self, other))
 
     __hash__ = None
@@ -136,13 +134,17 @@ class RecordList(_store.Records):
     @property
     def nbytes(self):
         """Bytes of the segment, all sections; a view has those of the store it looks at."""
-        return self._require().nbytes
+        self._require()
+        self.segment.require_open()
+        return self.segment.nbytes
 
     def info(self):
         """What the store consists of: an :class:`recstore.info.StoreInfo`, which prints well."""
         from recstore import info
 
-        return info.describe(self._require(), len(self))
+        self._require()
+        self.segment.require_open()
+        return info.describe(self.segment, len(self))
 
     def __repr__(self):
         name, n = type(self).__name__, len(self)
@@ -160,10 +162,11 @@ class RecordList(_store.Records):
 
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
-        segment = self._require()
+        self._require()
+        segment = self.segment
         # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
         temporary = os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
-        if self._recipe == (0, 1, segment.records):
+        if self._recipe == (0, 1, segment.records) and self.how is None:
             segment.write_to(temporary)
         else:
             builder = _store.Builder("file", name=temporary)
@@ -225,7 +228,7 @@ class RecordView(RecordList):
 
     @staticmethod
     def _blank():
-        return _store.Records.__new__(RecordView)
+        return _views.Records.__new__(RecordView)
 
 
 Sequence.register(RecordList)
@@ -262,7 +265,7 @@ def open(path, *, verify="header", copy=False, limits=None):
         segment.verify(limits)
     handles.register(segment)
     out = RecordList.__new__(RecordList)
-    out._set(segment, 0, 1, segment.records)
+    out._set(_views.Selection.whole(segment))
     return out
 
 

@@ -1,0 +1,70 @@
+# Positions to records for other compiled modules.
+from libc.stdint cimport uint8_t
+
+from recstore._c cimport rs_permutation
+from recstore._store cimport Blob, Segment
+
+
+cdef enum:
+    # More than anybody stacks by hand; beyond, a view is flattened to an index array.
+    MAX_STAGES = 8
+    MAX_NESTED = 8
+
+
+cdef enum StageKind:
+    STAGE_SLICE = 1
+    STAGE_PERMUTE = 2
+    STAGE_INDEX = 3
+    STAGE_REPEAT = 4
+
+
+cdef struct Stage:
+    int kind
+    Py_ssize_t n             # it gives positions below n
+    Py_ssize_t start         # slice: start + step * position; index: the first entry's number
+    Py_ssize_t step
+    unsigned width           # index: bytes of an entry, 4 or 8
+    void *blob               # index: borrowed from Selection.blobs
+    rs_permutation *permutation  # permute: borrowed from Selection.permutations
+
+
+cdef struct Leaf:
+    void *segment            # borrowed: the Selection that located it holds it
+    int store
+    Py_ssize_t index
+
+
+cdef class Selection:
+    cdef readonly Py_ssize_t length
+    cdef Stage stages[MAX_STAGES]
+    cdef int n_stages
+    cdef int nested
+    cdef list held           # Blobs and _Permutations of the stages, in their order
+    cdef readonly Segment segment
+    cdef readonly int store
+    cdef readonly tuple parts
+    cdef Py_ssize_t *ends
+    cdef int locate(self, Py_ssize_t position, Leaf *out) except -1
+    cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step)
+    cdef Py_ssize_t base_length(self)
+    cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1
+    cdef Selection derived(self)
+    cdef int push(self, Stage *stage, object held) except -1
+
+
+cdef class How:
+    """How a record is read: decoded whole unless a subclass says otherwise. Immutable, picklable by `describe`."""
+    cdef object read(self, Segment segment, int store, Py_ssize_t index)
+
+
+cdef class Records:
+    cdef readonly Selection selection
+    cdef readonly How how
+    cdef readonly object detached
+    cdef Segment direct      # set when positions map to one store by start and step alone, and records are read whole
+    cdef int store
+    cdef Py_ssize_t start
+    cdef Py_ssize_t step
+    cdef Py_ssize_t length
+    cdef inline object at(self, Py_ssize_t i)
+    cdef object at_slowly(self, Py_ssize_t i)

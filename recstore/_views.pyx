@@ -1,0 +1,543 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Positions to records: what a view consists of, and the base of the record containers.
+
+A Selection maps positions 0 <= p < length to records. It ends in a store of a segment, or in several Selections one after
+another; before that stand stages, each of which maps a position to one of what follows: a slice, a keyed permutation, an array of indices,
+a repetition. Neighbouring slices merge, a selection by indices is written in positions of the base, so a view of a view is no tower.
+"""
+
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from recstore._c cimport *
+from recstore._store cimport Blob, Segment
+from recstore import errors
+
+from recstore._store import new_blob
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(object)
+    bint PyIndex_Check(object)
+    bint PySlice_Check(object)
+    Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
+
+
+cdef class _Permutation:
+    """Holds a permutation's round keys for the stages that use it."""
+    cdef rs_permutation it
+    cdef readonly object seed
+
+    def __cinit__(self, uint64_t n, seed):
+        self.seed = int(seed) & 0xFFFFFFFFFFFFFFFF
+        rs_permutation_init(&self.it, n, self.seed)
+
+
+cdef class Selection:
+    """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the methods.
+
+    Attributes: ``length``; ``segment`` and ``store`` of a selection that ends in a store; ``parts`` of one that ends in several.
+    """
+
+    def __cinit__(self):
+        self.length = 0
+        self.n_stages = 0
+        self.nested = 0
+        self.store = 0
+        self.ends = NULL
+        self.held = []
+
+    def __dealloc__(self):
+        PyMem_Free(self.ends)
+
+    # ---- Making ----
+
+    @staticmethod
+    def whole(Segment segment, int store=0):
+        """All records of a store of a segment; of none (a detached store) without a segment, then `of_length` says how many."""
+        cdef Selection self = Selection.__new__(Selection)
+        self.segment = segment
+        self.store = store
+        self.length = segment.store_records(store)
+        return self
+
+    @staticmethod
+    def of_nothing(Py_ssize_t length):
+        """What a detached container has: a length, and no record."""
+        cdef Selection self = Selection.__new__(Selection)
+        if length < 0:
+            raise errors.CorruptError(f"a view of {length} records")
+        self.length = length
+        return self
+
+    @staticmethod
+    def joined(selections):
+        """One after another; those that are joined already are taken apart."""
+        cdef Selection self, part
+        cdef Py_ssize_t total = 0, i
+        parts = []
+        for part in selections:
+            if part.parts is not None and part.n_stages == 0:
+                parts.extend(part.parts)
+            elif part.length:
+                parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
+        for i in range(len(parts)):
+            part = parts[i]
+            if part.nested >= MAX_NESTED:
+                parts[i] = part.flattened()
+        self = Selection.__new__(Selection)
+        self.parts = tuple(parts)
+        self.nested = 1 + max([(<Selection>part).nested for part in parts], default=0)
+        self.ends = <Py_ssize_t *>PyMem_Malloc((len(parts) + 1) * sizeof(Py_ssize_t))
+        if self.ends == NULL:
+            raise MemoryError
+        for i in range(len(parts)):
+            if (<object>total) + (<Selection>parts[i]).length > MAX_LENGTH:
+                raise OverflowError("a view of more than 2**63 - 1 records")
+            total += (<Selection>parts[i]).length
+            self.ends[i] = total
+        self.length = total
+        return self
+
+    cdef Selection derived(self):
+        """A copy that further stages can be pushed on."""
+        cdef Selection out = Selection.__new__(Selection)
+        cdef Py_ssize_t i
+        out.length = self.length
+        out.n_stages = self.n_stages
+        out.nested = self.nested
+        for i in range(self.n_stages):
+            out.stages[i] = self.stages[i]
+        out.held = list(self.held)
+        out.segment = self.segment
+        out.store = self.store
+        out.parts = self.parts
+        if self.parts is not None:
+            out.ends = <Py_ssize_t *>PyMem_Malloc((len(self.parts) + 1) * sizeof(Py_ssize_t))
+            if out.ends == NULL:
+                raise MemoryError
+            for i in range(len(self.parts)):
+                out.ends[i] = self.ends[i]
+        return out
+
+    cdef int push(self, Stage *stage, object held) except -1:
+        """Puts a stage before all others; the caller has seen to it that there is room."""
+        cdef int i
+        for i in range(self.n_stages, 0, -1):
+            self.stages[i] = self.stages[i - 1]
+        self.stages[0] = stage[0]
+        self.held.insert(0, held)
+        self.n_stages += 1
+        return 0
+
+    def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
+        """Positions start, start + step, ...: `length` of them, all within this selection. Constant time, but for a joined one's parts."""
+        cdef Selection out
+        cdef Stage *first
+        cdef Stage stage
+        if length < 0:
+            raise errors.CorruptError(f"a view of {length} records")
+        if length > 0:
+            # As Python ints: a forged handle could make the product wrap.
+            last = <object>start + <object>step * (<object>length - 1)
+            if not (0 <= start < self.length and 0 <= last < self.length):
+                raise errors.CorruptError(f"a view of records {start} to {last} over {self.length}")
+        if length <= 1:
+            step = 1  # any step does, and one of 2**62 would overflow when it is multiplied again
+        if self.segment is None and self.parts is None:
+            return Selection.of_nothing(length)
+        if start == 0 and step == 1 and length == self.length:
+            return self
+        if self.parts is not None and self.n_stages == 0:
+            return self.sliced_parts(start, step, length)
+        if self.n_stages == MAX_STAGES and self.stages[0].kind not in (STAGE_SLICE, STAGE_INDEX):
+            return self.flattened().sliced(start, step, length)
+        out = self.derived()
+        out.length = length
+        first = &out.stages[0]
+        if out.n_stages and (first.kind == STAGE_SLICE or first.kind == STAGE_INDEX):
+            first.start = first.start + first.step * start if length else 0
+            first.step = first.step * step if length else 1
+        else:
+            stage.kind = STAGE_SLICE
+            stage.n = self.length
+            stage.start = start if length else 0
+            stage.step = step
+            stage.width = 0
+            stage.blob = NULL
+            stage.permutation = NULL
+            out.push(&stage, None)
+        return out
+
+    def sliced_parts(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
+        """A slice of a joined selection, as slices of its parts: so it can be joined and sliced again without nesting."""
+        cdef Py_ssize_t i, k, begin, end, n, first
+        cdef Py_ssize_t count = len(self.parts)
+        pieces = []
+        taken = 0
+        if length == 0:
+            return Selection.joined([])
+        for k in range(count):
+            i = k if step > 0 else count - 1 - k
+            begin = self.ends[i - 1] if i else 0
+            end = self.ends[i]
+            if taken == length:
+                break
+            first = start + step * taken
+            if not begin <= first < end:
+                continue
+            n = (end - 1 - first) // step + 1 if step > 0 else (first - begin) // -step + 1
+            n = min(n, length - taken)
+            pieces.append((<Selection>self.parts[i]).sliced(first - begin, step, n))
+            taken += n
+        return Selection.joined(pieces)
+
+    def permuted(self, seed):
+        """The same records in the order of the keyed permutation "feistel-1" (csrc/rs_permute.h). Constant time."""
+        cdef Selection out
+        cdef Stage stage
+        cdef _Permutation permutation
+        if self.length <= 1:
+            return self
+        if self.length > RS_PERMUTE_MAX:
+            raise OverflowError(f"{self.length} records are more than can be shuffled, 2**48")
+        if self.n_stages == MAX_STAGES:
+            return self.flattened().permuted(seed)
+        permutation = _Permutation(self.length, seed)
+        out = self.derived()
+        stage.kind = STAGE_PERMUTE
+        stage.n = self.length
+        stage.start = 0
+        stage.step = 1
+        stage.width = 0
+        stage.blob = NULL
+        stage.permutation = &permutation.it
+        out.push(&stage, permutation)
+        return out
+
+    def repeated(self, Py_ssize_t times):
+        """All positions, `times` times over. Constant time."""
+        cdef Selection out
+        cdef Stage stage
+        if times <= 0 or self.length == 0:
+            return Selection.joined([])
+        if times == 1:
+            return self
+        if <object>self.length * times > MAX_LENGTH:
+            raise OverflowError("a view of more than 2**63 - 1 records")
+        if self.n_stages == MAX_STAGES:
+            return self.flattened().repeated(times)
+        out = self.derived()
+        out.length = self.length * times
+        stage.kind = STAGE_REPEAT
+        stage.n = self.length
+        stage.start = 0
+        stage.step = 1
+        stage.width = 0
+        stage.blob = NULL
+        stage.permutation = NULL
+        out.push(&stage, None)
+        return out
+
+    def indexed(self, Blob blob, Py_ssize_t first, unsigned width, Py_ssize_t length):
+        """Entries first, first + 1, ... of an index array, `length` of them, each a position here. Constant time: an entry that is
+        out of range raises when it is read."""
+        cdef Selection out
+        cdef Stage stage
+        if width not in (4, 8) or first < 0 or length < 0 or (first + length) * <object>width > blob.size:
+            raise errors.CorruptError(f"an index array of {blob.size} bytes does not hold {length} entries from {first}")
+        if self.n_stages == MAX_STAGES:
+            return self.flattened().indexed(blob, first, width, length)
+        out = self.derived()
+        out.length = length
+        stage.kind = STAGE_INDEX
+        stage.n = self.length
+        stage.start = first
+        stage.step = 1
+        stage.width = width
+        stage.blob = <void *>blob
+        stage.permutation = NULL
+        out.push(&stage, blob)
+        return out
+
+    def taken(self, positions):
+        """The records at these positions, each within range: an iterable of ints. They are kept as an index array, in positions of the base,
+        so that what is taken from a view does not rest on the view."""
+        cdef Selection base = self.base()
+        cdef unsigned width = 4 if base.length <= 0xFFFFFFFF else 8
+        cdef Py_ssize_t p
+        import array
+        out = array.array("I" if width == 4 else "Q")
+        for position in positions:
+            p = position
+            if not 0 <= p < self.length:
+                raise IndexError(f"index {p} is out of range: {self.length} records")
+            out.append(self.base_position(p))
+        return base.indexed(new_blob(out.tobytes()), 0, width, len(out))
+
+    def base(self):
+        """What the stages stand on."""
+        cdef Selection out
+        if self.n_stages == 0:
+            return self
+        out = self.derived()
+        out.n_stages = 0
+        out.held = []
+        out.length = self.base_length()
+        return out
+
+    cdef Py_ssize_t base_length(self):
+        return self.stages[self.n_stages - 1].n if self.n_stages else self.length
+
+    cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1:
+        """The position in `base` that a position within range leads to."""
+        cdef int i
+        cdef Stage *stage
+        cdef const uint8_t *entry
+        cdef uint64_t value
+        for i in range(self.n_stages):
+            stage = &self.stages[i]
+            if stage.kind == STAGE_SLICE:
+                position = stage.start + stage.step * position
+            elif stage.kind == STAGE_INDEX:
+                position = stage.start + stage.step * position
+                entry = (<Blob>stage.blob).data + position * stage.width
+                value = rs_load_u32(entry) if stage.width == 4 else rs_load_u64(entry)
+                if value >= <uint64_t>stage.n:
+                    raise errors.CorruptError(f"an index array leads to record {value} of {stage.n}")
+                position = <Py_ssize_t>value
+            elif stage.kind == STAGE_REPEAT:
+                position %= stage.n
+            else:
+                position = <Py_ssize_t>rs_permutation_at(stage.permutation, <uint64_t>position)
+        return position
+
+    cdef int locate(self, Py_ssize_t position, Leaf *out) except -1:
+        """The record that a position within range leads to."""
+        cdef Selection at = self
+        cdef Py_ssize_t low, high, middle
+        while True:
+            position = at.base_position(position)
+            if at.parts is None:
+                break
+            low, high = 0, len(at.parts) - 1
+            while low < high:
+                middle = (low + high) >> 1
+                if position < at.ends[middle]:
+                    high = middle
+                else:
+                    low = middle + 1
+            if low:
+                position -= at.ends[low - 1]
+            at = <Selection>at.parts[low]
+        if at.segment is None:
+            raise errors.SegmentNotFoundError(2, "the store was never built")
+        out.segment = <void *>at.segment
+        out.store = at.store
+        out.index = position
+        return 0
+
+    cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step):
+        """Whether positions lead to one store by start and step alone."""
+        if self.segment is None or self.n_stages > 1 or (self.n_stages == 1 and self.stages[0].kind != STAGE_SLICE):
+            return False
+        start[0] = self.stages[0].start if self.n_stages else 0
+        step[0] = self.stages[0].step if self.n_stages else 1
+        return True
+
+    def flattened(self):
+        """The same records as one index array over all stores that it leads to. Time and memory proportional to the length."""
+        cdef Leaf leaf
+        cdef Py_ssize_t i
+        cdef dict firsts = {}
+        leaves = self.leaves()
+        base = Selection.joined([Selection.whole(segment, store) for segment, store in leaves])
+        total = 0
+        for segment, store in leaves:
+            firsts[id(segment), store] = total
+            total += (<Segment>segment).store_records(store)
+
+        import array
+        out = array.array("I" if total <= 0xFFFFFFFF else "Q")
+        for i in range(self.length):
+            self.locate(i, &leaf)
+            out.append(firsts[id(<object>leaf.segment), leaf.store] + leaf.index)
+        return base.indexed(new_blob(out.tobytes()), 0, out.itemsize, len(out))
+
+    # ---- What it consists of ----
+
+    def leaves(self):
+        """`[(segment, store), ...]` that its records come from, each once."""
+        cdef Selection part
+        if self.parts is None:
+            return [] if self.segment is None else [(self.segment, self.store)]
+        seen = {}
+        for part in self.parts:
+            for segment, store in part.leaves():
+                seen.setdefault((id(segment), store), (segment, store))
+        return list(seen.values())
+
+    def describe(self):
+        """The stages, outermost first: `("slice", n, start, step)`, `("permute", n, seed)`, `("index", n, blob, first, step, width)`,
+        `("repeat", n)`; n is the number of positions that the stage leads to. What a handle is written from."""
+        cdef int i
+        cdef Stage *stage
+        out = []
+        for i in range(self.n_stages):
+            stage = &self.stages[i]
+            if stage.kind == STAGE_SLICE:
+                out.append(("slice", stage.n, stage.start, stage.step))
+            elif stage.kind == STAGE_PERMUTE:
+                out.append(("permute", stage.n, (<_Permutation>self.held[i]).seed))
+            elif stage.kind == STAGE_INDEX:
+                out.append(("index", stage.n, self.held[i], stage.start, stage.step, stage.width))
+            else:
+                out.append(("repeat", stage.n))
+        return out
+
+
+cdef class How:
+    """How a record is read: whole. Subclasses read a part of it."""
+
+    cdef object read(self, Segment segment, int store, Py_ssize_t index):
+        return segment.get(store, <uint64_t>index)
+
+    def describe(self):
+        """A picklable description, from which the handle of a view makes an equal one."""
+        return None
+
+
+cdef class Records:
+    """Base of RecordList and its views: the records of a Selection, read in some way.
+
+    Indexing, length and iteration live here, compiled; everything else in recstore.records and recstore.views.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.selection = None
+        self.how = None
+        self.detached = None
+        self.direct = None
+        self.store = 0
+        self.start = 0
+        self.step = 1
+        self.length = 0
+
+    def _set(self, Selection selection, How how=None, detached=None):
+        """Makes this the records of `selection`, read as `how` says (None: whole); with `detached`, the reason why there are none."""
+        self.selection = selection
+        self.how = how
+        self.detached = detached
+        self.length = selection.length
+        self.direct = None
+        if how is None and detached is None and selection.is_flat(&self.start, &self.step):
+            self.direct = selection.segment
+            self.store = selection.store
+        return self
+
+    @property
+    def _recipe(self):
+        return self.start, self.step, self.length
+
+    @property
+    def segments(self):
+        """The segments that the records come from, each once; none when detached."""
+        if self.detached is not None or self.selection is None:
+            return []
+        out = []
+        for segment, _ in self.selection.leaves():
+            if not any(segment is other for other in out):
+                out.append(segment)
+        return out
+
+    @property
+    def segment(self):
+        """The segment that all records come from; None when detached, or when there are several."""
+        segments = self.segments
+        return segments[0] if len(segments) == 1 else None
+
+    cdef inline object at(self, Py_ssize_t i):
+        if i < 0:
+            i += self.length
+        if i < 0 or i >= self.length:
+            raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
+        if self.direct is not None:
+            return self.direct.get(self.store, <uint64_t>(self.start + self.step * i))
+        return self.at_slowly(i)
+
+    cdef object at_slowly(self, Py_ssize_t i):
+        cdef Leaf leaf
+        if self.detached is not None or self.selection is None:
+            self._require()
+        self.selection.locate(i, &leaf)
+        if self.how is None:
+            return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
+        return self.how.read(<Segment>leaf.segment, leaf.store, leaf.index)
+
+    def _require(self):
+        """SegmentNotFoundError when detached, ClosedError when closed."""
+        if self.detached is not None or self.selection is None:
+            raise errors.SegmentNotFoundError(2, self.detached or "the store was never built")
+        for segment in self.segments:
+            segment.require_open()
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, key):
+        if PyLong_CheckExact(key):
+            return self.at(PyNumber_AsSsize_t(key, IndexError))
+        if PySlice_Check(key):
+            return self._slice(key)
+        if PyIndex_Check(key):
+            return self.at(PyNumber_AsSsize_t(key, IndexError))
+        return self._take(key)
+
+    def __iter__(self):
+        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
+        it.records = self
+        it.next = 0
+        return it
+
+    def _many(self, indices, default, bint has_default):
+        """Decoded records at `indices`, in one call."""
+        cdef Py_ssize_t i
+        out = []
+        for key in indices:
+            if not PyIndex_Check(key):
+                raise TypeError(f"get_many takes integers, not {type(key).__name__}")
+            try:
+                i = PyNumber_AsSsize_t(key, IndexError)
+            except IndexError:
+                if not has_default:
+                    raise
+                i = self.length
+            if has_default and not -self.length <= i < self.length:
+                out.append(default)
+            else:
+                out.append(self.at(i))
+        return out
+
+
+cdef object MAX_LENGTH = 2**63 - 1
+
+
+cdef class RecordIterator:
+    """Iterates over Records and keeps them alive."""
+
+    cdef Records records
+    cdef Py_ssize_t next
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.records is None or self.next >= self.records.length:
+            self.records = None
+            raise StopIteration
+        self.next += 1
+        return self.records.at(self.next - 1)
+
+    def __length_hint__(self):
+        return 0 if self.records is None else self.records.length - self.next
