@@ -7,6 +7,7 @@
 #include "rs_bytes.h"
 #include "rs_buffer.h"
 #include "rs_crc.h"
+#include "rs_permute.h"
 #include "rs_format.h"
 #include "rs_any.h"
 #include "rs_schema.h"

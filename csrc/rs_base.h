@@ -51,6 +51,26 @@ static inline bool rs_mul_overflows(uint64_t a, uint64_t b, uint64_t *out) {
     return a != 0 && *out / a != b;
 }
 
+/* The high 64 bits of a * b, from products of 32 bits. No sum overflows: (2^32 - 1)^2 + 2 (2^32 - 1) < 2^64. */
+static inline uint64_t rs_mul_high_portable(uint64_t a, uint64_t b) {
+    const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);
+    const uint64_t other = a0 * b1 + (middle & UINT32_MAX);
+    return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
+/* The same with the processor's own multiplication, where the compiler has a type for its result. */
+#ifdef __SIZEOF_INT128__
+__extension__ typedef unsigned __int128 rs_u128;
+static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) {
+    return (uint64_t)(((rs_u128)a * b) >> 64);
+}
+#else
+static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) {
+    return rs_mul_high_portable(a, b);
+}
+#endif
+
 /* Rounds up to a power of two; the caller knows that the sum fits. */
 static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) {
     return (n + alignment - 1) & ~(alignment - 1);

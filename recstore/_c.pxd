@@ -58,6 +58,13 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err)
     rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err)
 
+    uint64_t RS_PERMUTE_MAX
+    ctypedef struct rs_permutation:
+        uint64_t n
+    void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed)
+    uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i)
+    uint64_t rs_permutation_find(const rs_permutation *self, uint64_t element)
+
     bint rs_tag_is_small(uint8_t tag)
     int64_t rs_tag_small_value(uint8_t tag)
     unsigned rs_tag_int_size(uint8_t tag)

@@ -26,6 +26,7 @@ ALLOWED = {
     "bytes": {"base", "status"},
     "buffer": {"base", "status", "bytes"},
     "crc": {"base"},
+    "permute": {"base"},
     "format": {"base"},
     "any": BASE - {"crc"},
     "header": BASE,
