@@ -5,6 +5,8 @@ from recstore._c cimport *
 cdef class Segment:
     cdef rs_segment seg
     cdef rs_store store
+    cdef rs_mapping mapping  # its keys, where it is one
+    cdef readonly bint is_mapping
     cdef dict programs
     cdef bint open_
     cdef bint closing
@@ -19,9 +21,11 @@ cdef class Segment:
     cdef int enter(self) except -1
     cdef void leave(self)
     cdef object get(self, int store, uint64_t index)
-    cdef object program(self, uint32_t number, const rs_tree *tree)
-    cdef int list_trees(self, list out) except -1
-    cdef int verify_keys(self, const rs_block *block) except -1
+    cdef rs_store *numbered(self, int store)
+    cdef rs_slice key_index(self) except *
+    cdef int key_equals_str(self, uint64_t index, object key) except -2
+    cdef object program(self, int64_t number, const rs_tree *tree)
+    cdef int verify_keys(self, int number, rs_store *store, const rs_block *block) except -1
     cdef bint release(self)
 
 
@@ -29,3 +33,17 @@ cdef class Blob:
     cdef const uint8_t *data
     cdef readonly Py_ssize_t size
     cdef bytes private
+    cdef Segment segment     # when the bytes are a section of one
+    cdef int require_open(self) except -1
+
+
+cdef class StoreReader:
+    cdef rs_store *store
+    cdef dict programs
+    @staticmethod
+    cdef StoreReader over(rs_store *store)
+    cdef object get(self, uint64_t index)
+
+
+cdef str open_writer(rs_segment_writer *writer, str backing, directory, name)
+cdef object sealed(rs_segment_writer *writer, str backing, path)

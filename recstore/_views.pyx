@@ -302,6 +302,7 @@ cdef class Selection:
                 position = stage.start + stage.step * position
             elif stage.kind == STAGE_INDEX:
                 position = stage.start + stage.step * position
+                (<Blob>stage.blob).require_open()
                 entry = (<Blob>stage.blob).data + position * stage.width
                 value = rs_load_u32(entry) if stage.width == 4 else rs_load_u64(entry)
                 if value >= <uint64_t>stage.n:
