@@ -22,6 +22,7 @@ from recstore.errors import (
     VersionError,
     WaitTimeoutError,
 )
+from recstore.dicts import RecordDict
 from recstore.records import RecordList, RecordView, open
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "EncodeError",
     "Error",
     "OutOfSpaceError",
+    "RecordDict",
     "RecordList",
     "RecordView",
     "SegmentExistsError",

@@ -1,19 +1,21 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, boundscheck=False
 """Hashes of dict keys, and the lookup that a RecordDict rests on.
 
 Keys that are equal in Python have one canonical form, and so one hash, whatever their types (csrc/FORMAT.md, "Keys"). The hash only
 finds candidates: whether a candidate is the key is decided by comparing, as Python does.
 """
 
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
 
 from recstore._c cimport *
 from recstore._codec cimport check, encode_value
 from recstore._store cimport Blob, Segment
 from recstore._views cimport Records
 from recstore import errors
+
+import array
+import os
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -288,12 +290,13 @@ cdef class KeyHashes:
         cdef rs_error err
         cdef rs_status status
         cdef const uint8_t *flags = self.flags()
+        cdef uint64_t seed = self.seed
         out.data = NULL
         out.size_bytes = 0
         out.capacity_bytes = 0
         try:
             with nogil:
-                status = rs_keys_build(<const uint64_t *>self.hashes.data, flags, self.n, self.seed, factory, &out, &err)
+                status = rs_keys_build(<const uint64_t *>self.hashes.data, flags, self.n, seed, factory, &out, &err)
             check(status, &err)
             return PyBytes_FromStringAndSize(<const char *>out.data, out.size_bytes)
         finally:
@@ -301,10 +304,13 @@ cdef class KeyHashes:
 
 
 def merge_twins(twins, n):
-    """From `KeyHashes.twins`: `(dead records, [(key record, value record) of each entry])`: a key that came again keeps its first place and
-    takes its last value."""
-    dead = {record for later in twins.values() for record in later}
-    return dead, [(r, twins[r][-1] if r in twins else r) for r in range(n) if r not in dead]
+    """From `KeyHashes.twins` over n records: `(dead keys, dead values, firsts, lasts)`, two sets and two arrays: a key that came again
+    keeps its first place and takes its last value."""
+    dead_keys = {record for later in twins.values() for record in later}
+    dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
+    firsts = array.array("Q", (r for r in range(n) if r not in dead_keys))
+    lasts = array.array("Q", (twins[r][-1] if r in twins else r for r in firsts))
+    return dead_keys, dead_values, firsts, lasts
 
 
 def same_key(a, b):
@@ -313,7 +319,8 @@ def same_key(a, b):
 
 
 def hash_all(Records keys):
-    """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else as merge_twins gives it."""
+    """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else the positions of each
+    entry's first key and of its last, two arrays."""
     cdef KeyHashes hashes
     cdef Py_ssize_t i
     while True:
@@ -323,10 +330,11 @@ def hash_all(Records keys):
         twins = hashes.twins()
         if not twins:
             return hashes.table(), None
-        if all(same_key(keys.at(first), keys.at(record)) for first, later in twins.items() for record in later
-               if first not in hashes.opaque_records()):
-            dead, order = merge_twins(twins, keys.length)
-            return hashes.without(dead).table(), order
+        known = {records[0] for records in hashes.opaque.values()}  # compared when they came
+        if all(same_key(keys.at(first), keys.at(record)) for first, later in twins.items() if first not in known
+               for record in later):
+            dead, _, firsts, lasts = merge_twins(twins, keys.length)
+            return hashes.without(dead).table(), (firsts, lasts)
         # Two keys share all 64 bits: another seed parts them.
 
 
@@ -379,7 +387,7 @@ cdef class Mapping:
                 break
             equal = -1
             if self.native is not None and Py_TYPE(key) == &PyUnicode_Type:
-                equal = self.native.key_equals_str(self._keys.store, entry, key)
+                equal = self.native.key_equals_str(entry, key)
             if equal < 0:
                 equal = PyObject_RichCompareBool(self._keys.at(entry), key, Py_EQ)
                 self.require()  # comparing may run anybody's code

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Building mappings: keys and values streamed into one segment, and the table over the keys at its end (csrc/rs_mapping.h)."""
 
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from recstore._c cimport *
@@ -90,8 +90,8 @@ cdef class MappingBuilder:
         return 0
 
     def finish(self, uint32_t factory=0):
-        """Writes the tables and returns `(segment, dead bytes)`: what records of keys that came again take. The builder is done then,
-        also when this raises."""
+        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a key came again. The
+        builder is done then, also when this raises."""
         cdef rs_error err
         cdef rs_status status
         if not self.active:
@@ -100,8 +100,8 @@ cdef class MappingBuilder:
             with nogil:
                 status = rs_mapping_builder_write_tables(&self.builder, &err)
             check(status, &err)
-            dead, order = self.find_order()
-            self.write_table(factory, dead, order)
+            dead_keys, dead_values, firsts, lasts = self.find_order()
+            self.write_table(factory, dead_keys, firsts, lasts)
             segment = sealed(&self.writer, self.backing, self.path)
         except BaseException:
             self.abort()
@@ -109,17 +109,17 @@ cdef class MappingBuilder:
         self.active = False
         rs_mapping_builder_close(&self.builder)
         rs_os_trim()
-        return segment, len(dead)
+        return segment, dead_keys, dead_values
 
     cdef tuple find_order(self):
-        """`(dead records, order)` of all pairs; order is None when every key came once."""
+        """What merge_twins says of all pairs; nothing is dead and there are no arrays when every key came once."""
         cdef rs_store store
         cdef rs_error err
         cdef const uint8_t *data = NULL
         cdef uint64_t size = 0
         twins = self.hashes.twins()
         if not twins:
-            return (), None
+            return (), (), None, None
         check(rs_mapping_builder_open_keys(&self.builder, &store, &data, &size, &err), &err)
         try:
             reader = StoreReader.over(&store)
@@ -152,24 +152,25 @@ cdef class MappingBuilder:
         self.hashes = fresh
         return 0
 
-    cdef int write_table(self, uint32_t factory, dead, order) except -1:
+    cdef int write_table(self, uint32_t factory, dead, firsts, lasts) except -1:
         cdef rs_buffer table
         cdef rs_error err
         cdef rs_status status
         cdef uint64_t n, i
         cdef uint64_t *numbers = NULL
-        hashes = self.hashes if order is None else self.hashes.without(dead)
+        cdef KeyHashes hashes = self.hashes if firsts is None else self.hashes.without(dead)
         content = hashes.table(factory)
         n = hashes.n
         table.data = <uint8_t *><char *>content
         table.size_bytes = len(content)
         table.capacity_bytes = 0
-        if order is not None:
+        if firsts is not None:
             numbers = <uint64_t *>malloc(16 * n + 1)
             if numbers == NULL:
                 raise MemoryError
             for i in range(n):
-                numbers[2 * i], numbers[2 * i + 1] = order[i]
+                numbers[2 * i] = firsts[i]
+                numbers[2 * i + 1] = lasts[i]
         with nogil:
             status = rs_mapping_builder_finish(&self.builder, &table, numbers, n, &err)
         free(numbers)

@@ -167,6 +167,15 @@ cdef class Segment:
             self.leave()
         return out
 
+    def record_bytes(self, int number, uint64_t index):
+        """Bytes that a record takes in its heap."""
+        cdef rs_record record
+        cdef rs_error err
+        self.store_records(number)
+        self.require_open()
+        check(rs_store_find(self.numbered(number), index, &record, &err), &err)
+        return record.bytes.end - record.bytes.ptr
+
     cpdef int require_open(self) except -1:
         if self.closing or not self.open_:
             raise errors.ClosedError("the store is closed")

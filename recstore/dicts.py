@@ -4,7 +4,10 @@ from _collections_abc import ItemsView as _SetOfPairs
 from _collections_abc import KeysView as _SetOfKeys
 from _collections_abc import Mapping, Sequence, ValuesView
 
-from recstore import _keys, _views, building, handles, records
+from recstore import _keys, building, handles
+from recstore._store import new_blob
+from recstore.errors import SegmentNotFoundError
+from recstore.records import RecordView
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
 
@@ -46,7 +49,7 @@ class RecordDict(_keys.Mapping):
 
     __slots__ = ("__weakref__",)
 
-    def __init__(self, mapping_or_pairs=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
+    def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
                  progress=False):
         options = building.Options(on_unsupported, compression, arrays, backing, progress)
         if type(mapping_or_pairs) is RecordDict and options == building.Options():
@@ -170,7 +173,10 @@ class RecordDict(_keys.Mapping):
     # ---- What it is ----
 
     def _require(self):
-        records.require(self._segments(), self.detached)
+        if self.detached is not None:
+            raise SegmentNotFoundError(2, self.detached)
+        for segment in self._segments():
+            segment.require_open()
 
     def _segments(self):
         found = {}
@@ -184,6 +190,12 @@ class RecordDict(_keys.Mapping):
     def closed(self):
         """Whether the store was closed."""
         return any(segment.closed for segment in self._segments())
+
+    @property
+    def is_whole(self):
+        """Whether the entries are those of a segment of their own, all and in order."""
+        segment = self.table.segment
+        return segment is not None and self._values.how is None and self._values.segments == [segment]
 
     @property
     def nbytes(self):
@@ -211,7 +223,7 @@ class RecordDict(_keys.Mapping):
         if self.closed:
             return f"<{name}: {n:,} entries, closed>"
         if n > 8:
-            return f"<{name}: {n:,} entries, {records.human(self.nbytes)}>"
+            return f"<{name}: {n:,} entries, {building.human(self.nbytes)}>"
         return f"{name}({self.to_dict()!r})"
 
     # ---- Lifetime and travel ----
@@ -250,7 +262,7 @@ Mapping.register(RecordDict)
 
 def _whole(segment):
     """What `_set` takes to make the RecordDict of a mapping segment."""
-    keys, values = (records.RecordView._blank()._set(selection) for selection in building.selections(segment))
+    keys, values = (RecordView._blank()._set(selection) for selection in building.selections(segment))
     table = _keys.KeyTable.of_segment(segment)
     return keys, values, table, building.FACTORIES[table.factory]
 
@@ -265,18 +277,15 @@ def over(keys, values, factory=None):
     Keys that come again keep their first place and take their last value."""
     table, order = _keys.hash_all(keys)
     if order is not None:
-        keys = keys._derive(keys.selection.taken(first for first, _ in order))
-        values = values._derive(values.selection.taken(last for _, last in order))
-    return RecordDict._blank()._set(keys, values, _keys.KeyTable.of_blob(_views.new_blob(table)), factory)
+        keys = keys._derive(keys.selection.taken(order[0]))
+        values = values._derive(values.selection.taken(order[1]))
+    return RecordDict._blank()._set(keys, values, _keys.KeyTable.of_blob(new_blob(table)), factory)
 
 
 class _Positions(Sequence):
-    """What the three views of a mapping share: they are its records, by position."""
+    """What the three views of a mapping share beside collections.abc: they are its records, by position."""
 
-    __slots__ = ("_mapping",)
-
-    def __init__(self, mapping):
-        self._mapping = mapping
+    __slots__ = ()
 
     @property
     def mapping(self):

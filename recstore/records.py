@@ -4,7 +4,7 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _store, _views, handles
+from recstore import _store, _views, building, handles
 from recstore.errors import ClosedError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -51,11 +51,10 @@ class RecordList(_views.Records):
     __slots__ = ("__weakref__",)
 
     def __init__(self, records=(), *, compression="auto", backing="auto", progress=False):
-        if compression not in ("auto", "none"):
-            raise ValueError(f'compression is "auto" or "none", not {compression!r}')
+        options = building.Options(compression=compression, backing=backing, progress=progress)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
-        segment = _build(records, compression == "auto", backing, progress)
+        segment = _build(records, options)
         self._set(_views.Selection.whole(segment))
 
     @classmethod
@@ -76,6 +75,10 @@ class RecordList(_views.Records):
 
     def _take(self, key):
         raise TypeError(f"{type(self).__name__} indices must be integers or slices, not {type(key).__name__}")
+
+    def _derive(self, selection):
+        """A view of these records, read as this one reads them."""
+        return RecordView._blank()._set(selection, self.how, self.detached)
 
     def get_many(self, indices, default=_MISSING):
         """A list of the records at `indices`, in their order; `default` stands in for those out of range.
@@ -153,7 +156,7 @@ class RecordList(_views.Records):
             return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
         if self.segment.closed:
             return f"<{name}: {records}, closed>"
-        return f"<{name}: {records}, {_human(self.segment.nbytes)}, {self.segment.backing}>"
+        return f"<{name}: {records}, {building.human(self.segment.nbytes)}, {self.segment.backing}>"
 
     # ---- Lifetime and travel ----
 
@@ -164,8 +167,7 @@ class RecordList(_views.Records):
         """
         self._require()
         segment = self.segment
-        # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
-        temporary = os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
+        temporary = building.temporary_beside(path)
         if self._recipe == (0, 1, segment.records) and self.how is None:
             segment.write_to(temporary)
         else:
@@ -269,11 +271,11 @@ def open(path, *, verify="header", copy=False, limits=None):
     return out
 
 
-def _build(records, compress, backing, progress):
+def _build(records, options):
     """Streams `records` into a new segment."""
-    builder, kept = _new_builder(backing, compress), _private_bytes()
+    builder, kept = building.new_builder(_store.Builder, options), building.private_bytes()
     try:
-        if progress:
+        if options.progress:
             from recstore.cli import bars
 
             records = bars.track(records)
@@ -282,73 +284,5 @@ def _build(records, compress, backing, progress):
     except BaseException:
         builder.abort()
         raise
-    if segment.backing == "directory":
-        _unlink_at_exit()
-    segment.kept_bytes = max(0, _private_bytes() - kept)
-    return handles.register(segment)
-
-
-def _new_builder(backing, compress):
-    chosen = os.environ.get("RECSTORE_BACKING", "auto") if backing == "auto" else backing
-    if chosen not in ("auto", "anonymous", "dir"):
-        raise ValueError(f'backing is "auto", "anonymous" or "dir", not {chosen!r}')
-    if chosen == "auto" and not hasattr(os, "memfd_create"):
-        chosen = "dir"
-    if chosen != "dir":
-        return _store.Builder("anonymous", compress=compress)
-    from recstore import directory
-
-    folder = directory.default()
-    builder = _store.Builder("directory", folder, directory.new_name(), compress)
-    directory.collect(folder)  # after the builder has checked whose folder it is
-    return builder
-
-
-_exit_hook_pid = None
-
-
-def _unlink_at_exit():
-    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
-    global _exit_hook_pid
-    if _exit_hook_pid == os.getpid():
-        return
-    _exit_hook_pid = os.getpid()
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open a file.
-        util.Finalize(None, _close_owned, exitpriority=-10)
-    else:
-        import atexit
-
-        atexit.register(_close_owned)
-
-
-def _close_owned():
-    pid = os.getpid()
-    for known in list(handles._attached.values()):
-        segment = known()
-        if segment is not None and segment.owner_pid == pid:
-            segment.close()
-
-
-def _private_bytes():
-    """Resident memory of this process that is not shared; 0 where the system does not tell."""
-    try:
-        with _open_file("/proc/self/statm") as f:
-            _, resident, shared, *_ = map(int, f.read().split())
-    except OSError:
-        return 0
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _open_file(path):
-    import io
-
-    return io.open(path)
-
-
-def _human(n):
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000 or unit == "GB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
+    segment.kept_bytes = max(0, building.private_bytes() - kept)
+    return building.announce(segment)
