@@ -91,6 +91,31 @@ class RecordList(_views.Records):
         """
         return self._many(indices, None if default is _MISSING else default, default is not _MISSING)
 
+    def index_by(self, key):
+        """A :class:`RecordDict` of these records, over the same bytes, by the value of a field, or of `key(record)` for a function. Of records
+        with one value the last is taken, as in a dict comprehension.
+
+        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+
+        >>> with RecordList([{"id": 7, "name": "a"}, {"id": 9, "name": "b"}]) as x: x.index_by("id")[9]
+        {'id': 9, 'name': 'b'}
+        """
+        from recstore import grouping
+
+        return grouping.index_by(self, key)
+
+    def group_by(self, key):
+        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their order.
+
+        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+
+        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image")[5].field("id").to_list()
+        [1, 2]
+        """
+        from recstore import grouping
+
+        return grouping.group_by(self, key)
+
     def to_list(self):
         """All records as a plain list."""
         return list(self)
