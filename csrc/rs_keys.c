@@ -29,6 +29,7 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     uint64_t size = rs_slice_left(&bytes), slots_size;
     if (size < sizeof h) return rs_error_set(err, RS_E_FMT_TRUNCATED, offset, "the key index is shorter than its head");
     memcpy(h, bytes.ptr, sizeof h); /* shared bytes may change: judge one state of them */
+    out->offset = offset;
     out->seed = rs_load_u64(h + RS_FMT_K_SEED);
     out->n_entries = rs_load_u64(h + RS_FMT_K_N_ENTRIES);
     out->n_slots = rs_load_u64(h + RS_FMT_K_N_SLOTS);
@@ -69,15 +70,17 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
 }
 
 void rs_keys_bad_slot(const rs_keys *keys, uint64_t slot, rs_error *err) {
-    (void)rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "key index: slot %llu of %llu names no entry",
-                       (unsigned long long)slot, (unsigned long long)keys->n_slots);
+    (void)rs_error_set(err, RS_E_FMT_KEYS, keys->offset + RS_FMT_KEYS_HEAD_SIZE + slot * keys->slot_width,
+                       "key index: slot %llu of %llu names no entry", (unsigned long long)slot,
+                       (unsigned long long)keys->n_slots);
 }
 
 rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err) {
     RS_ASSERT(i < keys->n_opaque);
     *entry = rs_load_u64(keys->opaque + 8 * i);
     if (*entry < keys->n_entries) return RS_OK;
-    return bad_keys(err, RS_NOWHERE, "an opaque number names no entry");
+    return bad_keys(err, keys->offset + (uint64_t)(keys->opaque - keys->slots) + RS_FMT_KEYS_HEAD_SIZE + 8 * i,
+                    "an opaque number names no entry");
 }
 
 /* ---- Building ---- */

@@ -18,6 +18,7 @@
 typedef struct rs_keys {
     const uint8_t *slots;
     const uint8_t *opaque;   /* n_opaque numbers of 8 bytes */
+    uint64_t offset;         /* of the table in its segment, for error positions */
     uint64_t seed;
     uint64_t n_entries;
     uint64_t n_slots;
