@@ -47,7 +47,7 @@ static const struct {
     {RS_OK, 5, {0x10, 2, 0x83, 0, 1}},             /* a big-endian int16 scalar */
     {RS_OK, 5, {0x10, 1, 1, 0, 1}},                /* a bool array of no dimensions */
     {RS_E_FMT_TRUNCATED, 0, {0}},
-    {RS_E_FMT_VERSION, 1, {0x11}},
+    {RS_E_FMT_VERSION, 1, {0x12}},
     {RS_E_FMT_VERSION, 1, {0x7F}},
     {RS_E_FMT_VALUE, 6, {0x0B, 1, 0x00, 0x00, 0x11, 0x00}},
     {RS_E_FMT_TRUNCATED, 2, {0x0D, 1}},
@@ -63,7 +63,7 @@ static const struct {
     {RS_E_FMT_VALUE, 4, {0x10, 4, 3, 0}},
     {RS_E_FMT_TAG, 4, {0x10, 0, 0, 0}},
     {RS_E_FMT_TAG, 4, {0x10, 0, 0x80, 0}},
-    {RS_E_FMT_VERSION, 4, {0x10, 0, 20, 0}},
+    {RS_E_FMT_VERSION, 4, {0x10, 0, 23, 0}},
     {RS_E_FMT_VERSION, 4, {0x10, 0, 127, 0}},
     {RS_E_FMT_VALUE, 4, {0x10, 0, 2, 65}},
     {RS_E_FMT_VALUE, 5, {0x10, 0, 16, 5, 0}},      /* U of 5 bytes */

@@ -214,8 +214,8 @@ static void refuse(rs_builder *b, const void *bytes, size_t n, rs_status code) {
 }
 
 static void test_refused_records(void) {
-    static const uint8_t later[] = {0x11}, cut[] = {0x0D, 2, 0x90}, two[] = {0x90, 0x90};
-    static const uint8_t dicts[] = {0x0F, 1, 0x90, 0x0F, 1, 0x90, 0x11};
+    static const uint8_t later[] = {0x12}, cut[] = {0x0D, 2, 0x90}, two[] = {0x90, 0x90};
+    static const uint8_t dicts[] = {0x0F, 1, 0x90, 0x0F, 1, 0x90, 0x12};
     static const uint8_t list_key[] = {0x0F, 1, 0x0D, 0, 0x90}, dict_in_key[] = {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90};
     rs_segment_writer writer;
     rs_builder builder;
@@ -283,7 +283,7 @@ static void test_broken_tables(void) {
         {6, 8, 4, UINT32_MAX, RS_E_FMT_TREE},
         {6, 8, 4, 0, RS_E_FMT_TREE},
         {5, 0, 4, 0, RS_E_FMT_TREE},                       /* a tree of no nodes */
-        {5, 8, 1, 13, RS_E_FMT_VERSION},                   /* a root of a later kind */
+        {5, 8, 1, 14, RS_E_FMT_VERSION},                   /* a root of a later kind */
     };
     built c = build(add_uneven, 103, true);
     built_layout layout;
