@@ -37,6 +37,13 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT
         RS_FMT_FLAG_FIXED, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
         RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
+        RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
+        RS_FMT_EXT_SLICE, RS_FMT_EXT_ELLIPSIS, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
+        RS_FMT_EXT_CHAINMAP, RS_FMT_EXT_DEQUE, RS_FMT_EXT_DATE, RS_FMT_EXT_TIME, RS_FMT_EXT_DATETIME
+        RS_FMT_EXT_TIMEDELTA, RS_FMT_EXT_TIMEZONE, RS_FMT_EXT_ZONEINFO, RS_FMT_EXT_DECIMAL, RS_FMT_EXT_FRACTION
+        RS_FMT_EXT_UUID, RS_FMT_EXT_PATH, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_DATACLASS
+        RS_FMT_EXT_ATTRS, RS_FMT_EXT_OBJECT, RS_FMT_EXT_PICKLED, RS_FMT_EXT_TENSOR, RS_FMT_EXT_STRINGDTYPE
+        RS_FMT_EXT_LAST
 
     ctypedef struct rs_slice:
         const uint8_t *ptr
@@ -65,8 +72,11 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef struct rs_array_type:
         uint8_t flags
+        uint8_t code
         uint64_t item_bytes
         rs_slice descriptor
+    rs_status rs_any_ext_head(rs_slice *s, rs_slice *head, rs_error *err)
+    rs_status rs_any_extra_skip(rs_slice *s, rs_error *err)
     rs_status rs_array_type_take(rs_slice *s, rs_array_type *out, rs_error *err)
     rs_status rs_array_shape_take(rs_slice *s, uint64_t item_bytes, uint32_t *ndim, uint64_t *dims,
                                   uint64_t *data_bytes, rs_error *err)
@@ -130,6 +140,7 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef struct rs_header:
         uint16_t version
+        uint64_t features_required
         uint64_t segment_size
         uint8_t segment_id[16]
         uint64_t created_ns
