@@ -51,10 +51,10 @@ LITERALS = [
 ]
 
 BAD_ANY = [  # bytes, code
-    ("", "TRUNCATED"), ("11", "VERSION"), ("7F", "VERSION"), ("03", "TRUNCATED"), ("00 00", "TRAILING"),
+    ("", "TRUNCATED"), ("12", "VERSION"), ("7F", "VERSION"), ("03", "TRUNCATED"), ("00 00", "TRAILING"),
     ("09 02 61", "TRUNCATED"), ("0D FF FF FF FF 0F", "TRUNCATED"), ("0D 02 00", "TRUNCATED"),
     ("0B 01 00 00 11 00", "VALUE"), ("0F 02 91 00 02 00", "VALUE"), ("0F 01 0D 00 00", "VALUE"),
-    ("10 00 00 00", "TAG"), ("10 00 14 00", "VERSION"), ("10 00 12 03 01 00", "TAG"), ("10 00 12 0F 01 00", "TAG"),
+    ("10 00 00 00", "TAG"), ("10 00 17 00", "VERSION"), ("10 00 12 03 01 00", "TAG"), ("10 00 12 0F 01 00", "TAG"),
     ("10 00 02 01 80 08 00", "VALUE"),  # 1024 bytes outside, and no arrays
     ("10 00 02 01 04 00", "TRUNCATED"),
     ("10 00 05 02 FF FF FF FF FF FF FF FF 7F 02 00", "VALUE"),
@@ -103,7 +103,7 @@ def test_node_literal(tree, raw, value):
 
 
 BAD_TREES = [
-    (w.Node(0), "TREE"), (w.Node(13), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
+    (w.Node(0), "TREE"), (w.Node(14), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
     (w.Node(11, (w.any_(),)), "TREE"), (w.Node(8), "TREE"), (w.Node(2), "TREE"), (w.Node(2, aux=b"\0\0"), "TREE"),
     (w.Node(6, param=3), "TREE"), (w.Node(1, flags=1), "TREE"), (w.Node(4, count=1), "TREE"),
     (w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x02"), "TREE"), (w.list_(w.float_(), 0, 1 << 28), "TREE"),
