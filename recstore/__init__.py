@@ -8,6 +8,7 @@
 """
 
 from recstore._version import __version__
+from recstore.classes import register
 from recstore.errors import (
     BuildError,
     BusyError,
@@ -22,6 +23,7 @@ from recstore.errors import (
     VersionError,
     WaitTimeoutError,
 )
+from recstore.record import Record
 from recstore.records import RecordList, RecordView, open
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "EncodeError",
     "Error",
     "OutOfSpaceError",
+    "Record",
     "RecordList",
     "RecordView",
     "SegmentExistsError",
@@ -41,4 +44,5 @@ __all__ = [
     "WaitTimeoutError",
     "__version__",
     "open",
+    "register",
 ]

@@ -1,8 +1,9 @@
 # Segment and Records for other compiled modules.
 from recstore._c cimport *
+from recstore._exports cimport Owner
 
 
-cdef class Segment:
+cdef class Segment(Owner):
     cdef rs_segment seg
     cdef rs_store store
     cdef dict programs
@@ -13,6 +14,7 @@ cdef class Segment:
     cdef readonly str path
     cdef readonly object owner_pid
     cdef public object kept_bytes
+    cdef public object reader
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
@@ -23,6 +25,8 @@ cdef class Segment:
     cdef int list_trees(self, list out) except -1
     cdef int verify_keys(self, const rs_block *block) except -1
     cdef bint release(self)
+    cdef bint viewing(self)
+    cdef int give_up_name(self)
 
 
 cdef class Records:

@@ -2,15 +2,17 @@
 """Segments, their builder, and the base of the record containers: the only place that owns mappings.
 
 Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never point into
-it: arrays are copied. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check, encode_value, raise_status
-from recstore import errors
+from recstore._codec cimport Program, check, raise_status
+from recstore._encode cimport encode_value
+from recstore._exports cimport Owner
+from recstore import classes, errors
 
 import errno
 import os
@@ -25,16 +27,20 @@ cdef extern from "Python.h":
 cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
 
 
+# Errors that speak of one record, which whoever reads it names.
+cdef tuple NAMED = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
+
 # Limits for bytes that this library wrote itself and reached by a build or a handle: whatever was built can be read.
 OURS = 2**64 - 1, 2**64 - 1
 
 
 @cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
-cdef class Segment:
+cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
 
     Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the process that
-    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind).
+    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind), ``reader``
+    (a classes.Reader, set before the first record is read; None for the defaults of trusted bytes).
     """
 
     def __cinit__(self):
@@ -44,6 +50,7 @@ cdef class Segment:
         self.path = None
         self.owner_pid = None
         self.kept_bytes = None
+        self.reader = None
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -84,8 +91,18 @@ cdef class Segment:
     cdef void leave(self):
         if self.busy > 0:
             self.busy -= 1
+        if self.closing and self.busy == 0 and self.exports == 0:
+            self.release()
+
+    cdef void exports_ended(self):
+        # Only where a call that was in flight when `close` came has given out an array.
         if self.closing and self.busy == 0:
             self.release()
+
+    @property
+    def exported(self):
+        """How many arrays over the mapping are alive."""
+        return self.exports
 
     @property
     def closed(self):
@@ -185,8 +202,10 @@ cdef class Segment:
                 raise_status(&err)
             program = self.program(record.block.tree, record.tree)
             cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(&cursor)
-        except (errors.CorruptError, errors.VersionError) as e:
+            return (<Program>program).decode(&cursor, self if self.viewing() else None)
+        except errors.Error as e:
+            if type(e) not in NAMED:
+                raise
             raise type(e)(f"record {index}: {e}") from None
         finally:
             self.leave()
@@ -194,8 +213,11 @@ cdef class Segment:
     cdef object program(self, uint32_t number, const rs_tree *tree):
         program = self.programs.get(number)
         if program is None:
-            program = self.programs[number] = new_program(tree)
+            program = self.programs[number] = new_program(tree, self.reader)
         return program
+
+    cdef bint viewing(self):
+        return self.reader is not None and self.reader.arrays == "view"
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
@@ -221,16 +243,27 @@ cdef class Segment:
             self.leave()
 
     cdef int verify_keys(self, const rs_block *block) except -1:
-        """Makes the keys of the block's tree and, where it may hold other dicts or arrays, every record."""
+        """Makes the keys of the block's tree and, where it may hold other dicts, arrays or ext values, every record."""
         cdef const rs_tree *tree = &self.store.trees[block.tree]
         cdef uint64_t i
         cdef uint32_t k
-        self.program(block.tree, tree)
+        cdef rs_record record
+        cdef rs_cursor cursor
+        cdef rs_error err
+        # Without classes and pickles: a check runs nobody's code.
+        cdef Program program = new_program(tree, classes.CHECKING)
         for k in range(tree.n_nodes):
-            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY):
-                for i in range(block.first_record, block.first_record + block.n_records):
-                    self.get(i)
-                return 0
+            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
+                break
+        else:
+            return 0
+        for i in range(block.first_record, block.first_record + block.n_records):
+            try:
+                check(rs_store_find(&self.store, i, &record, &err), &err)
+                cursor = rs_store_cursor(&self.store, &record)
+                program.decode(&cursor, None)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"record {i}: {e}") from None
         return 0
 
     def write_to(self, temporary):
@@ -264,18 +297,34 @@ cdef class Segment:
             return 0
         self.open_ = False
         self.programs = None
-        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
-            encoded = os.fsencode(self.path)
-            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+        status = self.give_up_name()
         rs_store_close(&self.store)
         rs_segment_close(&self.seg)
         # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
         return status == RS_OK
 
+    cdef int give_up_name(self):
+        cdef rs_status status = RS_OK
+        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
+            encoded = os.fsencode(self.path)
+            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+            self.owner_pid = None
+        return status
+
+    def unlink(self):
+        """Removes a directory segment's file if it is ours; the mapping stays."""
+        self.give_up_name()
+
     def close(self):
-        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent."""
+        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent.
+
+        BusyError while arrays over it are alive.
+        """
+        if self.exports > 0 and not self.closing:
+            n = "1 array over its bytes is" if self.exports == 1 else f"{self.exports} arrays over its bytes are"
+            raise errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
         self.closing = True
-        if self.busy == 0:
+        if self.busy == 0 and self.exports == 0:
             self.release()
 
 
@@ -299,9 +348,10 @@ def publish(temporary, target):
     check(rs_os_sync_directory(destination, &err), &err)
 
 
-cdef object new_program(const rs_tree *tree):
+cdef object new_program(const rs_tree *tree, reader):
     cdef Program program = Program.__new__(Program)
     program.tree = tree
+    program.reader = reader
     return program.prepare()
 
 
@@ -350,21 +400,26 @@ def copy_segment(Segment source, limits=None):
 
 
 cdef class Builder:
-    """Streams records into a new segment. Nothing stays behind unless `finish` returned."""
+    """Streams records into a new segment. Nothing stays behind unless `finish` returned.
+
+    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process is to read the segment.
+    """
 
     cdef rs_segment_writer writer
     cdef rs_builder builder
     cdef str backing
     cdef str path
     cdef bint active
+    cdef object settings
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
         cdef rs_error err
         cdef const char *c_directory = NULL
         cdef const char *c_name = NULL
         self.active = False
         self.backing = backing
         self.path = None
+        self.settings = classes.Writer() if writer is None else writer
         if backing == "directory":
             d, n = encode_path(directory), encode_path(name)
             c_directory = d
@@ -401,7 +456,7 @@ cdef class Builder:
             raise errors.ClosedError("the builder is finished")
         mark = self.builder.arrays.size_bytes
         try:
-            encode_value(&self.builder.raw, &self.builder.arrays, record)
+            encode_value(&self.builder.raw, &self.builder.arrays, record, self.settings)
         except errors.EncodeError as e:
             rs_builder_drop_record(&self.builder, mark)
             raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
@@ -446,6 +501,7 @@ cdef class Builder:
         segment.backing = self.backing
         segment.path = self.path
         segment.owner_pid = os.getpid() if self.backing == "directory" else None
+        segment.reader = self.settings.reader()
         try:
             segment.prepare(OURS)
         except BaseException:
