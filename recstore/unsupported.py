@@ -166,6 +166,9 @@ def _class_remedy(value, kind):
             return f"convert it with {base.__name__}() first"
     if hasattr(value, "__iter__"):
         return "convert it to a list first"
-    if hasattr(value, "__dict__") and kind.__flags__ & 1 << 9:
-        return 'store a dict of its fields, vars(x); or recstore.register its class; or on_unsupported="pickle"'
-    return 'convert it to a value that can be stored, or recstore.register its class; or on_unsupported="pickle"'
+    if callable(value):
+        return 'on_unsupported="pickle"'
+    ways = ["store a dict of its fields, vars(x)"] if hasattr(value, "__dict__") else []
+    if kind.__flags__ & 1 << 9:  # a class that Python code made
+        ways.append("recstore.register its class")
+    return ", or ".join([*(ways or ["convert it to a value that can be stored"]), 'on_unsupported="pickle"'])
