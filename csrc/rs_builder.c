@@ -278,7 +278,7 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void rs_builder_describe(const rs_builder *self, rs_header *header) {
-    header->features_required |= self->features_required;
+    header->features_required |= self->features_required | self->scan.features;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);
     header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);

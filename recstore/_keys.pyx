@@ -9,7 +9,8 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
-from recstore._codec cimport check, encode_value
+from recstore._codec cimport check
+from recstore._encode cimport encode_value
 from recstore._store cimport Blob, Segment
 from recstore._views cimport Records
 from recstore import errors

@@ -5,10 +5,11 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 from recstore._c cimport *
-from recstore._codec cimport check, encode_value, raise_status
+from recstore._codec cimport check, raise_status
+from recstore._encode cimport encode_value
 from recstore._keys cimport KeyHashes
 from recstore._store cimport Segment, StoreReader, open_writer, sealed
-from recstore import errors
+from recstore import classes, errors
 from recstore._keys import merge_twins, same_key
 
 
@@ -20,14 +21,14 @@ cdef class MappingBuilder:
     cdef KeyHashes hashes
     cdef str backing
     cdef str path
-    cdef object reader
+    cdef object settings
     cdef bint active
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, reader=None):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
         cdef rs_error err
         self.active = False
         self.backing = backing
-        self.reader = reader
+        self.settings = classes.Writer() if writer is None else writer
         self.path = open_writer(&self.writer, backing, directory, name)
         self.active = True
         self.hashes = KeyHashes()
@@ -57,9 +58,9 @@ cdef class MappingBuilder:
         self.hashes.append(key)
         what = "key"
         try:
-            encode_value(&self.builder.keys.raw, &self.builder.keys.arrays, key)
+            encode_value(&self.builder.keys.raw, &self.builder.keys.arrays, key, self.settings)
             what = "value"
-            encode_value(&self.builder.values.raw, &self.builder.values.arrays, value)
+            encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
         except errors.EncodeError as e:
             self.drop(keys_mark, values_mark)
             raise errors.EncodeError(f"entry {number} ({key!r:.60}): {what} {e}") from None
@@ -102,7 +103,7 @@ cdef class MappingBuilder:
             check(status, &err)
             dead_keys, dead_values, firsts, lasts = self.find_order()
             self.write_table(factory, dead_keys, firsts, lasts)
-            segment = sealed(&self.writer, self.backing, self.path)
+            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
         except BaseException:
             self.abort()
             raise
@@ -122,7 +123,7 @@ cdef class MappingBuilder:
             return (), (), None, None
         check(rs_mapping_builder_open_keys(&self.builder, &store, &data, &size, &err), &err)
         try:
-            reader = StoreReader.over(&store)
+            reader = StoreReader.over(&store, self.settings.reader())
             while not self.confirm(twins, reader):
                 self.rehash(reader)
                 twins = self.hashes.twins()

@@ -1,8 +1,9 @@
 # Segment and Blob for other compiled modules.
 from recstore._c cimport *
+from recstore._exports cimport Owner
 
 
-cdef class Segment:
+cdef class Segment(Owner):
     cdef rs_segment seg
     cdef rs_store store
     cdef rs_mapping mapping  # its keys, where it is one
@@ -15,6 +16,7 @@ cdef class Segment:
     cdef readonly str path
     cdef readonly object owner_pid
     cdef public object kept_bytes
+    cdef public object reader
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
@@ -25,8 +27,10 @@ cdef class Segment:
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, uint64_t index, object key) except -2
     cdef object program(self, int64_t number, const rs_tree *tree)
-    cdef int verify_keys(self, int number, rs_store *store, const rs_block *block) except -1
+    cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1
     cdef bint release(self)
+    cdef bint viewing(self)
+    cdef int give_up_name(self)
 
 
 cdef class Blob:
@@ -39,11 +43,12 @@ cdef class Blob:
 
 cdef class StoreReader:
     cdef rs_store *store
+    cdef object reader
     cdef dict programs
     @staticmethod
-    cdef StoreReader over(rs_store *store)
+    cdef StoreReader over(rs_store *store, reader)
     cdef object get(self, uint64_t index)
 
 
 cdef str open_writer(rs_segment_writer *writer, str backing, directory, name)
-cdef object sealed(rs_segment_writer *writer, str backing, path)
+cdef object sealed(rs_segment_writer *writer, str backing, path, reader)

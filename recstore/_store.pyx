@@ -2,15 +2,17 @@
 """Segments, their builder, and the base of the record containers: the only place that owns mappings.
 
 Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never point into
-it: arrays are copied. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check, encode_value, raise_status
-from recstore import errors
+from recstore._codec cimport Program, check, raise_status
+from recstore._encode cimport encode_value
+from recstore._exports cimport Owner
+from recstore import classes, errors
 
 import errno
 import os
@@ -24,16 +26,20 @@ cdef extern from "Python.h":
 cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
 
 
+# Errors that speak of one record, which whoever reads it names.
+cdef tuple NAMED = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
+
 # Limits for bytes that this library wrote itself and reached by a build or a handle: whatever was built can be read.
 OURS = 2**64 - 1, 2**64 - 1
 
 
 @cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
-cdef class Segment:
+cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
 
     Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the process that
-    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind).
+    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind), ``reader``
+    (a classes.Reader, set before the first record is read; None for the defaults of trusted bytes).
     """
 
     def __cinit__(self):
@@ -43,6 +49,7 @@ cdef class Segment:
         self.path = None
         self.owner_pid = None
         self.kept_bytes = None
+        self.reader = None
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -89,8 +96,18 @@ cdef class Segment:
     cdef void leave(self):
         if self.busy > 0:
             self.busy -= 1
+        if self.closing and self.busy == 0 and self.exports == 0:
+            self.release()
+
+    cdef void exports_ended(self):
+        # Only where a call that was in flight when `close` came has given out an array.
         if self.closing and self.busy == 0:
             self.release()
+
+    @property
+    def exported(self):
+        """How many arrays over the mapping are alive."""
+        return self.exports
 
     @property
     def closed(self):
@@ -231,8 +248,10 @@ cdef class Segment:
                 raise_status(&err)
             program = self.program(record.block.tree if store == 0 else ~<int64_t>record.block.tree, record.tree)
             cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(&cursor)
-        except (errors.CorruptError, errors.VersionError) as e:
+            return (<Program>program).decode(&cursor, self if self.viewing() else None)
+        except errors.Error as e:
+            if type(e) not in NAMED:
+                raise
             raise type(e)(f"{'record' if store == 0 else 'key'} {index}: {e}") from None
         finally:
             self.leave()
@@ -241,8 +260,11 @@ cdef class Segment:
         """The program of a tree: of the first store by its number, of the keys by ~number."""
         program = self.programs.get(number)
         if program is None:
-            program = self.programs[number] = new_program(tree)
+            program = self.programs[number] = new_program(tree, self.reader)
         return program
+
+    cdef bint viewing(self):
+        return self.reader is not None and self.reader.arrays == "view"
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
@@ -266,21 +288,32 @@ cdef class Segment:
                 store = self.numbered(number)
                 for i in range(store.n_blocks):
                     check(rs_store_load_block(store, i, &err), &err)
-                    self.verify_keys(number, store, &store.blocks[i])
+                    self.verify_keys(store, &store.blocks[i])
         finally:
             self.leave()
 
-    cdef int verify_keys(self, int number, rs_store *store, const rs_block *block) except -1:
-        """Makes the keys of the block's tree and, where it may hold other dicts or arrays, every record."""
+    cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1:
+        """Makes the keys of the block's tree and, where it may hold other dicts, arrays or ext values, every record."""
         cdef const rs_tree *tree = &store.trees[block.tree]
         cdef uint64_t i
         cdef uint32_t k
-        self.program(block.tree if number == 0 else ~<int64_t>block.tree, tree)
+        cdef rs_record record
+        cdef rs_cursor cursor
+        cdef rs_error err
+        # Without classes and pickles: a check runs nobody's code.
+        cdef Program program = new_program(tree, classes.CHECKING)
         for k in range(tree.n_nodes):
-            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY):
-                for i in range(block.first_record, block.first_record + block.n_records):
-                    self.get(number, i)
-                return 0
+            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
+                break
+        else:
+            return 0
+        for i in range(block.first_record, block.first_record + block.n_records):
+            try:
+                check(rs_store_find(store, i, &record, &err), &err)
+                cursor = rs_store_cursor(store, &record)
+                program.decode(&cursor, None)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"record {i}: {e}") from None
         return 0
 
     def write_to(self, temporary):
@@ -314,9 +347,7 @@ cdef class Segment:
             return 0
         self.open_ = False
         self.programs = None
-        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
-            encoded = os.fsencode(self.path)
-            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+        status = self.give_up_name()
         if self.is_mapping:
             rs_mapping_close(&self.mapping)
         rs_store_close(&self.store)
@@ -324,10 +355,28 @@ cdef class Segment:
         # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
         return status == RS_OK
 
+    cdef int give_up_name(self):
+        cdef rs_status status = RS_OK
+        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
+            encoded = os.fsencode(self.path)
+            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+            self.owner_pid = None
+        return status
+
+    def unlink(self):
+        """Removes a directory segment's file if it is ours; the mapping stays."""
+        self.give_up_name()
+
     def close(self):
-        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent."""
+        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent.
+
+        BusyError while arrays over it are alive.
+        """
+        if self.exports > 0 and not self.closing:
+            n = "1 array over its bytes is" if self.exports == 1 else f"{self.exports} arrays over its bytes are"
+            raise errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
         self.closing = True
-        if self.busy == 0:
+        if self.busy == 0 and self.exports == 0:
             self.release()
 
 
@@ -366,9 +415,10 @@ cdef int list_trees(rs_store *store, list out) except -1:
     return 0
 
 
-cdef object new_program(const rs_tree *tree):
+cdef object new_program(const rs_tree *tree, reader):
     cdef Program program = Program.__new__(Program)
     program.tree = tree
+    program.reader = reader
     return program.prepare()
 
 
@@ -417,18 +467,23 @@ def copy_segment(Segment source, limits=None):
 
 
 cdef class Builder:
-    """Streams records into a new segment. Nothing stays behind unless `finish` returned."""
+    """Streams records into a new segment. Nothing stays behind unless `finish` returned.
+
+    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process is to read the segment.
+    """
 
     cdef rs_segment_writer writer
     cdef rs_builder builder
     cdef str backing
     cdef str path
     cdef bint active
+    cdef object settings
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
         cdef rs_error err
         self.active = False
         self.backing = backing
+        self.settings = classes.Writer() if writer is None else writer
         self.path = open_writer(&self.writer, backing, directory, name)
         self.active = True
         check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
@@ -456,7 +511,7 @@ cdef class Builder:
             raise errors.ClosedError("the builder is finished")
         mark = self.builder.arrays.size_bytes
         try:
-            encode_value(&self.builder.raw, &self.builder.arrays, record)
+            encode_value(&self.builder.raw, &self.builder.arrays, record, self.settings)
         except errors.EncodeError as e:
             rs_builder_drop_record(&self.builder, mark)
             raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
@@ -489,7 +544,7 @@ cdef class Builder:
             with nogil:
                 status = rs_builder_finish(&self.builder, &err)
             check(status, &err)
-            segment = sealed(&self.writer, self.backing, self.path)
+            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
         except BaseException:
             self.abort()
             raise
@@ -518,7 +573,7 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
     return path
 
 
-cdef object sealed(rs_segment_writer *writer, str backing, path):
+cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
     """Finishes a writer whose header is written: the Segment. When this raises, the caller still aborts the writer."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
@@ -529,6 +584,7 @@ cdef object sealed(rs_segment_writer *writer, str backing, path):
     segment.backing = backing
     segment.path = path
     segment.owner_pid = os.getpid() if backing == "directory" else None
+    segment.reader = reader
     try:
         segment.prepare(OURS)
     except BaseException:
@@ -542,9 +598,10 @@ cdef class StoreReader:
     """Reads records of a store that is no segment of its own yet; the store outlives it."""
 
     @staticmethod
-    cdef StoreReader over(rs_store *store):
+    cdef StoreReader over(rs_store *store, reader):
         cdef StoreReader self = StoreReader.__new__(StoreReader)
         self.store = store
+        self.reader = reader
         self.programs = {}
         return self
 
@@ -555,9 +612,9 @@ cdef class StoreReader:
         check(rs_store_find(self.store, index, &record, &err), &err)
         program = self.programs.get(record.block.tree)
         if program is None:
-            program = self.programs[record.block.tree] = new_program(record.tree)
+            program = self.programs[record.block.tree] = new_program(record.tree, self.reader)
         cursor = rs_store_cursor(self.store, &record)
-        return (<Program>program).decode(&cursor)
+        return (<Program>program).decode(&cursor, None)
 
 
 cdef class Blob:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from recstore import _keys, _maps, _store, _views, handles
+from recstore import _keys, _maps, _store, _views, classes, handles
 from recstore.errors import EncodeError
 
 # By number, as csrc/FORMAT.md ("Mappings") has them.
@@ -46,6 +46,12 @@ class Options:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None
+
+
+def check_arrays(arrays):
+    """ValueError unless `arrays` is a way to read arrays."""
+    if arrays not in ("copy", "view"):
+        raise ValueError(f'arrays is "copy" or "view", not {arrays!r}')
 
 
 def build_mapping(mapping_or_pairs, options):
@@ -122,7 +128,7 @@ def save_mapping(mapping, path):
         write_segment(segment, path)
         return
     temporary = temporary_beside(path)
-    builder = _maps.MappingBuilder("file", name=temporary)
+    builder = _maps.MappingBuilder("file", name=temporary, writer=classes.Writer(pickled=True))
     try:
         for key, value in mapping.items():
             builder.append(key, value)
@@ -157,12 +163,13 @@ def new_builder(make, options):
     if chosen == "auto" and not hasattr(os, "memfd_create"):
         chosen = "dir"
     compress = options.compression == "auto"
+    writer = classes.Writer(options.on_unsupported == "pickle", options.arrays)
     if chosen != "dir":
-        return make("anonymous", compress=compress)
+        return make("anonymous", compress=compress, writer=writer)
     from recstore import directory
 
     folder = directory.default()
-    builder = make("directory", folder, directory.new_name(), compress)
+    builder = make("directory", folder, directory.new_name(), compress, writer)
     directory.collect(folder)  # after the builder has checked whose folder it is
     return builder
 
@@ -198,7 +205,8 @@ def _close_owned():
     for known in list(handles._attached.values()):
         segment = known()
         if segment is not None and segment.owner_pid == pid:
-            segment.close()
+            # Arrays over it may still be in somebody's hands; the kernel keeps the bytes for them.
+            segment.unlink()
 
 
 def private_bytes():

@@ -4,8 +4,8 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _store, _views, building, handles
-from recstore.errors import ClosedError, SegmentNotFoundError
+from recstore import _store, _views, building, classes, handles
+from recstore.errors import BusyError, ClosedError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
 
@@ -26,9 +26,14 @@ class RecordList(_views.Records):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
-        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of None, bool,
-            int, float, str, bytes, list, tuple, dict, numpy arrays and numpy scalars.
+        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of Python's basic
+            types, those of collections, datetime, decimal, fractions, uuid, pathlib and enum, namedtuples, dataclasses, attrs
+            classes, classes given to ``register``, numpy arrays and scalars, and torch CPU tensors.
+        on_unsupported: "error" raises EncodeError for any other value; "pickle" stores it pickled.
         compression: "auto" finds a schema for each block of records; "none" stores every record self-describing.
+        arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without a copy from
+            1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive. torch
+            tensors, which know no read-only memory, are copies in either case.
         backing: "anonymous" memory that the kernel frees with its last process; "dir", files in a private directory (RECSTORE_DIR);
             "auto" takes RECSTORE_BACKING, else anonymous where the system has it.
         progress: show a progress bar (needs the extra ``cli``).
@@ -50,8 +55,8 @@ class RecordList(_views.Records):
 
     __slots__ = ("__weakref__",)
 
-    def __init__(self, records=(), *, compression="auto", backing="auto", progress=False):
-        options = building.Options(compression=compression, backing=backing, progress=progress)
+    def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False):
+        options = building.Options(on_unsupported, compression, arrays, backing, progress)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
         segment = _build(records, options)
@@ -196,7 +201,8 @@ class RecordList(_views.Records):
         if self._recipe == (0, 1, segment.records) and self.how is None:
             segment.write_to(temporary)
         else:
-            builder = _store.Builder("file", name=temporary)
+            # What cannot be stored here but came out of a store was pickled there.
+            builder = _store.Builder("file", name=temporary, writer=classes.Writer(pickled=True))
             try:
                 builder.extend(self)
                 builder.finish().close()
@@ -208,17 +214,22 @@ class RecordList(_views.Records):
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
 
-        Calls in flight in other threads finish first.
+        Calls in flight in other threads finish first. Raises BusyError while arrays read with ``arrays="view"`` are alive.
         """
         if self.segment is not None and not self.segment.closed:
-            handles.unpin(self.segment)
             self.segment.close()
+            handles.unpin(self.segment)
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *exc):
-        self.close()
+    def __exit__(self, kind, error, traceback):
+        try:
+            self.close()
+        except BusyError:
+            # The frames of an error on its way hold the arrays: it is what the caller must see.
+            if error is None:
+                raise
 
     def __copy__(self):
         return self
@@ -261,16 +272,21 @@ class RecordView(RecordList):
 Sequence.register(RecordList)
 
 
-def open(path, *, verify="header", copy=False, limits=None):
-    """Opens a saved store read-only, in constant time.
+def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, limits=None, arrays="copy"):
+    """Opens a saved store read-only, in constant time. The file is not trusted: nothing in it is imported or executed.
 
     Args:
         path: what ``save`` wrote.
         verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first.
         copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
+        classes: the classes whose values may be made, beside those given to ``register``: an iterable, or a mapping from the names
+            in the file (``module.qualname``) to classes. Values of others are read as :class:`recstore.Record`.
+        allow_pickle: load pickled values, which can run any code: only for files from whom you trust.
         limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB.
+        arrays: "copy" or "view", as for RecordList. A view on a file that is cut meanwhile ends the process: see `copy`.
 
-    Raises SegmentNotFoundError, CorruptError, VersionError, OSError.
+    Raises SegmentNotFoundError, CorruptError, VersionError, OSError; reading a pickled value without leave, UntrustedError.
+    Workers that a store opened here is sent to read it under the same rules.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
@@ -280,6 +296,8 @@ def open(path, *, verify="header", copy=False, limits=None):
     """
     if verify not in ("header", "full"):
         raise ValueError(f'verify is "header" or "full", not {verify!r}')
+    building.check_arrays(arrays)
+    reader = _untrusting(classes, bool(allow_pickle), arrays)
     if limits is not None:
         limits = tuple(limits)
         if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
@@ -288,12 +306,17 @@ def open(path, *, verify="header", copy=False, limits=None):
     if copy:
         source, segment = segment, _store.copy_segment(segment, limits)
         source.close()
+    segment.reader = reader
     if verify == "full":
         segment.verify(limits)
     handles.register(segment)
     out = RecordList.__new__(RecordList)
     out._set(_views.Selection.whole(segment))
     return out
+
+
+def _untrusting(allowed, allow_pickle, arrays):
+    return classes.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=classes.given(allowed))
 
 
 def _build(records, options):
