@@ -277,6 +277,7 @@ rs_status rs_builder_finish(rs_builder *self, rs_error *err) {
     header.content = RS_FMT_CONTENT_LIST;
     header.segment_size = self->writer->position;
     header.n_records = self->n_records;
+    header.features_required = self->scan.features;
     header.max_values = self->scan.max_values;
     header.max_bytes = self->scan.max_bytes;
     header.max_depth = self->scan.max_depth;

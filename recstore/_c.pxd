@@ -30,13 +30,20 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_TAG_NONE, RS_FMT_TAG_FALSE, RS_FMT_TAG_TRUE
         RS_FMT_TAG_INT8, RS_FMT_TAG_INT16, RS_FMT_TAG_INT32, RS_FMT_TAG_INT64, RS_FMT_TAG_BIGINT
         RS_FMT_TAG_FLOAT, RS_FMT_TAG_STR1, RS_FMT_TAG_STR2, RS_FMT_TAG_STR4, RS_FMT_TAG_BYTES
-        RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY
+        RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY, RS_FMT_TAG_EXT
         RS_FMT_TAG_ZERO, RS_FMT_SMALL_MIN, RS_FMT_SMALL_MAX
         RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_INT, RS_FMT_NODE_FLOAT, RS_FMT_NODE_BOOL
         RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
-        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY
+        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT
         RS_FMT_FLAG_FIXED, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
         RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
+        RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
+        RS_FMT_EXT_SLICE, RS_FMT_EXT_ELLIPSIS, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
+        RS_FMT_EXT_CHAINMAP, RS_FMT_EXT_DEQUE, RS_FMT_EXT_DATE, RS_FMT_EXT_TIME, RS_FMT_EXT_DATETIME
+        RS_FMT_EXT_TIMEDELTA, RS_FMT_EXT_TIMEZONE, RS_FMT_EXT_ZONEINFO, RS_FMT_EXT_DECIMAL, RS_FMT_EXT_FRACTION
+        RS_FMT_EXT_UUID, RS_FMT_EXT_PATH, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_DATACLASS
+        RS_FMT_EXT_ATTRS, RS_FMT_EXT_OBJECT, RS_FMT_EXT_PICKLED, RS_FMT_EXT_TENSOR, RS_FMT_EXT_STRINGDTYPE
+        RS_FMT_EXT_LAST
 
     ctypedef struct rs_slice:
         const uint8_t *ptr
@@ -74,8 +81,11 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef struct rs_array_type:
         uint8_t flags
+        uint8_t code
         uint64_t item_bytes
         rs_slice descriptor
+    rs_status rs_any_ext_head(rs_slice *s, rs_slice *head, rs_error *err)
+    rs_status rs_any_extra_skip(rs_slice *s, rs_error *err)
     rs_status rs_array_type_take(rs_slice *s, rs_array_type *out, rs_error *err)
     rs_status rs_array_shape_take(rs_slice *s, uint64_t item_bytes, uint32_t *ndim, uint64_t *dims,
                                   uint64_t *data_bytes, rs_error *err)
@@ -91,6 +101,7 @@ cdef extern from "recstore.h" nogil:
         uint16_t flags
         uint8_t bits
         bint fixed
+        bint payload
         uint32_t index
         uint32_t n_children
         uint32_t count
@@ -138,6 +149,7 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef struct rs_header:
         uint16_t version
+        uint64_t features_required
         uint64_t segment_size
         uint8_t segment_id[16]
         uint64_t created_ns
