@@ -7,6 +7,7 @@
 >>> samples.close()
 """
 
+from recstore._fields import Record
 from recstore._version import __version__
 from recstore.errors import (
     BuildError,
@@ -32,6 +33,7 @@ __all__ = [
     "EncodeError",
     "Error",
     "OutOfSpaceError",
+    "Record",
     "RecordList",
     "RecordView",
     "SegmentExistsError",

@@ -16,5 +16,7 @@ cdef class Program:
     cdef const rs_tree *tree
     cdef list keep
     cdef void **slots
+    cdef dict lookups  # by node number: {key: child}, made by _fields where a struct's keys cannot be found by identity
     cdef object prepare(self)
+    cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits)
     cdef object decode(self, rs_cursor *cursor)
