@@ -19,6 +19,8 @@
 #include "rs_infer.h"
 #include "rs_encode.h"
 #include "rs_decode.h"
+#include "rs_path.h"
+#include "rs_column.h"
 #include "rs_os.h"
 #include "rs_segment.h"
 #include "rs_store.h"

@@ -7,8 +7,10 @@
 >>> samples.close()
 """
 
+from recstore._fields import Record
 from recstore._version import __version__
 from recstore.classes import register
+from recstore.dicts import RecordDict
 from recstore.errors import (
     BuildError,
     BusyError,
@@ -23,8 +25,6 @@ from recstore.errors import (
     VersionError,
     WaitTimeoutError,
 )
-from recstore.dicts import RecordDict
-from recstore.record import Record
 from recstore.records import RecordList, RecordView, open
 
 __all__ = [

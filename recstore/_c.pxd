@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "recstore.h" nogil:
     ctypedef int rs_status
+    ctypedef bint rs_bool "bool"
 
     ctypedef struct rs_error:
         rs_status code
@@ -144,6 +145,27 @@ cdef extern from "recstore.h" nogil:
     uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits)
     uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes)
     rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err)
+
+    ctypedef struct rs_place:
+        const rs_node *node
+        const uint8_t *body
+        uint64_t bits
+    rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err)
+    rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err)
+    rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err)
+    rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, rs_bool *found, rs_error *err)
+    rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err)
+    rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err)
+
+    enum:
+        RS_COLUMN_OTHER, RS_COLUMN_SCALAR, RS_COLUMN_SEQUENCE
+        RS_COLUMN_BOOL, RS_COLUMN_INT, RS_COLUMN_FLOAT
+
+    ctypedef struct rs_column:
+        rs_buffer values
+        unsigned seen
+    rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n, rs_error *err)
+    void rs_column_clear(rs_column *self)
 
     ctypedef struct rs_limits:
         uint64_t max_values

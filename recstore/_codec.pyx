@@ -620,6 +620,18 @@ cdef class Program:
             raise_status(&c.err)
         return take_owned(value)
 
+    cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
+                             Owner owner):
+        """The value at a place, as rs_path.h defines it; `owner` as of decode."""
+        cdef Context c
+        c.cursor = cursor
+        c.slots = self.slots
+        c.program = <PyObject *>self
+        c.owner = NULL if owner is None else <PyObject *>owner
+        if node == NULL:
+            return take_owned(any_value(&c))
+        return take_owned(fixed_value(&c, node, body, bits) if node.fixed else appended_value(&c, node, bits))
+
 
 cdef inline object take_owned(PyObject *value):
     """Hands an owned reference over to Cython's counting."""

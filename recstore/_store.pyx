@@ -246,9 +246,9 @@ cdef class Segment(Owner):
         try:
             if rs_store_find(self.numbered(store), index, &record, &err) != RS_OK:
                 raise_status(&err)
-            program = self.program(record.block.tree if store == 0 else ~<int64_t>record.block.tree, record.tree)
+            program = self.program(store, record.block.tree, record.tree)
             cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(&cursor, self if self.viewing() else None)
+            return (<Program>program).decode(&cursor, self.owner())
         except errors.Error as e:
             if type(e) not in NAMED:
                 raise
@@ -256,15 +256,17 @@ cdef class Segment(Owner):
         finally:
             self.leave()
 
-    cdef object program(self, int64_t number, const rs_tree *tree):
-        """The program of a tree: of the first store by its number, of the keys by ~number."""
-        program = self.programs.get(number)
+    cdef object program(self, int store, uint32_t number, const rs_tree *tree):
+        """The program of tree `number` of a store."""
+        cdef int64_t key = number if store == 0 else ~<int64_t>number
+        program = self.programs.get(key)
         if program is None:
-            program = self.programs[number] = new_program(tree, self.reader)
+            program = self.programs[key] = new_program(tree, self.reader)
         return program
 
-    cdef bint viewing(self):
-        return self.reader is not None and self.reader.arrays == "view"
+    cdef Owner owner(self):
+        """What arrays that look at the bytes hold; None when they are to be copied."""
+        return self if self.reader is not None and self.reader.arrays == "view" else None
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""

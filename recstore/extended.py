@@ -8,7 +8,7 @@ import sys
 from weakref import WeakKeyDictionary
 
 from recstore.errors import CorruptError, Error, UntrustedError
-from recstore.record import Record
+from recstore._fields import Record
 
 __all__ = ["describe", "forget", "maker", "pickled"]
 

@@ -8,7 +8,7 @@ from types import MemberDescriptorType
 
 from recstore import classes
 from recstore.errors import CorruptError, Error
-from recstore.record import Record
+from recstore._fields import Record
 
 _ENUM, _NAMEDTUPLE, _DATACLASS, _ATTRS, _OBJECT = 23, 24, 25, 26, 27
 _BASICSIZE = object.__basicsize__

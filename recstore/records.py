@@ -4,7 +4,7 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _store, _views, building, classes, handles
+from recstore import _fields, _store, _views, building, classes, handles
 from recstore.errors import BusyError, ClosedError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -76,7 +76,19 @@ class RecordList(_views.Records):
             segment.require_open()
         n = len(range(start, stop, step))
         selection = self.selection.sliced(start if n else 0, step if n > 1 else 1, n)
-        return RecordView._blank()._set(selection, self.how, self.detached)
+        return self._derive(selection)
+
+    def _derive(self, selection):
+        """A view of other records, read in the same way."""
+        return self._reading(self.how, selection)
+
+    def _reading(self, how, selection=None):
+        """A view of the same records (or those of `selection`), read as `how` says."""
+        if type(how) is _fields.FieldHow:
+            from recstore.fields import FieldView as View
+        else:
+            View = RecordView
+        return View._blank()._set(self.selection if selection is None else selection, how, self.detached)
 
     def _take(self, key):
         raise TypeError(f"{type(self).__name__} indices must be integers or slices, not {type(key).__name__}")
@@ -156,6 +168,44 @@ class RecordList(_views.Records):
         hint = _INSTEAD.get(name)
         more = f": it is read-only; {hint}" if hint else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+    # ---- Parts of records ----
+
+    def lazy(self):
+        """A view whose items are :class:`recstore.Record`: mappings that decode a field when it is read.
+
+        A record that is no mapping and no object with fields comes as it is.
+
+        >>> with RecordList([{"id": 1, "text": "..."}, {"id": 2, "text": "..."}]) as x: [r["id"] for r in x.lazy()]
+        [1, 2]
+        """
+        return self._reading(_fields.lazy_of(self.how))
+
+    def field(self, name, default=_MISSING):
+        """A list-like view of one field, which decodes only it: a :class:`recstore.fields.FieldView`, with ``to_numpy()``.
+
+        Args:
+            name: a str, whose dots lead into nested dicts and objects unless a record has the whole of it as a key; or a tuple of keys,
+                taken as they are: for keys with dots, keys that are no str, and integers, which lead into lists and tuples.
+            default: what stands in for records that lack the field.
+
+        Reading a record that lacks it raises KeyError, which names record and field; TypeError when `name` is neither.
+
+        >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: x.field("meta.camera", default=None).to_list()
+        [3, None]
+        >>> with RecordList([{"boxes": [[1, 2], [3, 4]]}]) as x: x.field(("boxes", 1))[0]
+        [3, 4]
+        """
+        return self._reading(_fields.field_of(self.how, name, *(() if default is _MISSING else (default,))))
+
+    def fields(self, *names):
+        """A view whose records are dicts with only these fields, in this order. Names are those of :meth:`field`; what dots or tuples lead to
+        stands in nested dicts, and fields that a record lacks are left out.
+
+        >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}]) as x: x.fields("meta.b", "id", "other")[0]
+        {'meta': {'b': 3}, 'id': 1}
+        """
+        return self._reading(_fields.fields_of(self.how, names))
 
     # ---- What it is ----
 
@@ -239,7 +289,7 @@ class RecordList(_views.Records):
 
     def __reduce__(self):
         segment = self.segment
-        if type(self) not in (RecordList, RecordView):
+        if type(self) not in (RecordList, RecordView) or self.how is not None:
             raise TypeError(f"{type(self).__name__}, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead")
         if segment is None:
             raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")

@@ -38,6 +38,8 @@ ALLOWED = {
     "infer": BASE | {"any", "scan", "schema"},
     "encode": BASE | {"any", "scan", "schema"},
     "decode": {"base", "status", "bytes", "format", "any", "schema"},
+    "path": {"base", "status", "bytes", "format", "any", "schema", "decode"},
+    "column": {"base", "status", "bytes", "buffer", "format", "any", "schema", "decode", "path"},
     "os": {"base", "status"},
     "segment": {"base", "status", "bytes", "os"},
     "store": BASE | LAYOUT | {"any", "scan", "infer", "encode", "decode", "os", "segment"},
