@@ -100,7 +100,7 @@ static inline uint8_t *mapped_entry(const built *b, const mapped_layout *layout,
 
 /* Checksums of blocks, trees, sections, directory and header, by the layout of the unbroken bytes. */
 static inline void mapped_seal(built *b, const mapped_layout *layout) {
-    uint32_t count = layout->header.directory_count, i;
+    uint32_t count = rs_load_u32(b->data + 68), i;
     unsigned store, kind;
     for (store = 0; store < 2; store++) {
         const rs_section *s = layout->stores[store].sections;
@@ -120,6 +120,7 @@ static inline void mapped_seal(built *b, const mapped_layout *layout) {
             rs_store_u32(mapped_entry(b, layout, store, kind) + 32, rs_crc32c(0, b->data + s[kind].off, s[kind].size_bytes));
         }
     }
+    if (count > layout->header.directory_count) count = layout->header.directory_count;
     rs_store_u32(b->data + 108, rs_crc32c(0, b->data + layout->header.directory_off, 40 * count));
     rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
 }
