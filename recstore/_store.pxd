@@ -26,6 +26,13 @@ cdef class Segment:
 
 
 cdef class Blob:
-    cdef const uint8_t *data
+    cdef const uint8_t *data     # NULL once closed; publish and close change it: do not keep it without the GIL
     cdef readonly Py_ssize_t size
-    cdef bytes private
+    cdef bytes private           # what data points into until published
+    cdef rs_segment seg          # what data points into from then on
+    cdef readonly str backing
+    cdef readonly str path
+    cdef readonly bytes id
+    cdef readonly object owner_pid
+    cdef object __weakref__
+    cdef int take_over(self, rs_segment *segment, bytes id_) except -1

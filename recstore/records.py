@@ -4,25 +4,25 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _store, _views, handles
-from recstore.errors import ClosedError, SegmentNotFoundError
+from recstore import _store, _views, handles, views
+from recstore.errors import SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
 
-_MISSING = object()
 _INSTEAD = {
-    "append": "build a new store from a generator: RecordList(itertools.chain(x, [record]))",
-    "extend": "build a new store from a generator: RecordList(itertools.chain(x, more))",
-    "insert": "build a new store",
-    "pop": "take a slice: x[:-1]",
-    "remove": "build a new store without the record",
-    "clear": "close it: x.close()",
-    "sort": "sort a list of indices and use get_many, or sort before building",
-    "reverse": "take a slice: x[::-1]",
+    "append": "write x = x + [record]",
+    "extend": "write x = x + records",
+    "insert": "write x = x[:i] + [record] + x[i:]",
+    "pop": "write last, x = x[-1], x[:-1]",
+    "remove": "write x = x.filter(lambda record: record != value)",
+    "clear": "write x = x[:0], or x.close() to give the memory back",
+    "copy": "write x[:], or copy.copy(x); records are the caller's own anyway",
+    "sort": "write x = x.sorted_by(key)",
+    "reverse": "write x = x[::-1]",
 }
 
 
-class RecordList(_views.Records):
+class RecordList(_views.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
@@ -49,6 +49,7 @@ class RecordList(_views.Records):
     """
 
     __slots__ = ("__weakref__",)
+    _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
 
     def __init__(self, records=(), *, compression="auto", backing="auto", progress=False):
         if compression not in ("auto", "none"):
@@ -64,61 +65,6 @@ class RecordList(_views.Records):
 
         return types.GenericAlias(cls, item)
 
-    # ---- Reading ----
-
-    def _slice(self, key):
-        start, stop, step = key.indices(len(self))
-        for segment in self.segments:  # afterwards: an __index__ may have closed the store
-            segment.require_open()
-        n = len(range(start, stop, step))
-        selection = self.selection.sliced(start if n else 0, step if n > 1 else 1, n)
-        return RecordView._blank()._set(selection, self.how, self.detached)
-
-    def _take(self, key):
-        raise TypeError(f"{type(self).__name__} indices must be integers or slices, not {type(key).__name__}")
-
-    def get_many(self, indices, default=_MISSING):
-        """A list of the records at `indices`, in their order; `default` stands in for those out of range.
-
-        >>> with RecordList("abc") as x: x.get_many([2, 0, 9], default=None)
-        Traceback (most recent call last):
-        TypeError: records is a str; give an iterable of records, e.g. [records]
-        >>> with RecordList(list("abc")) as x: x.get_many([2, 0, 9], default=None)
-        ['c', 'a', None]
-        """
-        return self._many(indices, None if default is _MISSING else default, default is not _MISSING)
-
-    def to_list(self):
-        """All records as a plain list."""
-        return list(self)
-
-    def __reversed__(self):
-        return iter(self[::-1])
-
-    def index(self, value, start=0, stop=None):
-        """Position of the first record equal to `value` within [start, stop); ValueError when there is none."""
-        first, last, _ = slice(start, stop).indices(len(self))
-        for i in range(first, last):
-            record = self[i]
-            if record is value or record == value:
-                return i
-        raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
-
-    def count(self, value):
-        """How many records equal `value`."""
-        return sum(1 for record in self if record is value or record == value)
-
-    def __eq__(self, other):
-        if not isinstance(other, (RecordList, list)):
-            return NotImplemented
-        if len(self) != len(other):
-            return False
-        if isinstance(other, RecordList) and self.selection is other.selection and self.how is other.how:
-            return True
-        return all(a == b for a, b in zip(self, other))
-
-    __hash__ = None
-
     def __getattr__(self, name):
         hint = _INSTEAD.get(name)
         more = f": it is read-only; {hint}" if hint else ""
@@ -128,32 +74,38 @@ class RecordList(_views.Records):
 
     @property
     def closed(self):
-        """Whether the store was closed."""
-        return self.segment is not None and self.segment.closed
+        """Whether the store was closed, or one of several."""
+        return any(segment.closed for segment in self.segments)
 
     @property
     def nbytes(self):
-        """Bytes of the segment, all sections; a view has those of the store it looks at."""
+        """Bytes of the segment, all sections; a view has those of the stores it looks at, each counted once."""
         self._require()
-        self.segment.require_open()
-        return self.segment.nbytes
+        return sum(segment.nbytes for segment in self.segments)
 
     def info(self):
-        """What the store consists of: an :class:`recstore.info.StoreInfo`, which prints well."""
+        """What the store consists of: a :class:`recstore.info.StoreInfo`, which prints well; for a view over several stores, or
+        none, a :class:`recstore.info.ViewInfo` with one of each store."""
         from recstore import info
 
         self._require()
-        self.segment.require_open()
-        return info.describe(self.segment, len(self))
+        segments = self.segments
+        if len(segments) == 1:
+            return info.describe(segments[0], len(self))
+        return info.describe_view(segments, len(self))
 
     def __repr__(self):
         name, n = type(self).__name__, len(self)
         records = f"{n:,} record" + ("" if n == 1 else "s")
-        if self.segment is None:
+        if self.detached is not None or self.selection is None:
             return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
-        if self.segment.closed:
+        segments = self.segments
+        if self.closed:
             return f"<{name}: {records}, closed>"
-        return f"<{name}: {records}, {_human(self.segment.nbytes)}, {self.segment.backing}>"
+        backings = ", ".join(dict.fromkeys(segment.backing for segment in segments))
+        if len(segments) != 1:
+            backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
+        return f"<{name}: {records}, {_human(sum(segment.nbytes for segment in segments))}, {backings}>"
 
     # ---- Lifetime and travel ----
 
@@ -163,11 +115,11 @@ class RecordList(_views.Records):
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         self._require()
-        segment = self.segment
         # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
         temporary = os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
-        if self._recipe == (0, 1, segment.records) and self.how is None:
-            segment.write_to(temporary)
+        selection = self.selection
+        if self.how is None and selection.segment is not None and not selection.describe():
+            selection.segment.write_to(temporary)
         else:
             builder = _store.Builder("file", name=temporary)
             try:
@@ -181,11 +133,14 @@ class RecordList(_views.Records):
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
 
-        Calls in flight in other threads finish first.
+        A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
         """
-        if self.segment is not None and not self.segment.closed:
-            handles.unpin(self.segment)
-            self.segment.close()
+        if self.selection is None:
+            return
+        for piece in (*self.segments, *self.selection.blobs(), self._spilled):
+            if piece is not None and not piece.closed:
+                handles.unpin(piece)
+                piece.close()
 
     def __enter__(self):
         return self
@@ -200,14 +155,12 @@ class RecordList(_views.Records):
         return self
 
     def __reduce__(self):
-        segment = self.segment
-        if type(self) not in (RecordList, RecordView):
+        if "_kind" not in type(self).__dict__:
             raise TypeError(f"{type(self).__name__}, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead")
-        if segment is None:
-            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")
-        if segment.closed:
-            raise ClosedError("a closed store cannot be pickled")
-        return handles.reduce(self, segment, self._recipe, isinstance(self, RecordView))
+        if self.detached is not None or self.selection is None:
+            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
+        self._require_open()
+        return handles.reduce(self)
 
 
 class RecordView(RecordList):
@@ -222,13 +175,14 @@ class RecordView(RecordList):
     """
 
     __slots__ = ()
+    _kind = handles.VIEW
 
     def __new__(cls, records=()):
         return list(records)
 
-    @staticmethod
-    def _blank():
-        return _views.Records.__new__(RecordView)
+    @classmethod
+    def _blank(cls):
+        return _views.Records.__new__(cls)
 
 
 Sequence.register(RecordList)
