@@ -70,6 +70,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err)
     rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err)
 
+    uint32_t rs_crc32c(uint32_t crc, const void *bytes, size_t size)
+
     uint64_t RS_PERMUTE_MAX
     ctypedef struct rs_permutation:
         uint64_t n

@@ -17,6 +17,7 @@ cdef class Segment(Owner):
     cdef readonly object owner_pid
     cdef public object kept_bytes
     cdef public object reader
+    cdef object order_blob   # a weak reference
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
@@ -34,11 +35,17 @@ cdef class Segment(Owner):
 
 
 cdef class Blob:
-    cdef const uint8_t *data
+    cdef const uint8_t *data     # NULL once closed; publish and close change it: do not keep it without the GIL
     cdef readonly Py_ssize_t size
-    cdef bytes private
-    cdef Segment segment     # when the bytes are a section of one
-    cdef int require_open(self) except -1
+    cdef bytes private           # what data points into until published
+    cdef rs_segment seg          # what data points into from then on
+    cdef readonly str backing
+    cdef readonly str path
+    cdef readonly bytes id
+    cdef readonly object owner_pid
+    cdef object __weakref__
+    cdef int take_over(self, rs_segment *segment, bytes id_) except -1
+    cdef object section_of       # the Segment that the bytes are a section of, else None
 
 
 cdef class StoreReader:

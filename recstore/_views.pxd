@@ -9,6 +9,9 @@ cdef enum:
     # More than anybody stacks by hand; beyond, a view is flattened to an index array.
     MAX_STAGES = 8
     MAX_NESTED = 8
+    # A joined view of more parts becomes an index array where the array is smaller than the parts are.
+    MAX_PARTS = 256
+    PART_RECORDS = 64
 
 
 cdef enum StageKind:
@@ -48,8 +51,10 @@ cdef class Selection:
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step)
     cdef Py_ssize_t base_length(self)
+    cdef Py_ssize_t through(self, int first, Py_ssize_t position) except -1
     cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1
     cdef Selection derived(self)
+    cdef Selection collapsed(self)
     cdef int push(self, Stage *stage, object held) except -1
 
 
@@ -63,6 +68,7 @@ cdef class Records:
     cdef readonly Selection selection
     cdef readonly How how
     cdef readonly object detached
+    cdef public object _spilled  # the Blob with what its handle has no room for, see recstore.handles
     cdef Segment direct      # set when positions map to one store by start and step alone, and records are read whole
     cdef int store
     cdef Py_ssize_t start

@@ -2,10 +2,13 @@
 """Positions to records: what a view consists of, and the base of the record containers.
 
 A Selection maps positions 0 <= p < length to records. It ends in a store of a segment, or in several Selections one after
-another; before that stand stages, each of which maps a position to one of what follows: a slice, a keyed permutation, an array of indices,
-a repetition. Neighbouring slices merge, a selection by indices is written in positions of the base, so a view of a view is no tower.
+another; before that stand stages, each of which maps a position to one of what follows: a slice, a keyed permutation, an array
+of indices, a repetition. Neighbouring slices merge, a selection by indices is written in positions of the base, and where stages,
+parts or nesting would pass their bounds, the worst of them become one index array: a view of a view is no tower.
 """
 
+from cpython.buffer cimport PyBUF_CONTIG_RO, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -19,6 +22,7 @@ cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
     bint PyIndex_Check(object)
     bint PySlice_Check(object)
+    bint PyObject_CheckBuffer(object)
     Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
 
 
@@ -30,6 +34,20 @@ cdef class _Permutation:
     def __cinit__(self, uint64_t n, seed):
         self.seed = int(seed) & 0xFFFFFFFFFFFFFFFF
         rs_permutation_init(&self.it, n, self.seed)
+
+
+cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ssize_t value) noexcept:
+    if width == 4:
+        rs_store_u32(entries + i * 4, <uint32_t>value)
+    else:
+        rs_store_u64(entries + i * 8, <uint64_t>value)
+
+
+cdef bytes new_entries(Py_ssize_t n, unsigned width):
+    """Room for an index array, to be filled before anybody sees it."""
+    if n > MAX_ENTRIES:
+        raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), or take a part of it")
+    return PyBytes_FromStringAndSize(NULL, n * width)
 
 
 cdef class Selection:
@@ -80,16 +98,20 @@ cdef class Selection:
     @staticmethod
     def joined(selections):
         """One after another; those that are joined already are taken apart."""
-        cdef Selection self, part
+        cdef Selection self, part = None
         cdef Py_ssize_t total = 0, i
         parts = []
         for part in selections:
+            if part.length == 0:
+                continue
             if part.parts is not None and part.n_stages == 0:
                 parts.extend(part.parts)
-            elif part.length:
+            else:
                 parts.append(part)
         if len(parts) == 1:
             return parts[0]
+        if not parts and part is not None:
+            return part  # empty as it is, it still knows its store
         for i in range(len(parts)):
             part = parts[i]
             if part.nested >= MAX_NESTED:
@@ -106,6 +128,8 @@ cdef class Selection:
             total += (<Selection>parts[i]).length
             self.ends[i] = total
         self.length = total
+        if len(parts) > MAX_PARTS and total <= <object>len(parts) * PART_RECORDS:
+            return self.flattened()
         return self
 
     cdef Selection derived(self):
@@ -161,7 +185,7 @@ cdef class Selection:
         if self.parts is not None and self.n_stages == 0:
             return self.sliced_parts(start, step, length)
         if self.n_stages == MAX_STAGES and self.stages[0].kind not in (STAGE_SLICE, STAGE_INDEX):
-            return self.flattened().sliced(start, step, length)
+            return self.collapsed().sliced(start, step, length)
         out = self.derived()
         out.length = length
         first = &out.stages[0]
@@ -186,7 +210,7 @@ cdef class Selection:
         pieces = []
         taken = 0
         if length == 0:
-            return Selection.joined([])
+            return (<Selection>self.parts[0]).sliced(0, 1, 0) if count else self
         for k in range(count):
             i = k if step > 0 else count - 1 - k
             begin = self.ends[i - 1] if i else 0
@@ -212,7 +236,7 @@ cdef class Selection:
         if self.length > RS_PERMUTE_MAX:
             raise OverflowError(f"{self.length} records are more than can be shuffled, 2**48")
         if self.n_stages == MAX_STAGES:
-            return self.flattened().permuted(seed)
+            return self.collapsed().permuted(seed)
         permutation = _Permutation(self.length, seed)
         out = self.derived()
         stage.kind = STAGE_PERMUTE
@@ -230,15 +254,18 @@ cdef class Selection:
         cdef Selection out
         cdef Stage stage
         if times <= 0 or self.length == 0:
-            return Selection.joined([])
+            return self.sliced(0, 1, 0)
         if times == 1:
             return self
         if <object>self.length * times > MAX_LENGTH:
             raise OverflowError("a view of more than 2**63 - 1 records")
-        if self.n_stages == MAX_STAGES:
-            return self.flattened().repeated(times)
+        if self.n_stages == MAX_STAGES and self.stages[0].kind != STAGE_REPEAT:
+            return self.collapsed().repeated(times)
         out = self.derived()
         out.length = self.length * times
+        # A repetition is only ever sliced by a stage before it, so its length is still a whole number of rounds.
+        if out.n_stages and out.stages[0].kind == STAGE_REPEAT:
+            return out
         stage.kind = STAGE_REPEAT
         stage.n = self.length
         stage.start = 0
@@ -254,10 +281,10 @@ cdef class Selection:
         out of range raises when it is read."""
         cdef Selection out
         cdef Stage stage
-        if width not in (4, 8) or first < 0 or length < 0 or (first + length) * <object>width > blob.size:
+        if width not in (4, 8) or first < 0 or length < 0 or (<object>first + length) * width > blob.size:
             raise errors.CorruptError(f"an index array of {blob.size} bytes does not hold {length} entries from {first}")
         if self.n_stages == MAX_STAGES:
-            return self.flattened().indexed(blob, first, width, length)
+            return self.collapsed().indexed(blob, first, width, length)
         out = self.derived()
         out.length = length
         stage.kind = STAGE_INDEX
@@ -271,19 +298,32 @@ cdef class Selection:
         return out
 
     def taken(self, positions):
-        """The records at these positions, each within range: an iterable of ints. They are kept as an index array, in positions of the base,
-        so that what is taken from a view does not rest on the view."""
+        """The records at these positions, negative ones counted from the end: a buffer of 64-bit integers (array("q"), a contiguous
+        int64 array) or an iterable of ints. IndexError for one out of range. They are kept as an index array, in positions of the
+        base, so that what is taken from a view does not rest on the view."""
         cdef Selection base = self.base()
         cdef unsigned width = 4 if base.length <= 0xFFFFFFFF else 8
-        cdef Py_ssize_t p
-        import array
-        out = array.array("I" if width == 4 else "Q")
-        for position in positions:
-            p = position
-            if not 0 <= p < self.length:
-                raise IndexError(f"index {p} is out of range: {self.length} records")
-            out.append(self.base_position(p))
-        return base.indexed(new_blob(out.tobytes()), 0, width, len(out))
+        cdef Py_buffer buffer
+        cdef Py_ssize_t i, n, p
+        cdef uint8_t *entries
+        if not PyObject_CheckBuffer(positions):
+            import array
+            positions = array.array("q", positions)
+        PyObject_GetBuffer(positions, &buffer, PyBUF_CONTIG_RO)
+        try:
+            if buffer.itemsize != 8:
+                raise TypeError("positions are 64-bit integers")
+            n = buffer.len // 8
+            content = new_entries(n, width)
+            entries = <uint8_t *>PyBytes_AS_STRING(content)
+            for i in range(n):
+                p = (<const int64_t *>buffer.buf)[i]
+                if not -self.length <= p < self.length:
+                    raise IndexError(f"index {p} is out of range: {self.length} records")
+                put_entry(entries, width, i, self.base_position(p + self.length if p < 0 else p))
+        finally:
+            PyBuffer_Release(&buffer)
+        return base.indexed(new_blob(content), 0, width, n)
 
     def settled(self):
         """The same records, with room for a further stage."""
@@ -305,18 +345,24 @@ cdef class Selection:
 
     cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1:
         """The position in `base` that a position within range leads to."""
+        return self.through(0, position)
+
+    cdef Py_ssize_t through(self, int first, Py_ssize_t position) except -1:
+        """Where a position within range before the stage `first` leads to in `base`."""
         cdef int i
         cdef Stage *stage
         cdef const uint8_t *entry
         cdef uint64_t value
-        for i in range(self.n_stages):
+        for i in range(first, self.n_stages):
             stage = &self.stages[i]
             if stage.kind == STAGE_SLICE:
                 position = stage.start + stage.step * position
             elif stage.kind == STAGE_INDEX:
                 position = stage.start + stage.step * position
-                (<Blob>stage.blob).require_open()
-                entry = (<Blob>stage.blob).data + position * stage.width
+                entry = (<Blob>stage.blob).data
+                if entry == NULL:
+                    raise errors.ClosedError("the store is closed")
+                entry += position * stage.width
                 value = rs_load_u32(entry) if stage.width == 4 else rs_load_u64(entry)
                 if value >= <uint64_t>stage.n:
                     raise errors.CorruptError(f"an index array leads to record {value} of {stage.n}")
@@ -360,24 +406,54 @@ cdef class Selection:
         step[0] = self.stages[0].step if self.n_stages else 1
         return True
 
+    cdef Selection collapsed(self):
+        """The same records by fewer stages, when there are at least two: the innermost become an index array, from where on it is
+        shortest. Time and memory proportional to that, which a bound on the stages makes rare: once in several views of views."""
+        cdef Selection out = self.derived()
+        cdef int i, first = 0
+        cdef Py_ssize_t size = self.length, k
+        cdef unsigned width = 4 if self.base_length() <= 0xFFFFFFFF else 8
+        cdef Stage *stage
+        for i in range(1, self.n_stages - 1):
+            if self.stages[i - 1].n < size:
+                first, size = i, self.stages[i - 1].n
+        content = new_entries(size, width)
+        entries = <uint8_t *>PyBytes_AS_STRING(content)
+        for k in range(size):
+            put_entry(entries, width, k, self.through(first, k))
+        blob = new_blob(content)
+        stage = &out.stages[first]
+        stage.kind = STAGE_INDEX
+        stage.n = self.base_length()
+        stage.start = 0
+        stage.step = 1
+        stage.width = width
+        stage.blob = <void *>blob
+        stage.permutation = NULL
+        out.held[first:] = [blob]
+        out.n_stages = first + 1
+        return out
+
     def flattened(self):
         """The same records as one index array over all stores that it leads to. Time and memory proportional to the length."""
         cdef Leaf leaf
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, total = 0
+        cdef unsigned width
         cdef dict firsts = {}
         leaves = self.leaves()
+        if not leaves:
+            return Selection.of_nothing(self.length)
         base = Selection.joined([Selection.whole(segment, store) for segment, store in leaves])
-        total = 0
         for segment, store in leaves:
             firsts[id(segment), store] = total
             total += (<Segment>segment).store_records(store)
-
-        import array
-        out = array.array("I" if total <= 0xFFFFFFFF else "Q")
+        width = 4 if total <= 0xFFFFFFFF else 8
+        content = new_entries(self.length, width)
+        entries = <uint8_t *>PyBytes_AS_STRING(content)
         for i in range(self.length):
             self.locate(i, &leaf)
-            out.append(firsts[id(<object>leaf.segment), leaf.store] + leaf.index)
-        return base.indexed(new_blob(out.tobytes()), 0, out.itemsize, len(out))
+            put_entry(entries, width, i, <Py_ssize_t>firsts[id(<object>leaf.segment), leaf.store] + leaf.index)
+        return base.indexed(new_blob(content), 0, width, self.length)
 
     # ---- What it consists of ----
 
@@ -390,6 +466,13 @@ cdef class Selection:
         for part in self.parts:
             for segment, store in part.leaves():
                 seen.setdefault((id(segment), store), (segment, store))
+        return list(seen.values())
+
+    def blobs(self):
+        """The index arrays that it looks at, each once."""
+        seen = {id(held): held for held in self.held if isinstance(held, Blob)}
+        for part in self.parts or ():
+            seen.update((id(blob), blob) for blob in part.blobs())
         return list(seen.values())
 
     def describe(self):
@@ -447,8 +530,10 @@ cdef class GroupHow(How):
         cdef const uint8_t *entry
         if group >= self.n:
             raise errors.CorruptError(f"group {group} of {self.n}")
-        self.starts.require_open()
-        entry = self.starts.data + group * self.width
+        entry = self.starts.data
+        if entry == NULL:
+            raise errors.ClosedError("the store is closed")
+        entry += group * self.width
         if self.width == 4:
             begin, end = rs_load_u32(entry), rs_load_u32(entry + 4)
         else:
@@ -469,6 +554,7 @@ cdef class Records:
         self.selection = None
         self.how = None
         self.detached = None
+        self._spilled = None
         self.direct = None
         self.store = 0
         self.start = 0
@@ -486,10 +572,6 @@ cdef class Records:
             self.direct = selection.segment
             self.store = selection.store
         return self
-
-    @property
-    def _recipe(self):
-        return self.start, self.step, self.length
 
     @property
     def segments(self):
@@ -541,7 +623,8 @@ cdef class Records:
             return self.at(PyNumber_AsSsize_t(key, IndexError))
         if PySlice_Check(key):
             return self._slice(key)
-        if PyIndex_Check(key):
+        # An array of numpy or torch claims to be an index whatever its shape.
+        if PyIndex_Check(key) and not getattr(key, "ndim", 0):
             return self.at(PyNumber_AsSsize_t(key, IndexError))
         return self._take(key)
 
@@ -549,6 +632,14 @@ cdef class Records:
         cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
         it.records = self
         it.next = 0
+        it.step = 1
+        return it
+
+    def __reversed__(self):
+        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
+        it.records = self
+        it.next = self.length - 1
+        it.step = -1
         return it
 
     def _many(self, indices, default, bint has_default):
@@ -572,23 +663,35 @@ cdef class Records:
 
 
 cdef object MAX_LENGTH = 2**63 - 1
+cdef Py_ssize_t MAX_ENTRIES = 2**33
 
 
 cdef class RecordIterator:
-    """Iterates over Records and keeps them alive."""
+    """Iterates over Records, forwards or backwards, and keeps them alive until it is exhausted."""
 
     cdef Records records
     cdef Py_ssize_t next
+    cdef Py_ssize_t step
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        if self.records is None or self.next >= self.records.length:
+        cdef Py_ssize_t i = self.next
+        if self.records is None or i < 0 or i >= self.records.length:
             self.records = None
             raise StopIteration
-        self.next += 1
-        return self.records.at(self.next - 1)
+        self.next = i + self.step
+        return self.records.at(i)
 
     def __length_hint__(self):
-        return 0 if self.records is None else self.records.length - self.next
+        if self.records is None:
+            return 0
+        return self.records.length - self.next if self.step > 0 else self.next + 1
+
+    def __reduce__(self):
+        if self.records is None:
+            return iter, ([],)
+        if self.step > 0:
+            return iter, (self.records._slice(slice(self.next, None)),)
+        return iter, (self.records._slice(slice(self.next, None, -1)) if self.next >= 0 else [],)

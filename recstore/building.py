@@ -177,14 +177,14 @@ def new_builder(make, options):
 def announce(segment):
     """Makes a segment just built known to handles, and to the end of the interpreter when its file has a name."""
     if segment.backing == "directory":
-        _unlink_at_exit()
+        unlink_at_exit()
     return handles.register(segment)
 
 
 _exit_hook_pid = None
 
 
-def _unlink_at_exit():
+def unlink_at_exit():
     """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
     global _exit_hook_pid
     if _exit_hook_pid == os.getpid():

@@ -1,16 +1,16 @@
-"""How a store travels: what a pickled store consists of, and how another process finds the segment it names.
+"""How a store travels: what pickling it does, and how another process finds the segments and index arrays that it names.
 
-A handle is the bytes of a fixed struct: who holds the segment (process, its start time, boot, PID namespace), where (descriptor,
-device, inode), which (segment id), and which records (start, step, length). Attaching checks all of it, so that a reused PID,
-descriptor or inode leads to a detached store, never to other data.
+A handle says who holds the pieces (process, its start time, boot, PID namespace), where each is (descriptor, device, inode), which
+(its id), and what the view makes of them; recipes.py has its bytes. Attaching checks all of it, so that a reused PID, descriptor or
+inode leads to a detached store, never to other data. A segment is a piece, and so is the blob of an index array, which becomes
+sealed memory when it is first pickled.
 
-Three ways lead to the segment, tried in this order: it is mapped here already; a descriptor that multiprocessing passed to
-a spawned child; `/proc/<pid>/fd/<n>` of the holder. Directory and file segments are opened by path.
+Three ways lead to a piece, tried in this order: it is mapped here already; a descriptor that multiprocessing passed to
+a spawned child; `/proc/<pid>/fd/<n>` of the holder. Directory and file pieces are opened by path.
 """
 
 import os
 import stat
-import struct
 import sys
 from _weakref import ref
 from time import monotonic
@@ -18,25 +18,26 @@ from time import monotonic
 from recstore import _store
 from recstore.errors import CorruptError, Error, SegmentNotFoundError
 
-HANDLE_VERSION = 1
 PIN_SECONDS = 60.0
 # forkserver passes at most 256 descriptors to a child, the program's own among them; the rest travel by /proc.
 MAX_PASSED_FDS = 100
+# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; what goes beyond travels in a blob. Of these, pickle
+# takes up to 96, for the names of the function and of what unpacks a passed descriptor.
+HANDLE_BYTES = 300 - 96
+MORE_BYTES = 32
+FREE_STORES = 4
 
-_HEAD = struct.Struct("<BBIQ16sQ")  # version, kind, pid, its start time, boot id, PID namespace
-_STORE = struct.Struct("<iQQ16sqqq")  # descriptor, device, inode, segment id, start, step, length
-_KINDS = {"anonymous": 1, "directory": 2, "file": 3}
-_BACKINGS = {number: name for name, number in _KINDS.items()}
-# Flags beside the kind: a view; and how the sender reads the segment, which a worker must not widen.
-_IS_VIEW = 0x80
-_UNTRUSTED = 0x40
-_PICKLES = 0x20
-_ARRAY_VIEWS = 0x10
-_KIND_BITS = 0x0F
+# What the container is; the class is looked up when a handle arrives.
+LIST, VIEW, FIELD_VIEW = 1, 2, 3
+_CONTAINERS = {
+    LIST: ("recstore.records", "RecordList"),
+    VIEW: ("recstore.records", "RecordView"),
+    FIELD_VIEW: ("recstore.fields", "FieldView"),
+}
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
-_attached = {}  # (segment id, how it is read) -> weak reference to the Segment that maps it here
-_pins = {}  # id(Segment) -> (Segment, when the pin ends); not by segment id, which a saved copy shares
+_attached = {}  # id -> weak reference to the Segment or Blob that maps it here
+_pins = {}  # id(piece) -> (piece, when the pin ends); not by the piece's own id, which a saved copy shares
 _warned = False
 
 
@@ -47,8 +48,8 @@ def register(segment):
     if not _fork_hook:
         _fork_hook = True
         os.register_at_fork(after_in_child=_after_fork)
-    key = segment.id, segment.reader and segment.reader.key()
-    if find(*key) is not None:
+    key = segment.id
+    if find(key) is not None:
         return segment  # a saved file carries the id of the store it was saved from: the first stays known
 
     def forget(gone, key=key):
@@ -69,11 +70,11 @@ def _after_fork():
             segment.forget_calls()
 
 
-def find(segment_id, how=None):
-    """The open Segment with this id in this process that is read in this way (a Reader's key), or None."""
-    known = _attached.get((segment_id, how))
-    segment = known and known()
-    return segment if segment is not None and not segment.closed else None
+def find(piece_id, cls=_store.Segment):
+    """The open Segment, or Blob, with this id in this process, or None."""
+    known = _attached.get(piece_id)
+    piece = known and known()
+    return piece if isinstance(piece, cls) and not piece.closed else None
 
 
 # ---- Who we are ----
@@ -131,44 +132,73 @@ def _exists(pid):
 # ---- Pickling ----
 
 
-def reduce(records, segment, recipe, is_view):
+def reduce(records):
     """The `(function, arguments)` that a container returns from `__reduce__`."""
-    passed, popen = None, _spawning_popen()
+    popen = _spawning_popen()
     if popen is None:
-        _mind_plain_pickle(segment)
-        pin(segment)
-    else:
-        # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is reaped.
-        popen.__dict__.setdefault("_recstore_kept", {})[id(segment)] = segment
-        passed = _pass_fd(popen, segment) if segment.backing == "anonymous" else None
-    kind = _KINDS[segment.backing] | (_IS_VIEW if is_view else 0) | _reader_flags(segment.reader)
-    allowed = segment.reader.classes if segment.reader is not None else None
+        _mind_plain_pickle()
+    handle, pieces = _describe(records, popen)
+    for piece in pieces:
+        if popen is None:
+            pin(piece)
+        else:
+            # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is reaped.
+            popen.__dict__.setdefault("_recstore_kept", {})[id(piece)] = piece
+    passed = popen is not None and "_recstore_fds" in popen.__dict__
+    return (attach, (handle, popen.DupFd)) if passed else (attach, (handle,))
+
+
+def _describe(records, popen):
+    """The bytes of the handle, and the pieces that have to last until it is read."""
+    from recstore import recipes
+
+    selection, how = records.selection, records.how
+    segments, blobs = records.segments, selection.blobs()
+    for blob in blobs:
+        _publish(blob, segments)
+    numbers = {id(piece): i for i, piece in enumerate((*segments, *blobs))}
     pid = os.getpid()
-    device, inode = segment.identity
-    handle = _HEAD.pack(HANDLE_VERSION, kind, pid, start_time(pid) or 0, boot_id(), pid_namespace())
-    handle += _STORE.pack(segment.fileno(), device, inode, segment.id, *recipe)
-    if segment.path is not None:
-        handle += os.fsencode(os.path.abspath(segment.path))
-    if allowed:
-        return attach, (handle, passed, allowed)
-    return (attach, (handle,)) if passed is None else (attach, (handle, passed))
+    holder = pid, start_time(pid) or 0, boot_id(), pid_namespace()
+    handle = recipes.Handle(records._kind, holder, len(records))
+    handle.segments = [_piece(segment, popen) for segment in segments]
+    described = recipes.write_plain(how if how is None else how.describe())
+    view = recipes.write_selection(selection, lambda piece: numbers[id(piece)])
+    room = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES)
+    # Descriptors are passed only once it is known that the blobs' places have room here: a child has few to spare.
+    recipe = handle.pack_recipe([_piece(blob) for blob in blobs], described, view)
+    if records._spilled is None and len(handle.pack(recipe)) + 2 * len(blobs) <= room:
+        recipe = handle.pack_recipe([_piece(blob, popen) for blob in blobs], described, view)
+        return handle.pack(recipe), [*segments, *blobs]
+    spilled = records._spilled
+    if spilled is None:
+        spilled = records._spilled = _store.new_blob(recipe)
+        _publish(spilled, segments)
+    return handle.pack(b"", _piece(spilled, popen)), [*segments, *blobs, spilled]
 
 
-def _reader_flags(reader):
-    if reader is None:
-        return 0
-    trust = 0 if reader.trusted else _UNTRUSTED | (_PICKLES if reader.allow_pickle else 0)
-    return trust | (_ARRAY_VIEWS if reader.arrays == "view" else 0)
+def _publish(blob, segments):
+    """Gives a blob a segment of its own, of the kind that its view's stores have."""
+    if blob.published:
+        return
+    backing = os.environ.get("RECSTORE_BACKING", "auto")
+    if hasattr(os, "memfd_create") and backing != "dir" and all(segment.backing != "directory" for segment in segments):
+        blob.publish("anonymous")
+    else:
+        from recstore import building, directory
+
+        blob.publish("directory", directory.default(), directory.new_name())
+        building.unlink_at_exit()
+    register(blob)
 
 
-def _reader_of(kind, allowed):
-    """The Reader that the flags of a handle ask for; None for the defaults."""
-    from recstore import classes
+def _piece(piece, popen=None):
+    """Where a Segment or Blob is, as the handle says it."""
+    from recstore import recipes
 
-    trusted = not kind & _UNTRUSTED
-    arrays = "view" if kind & _ARRAY_VIEWS else "copy"
-    reader = classes.Reader(trusted, bool(kind & _PICKLES), arrays, None if trusted else allowed)
-    return reader if reader.key() is not None else None
+    device, inode = piece.identity
+    path = None if piece.path is None else os.path.abspath(piece.path)
+    passed = _pass_fd(popen, piece) if popen is not None and piece.backing == "anonymous" else None
+    return recipes.Piece(piece.backing, piece.fileno(), path, device, inode, piece.id, passed)
 
 
 def _spawning_popen():
@@ -177,19 +207,17 @@ def _spawning_popen():
     return context.get_spawning_popen() if context is not None else None
 
 
-def _pass_fd(popen, segment):
-    """A picklable descriptor for the child being spawned: one for each segment; None when it has to go by /proc."""
+def _pass_fd(popen, piece):
+    """What the child being spawned will call the descriptor: one for each piece; None when it has to go by /proc."""
     passed = popen.__dict__.setdefault("_recstore_fds", {})
-    if segment.id not in passed:
+    if piece.id not in passed:
         if len(passed) >= MAX_PASSED_FDS:
             return None
-        from multiprocessing import reduction
-
-        passed[segment.id] = reduction.DupFd(segment.fileno())
-    return passed[segment.id]
+        passed[piece.id] = popen.duplicate_for_child(piece.fileno())
+    return passed[piece.id]
 
 
-def _mind_plain_pickle(segment):
+def _mind_plain_pickle():
     """Pickling outside multiprocessing is probably a checkpoint: a handle is all that goes into it."""
     global _warned
     mode = os.environ.get("RECSTORE_PICKLE", "warn")
@@ -221,7 +249,7 @@ def _sent_by_multiprocessing():
 
 
 def pin(segment):
-    """Keeps a segment mapped for a while: what was pickled may be the last reference to it (`pool.apply_async(f, (x[:5],))`)."""
+    """Keeps a piece mapped for a while: what was pickled may be the last reference to it (`pool.apply_async(f, (x[:5],))`)."""
     import gc
 
     sweep_pins()
@@ -257,50 +285,65 @@ def _on_gc(phase, info):
 # ---- Attaching ----
 
 
-def attach(handle, passed=None, allowed=None):
-    """What unpickling calls: the container that the handle describes, detached when its segment cannot be had.
+def attach(handle, dup_fd=None):
+    """What unpickling calls: the container that the handle describes, detached when a piece of it cannot be had."""
+    from recstore import _views, recipes
 
-    `allowed` are the classes, by name, that the sender lets be made from bytes that it does not trust.
-    """
-    from recstore._views import Selection
-    from recstore.records import RecordList, RecordView
+    taken = recipes.Handle.unpack(handle)
+    if taken.kind not in _CONTAINERS:
+        raise CorruptError(f"not a recstore handle: kind {taken.kind}")
+    pieces, how, reason = [], None, None
+    recipe = taken.recipe
+    blobs = taken.read_pieces(recipe) if recipe is not None else []
+    for wanted, cls in [*((p, _store.Segment) for p in taken.segments), *((p, _store.Blob) for p in (*blobs, taken.tail))]:
+        if wanted is not None:
+            piece, why = _attach_piece(wanted, cls, taken.holder, dup_fd)
+            pieces.append(piece)
+            reason = reason or why
+    if reason is None and recipe is None:
+        recipe = recipes.Reader(pieces.pop().content())
+        for wanted in taken.read_pieces(recipe):
+            piece, why = _attach_piece(wanted, _store.Blob, taken.holder, dup_fd)
+            pieces.append(piece)
+            reason = reason or why
+    selection = _views.Selection.of_nothing(taken.length)
+    if reason is None:
+        how = _how(recipes.read_plain(recipe))
+        selection = recipes.read_selection(recipe, pieces)
+        recipe.end()
+        if selection.length != taken.length:
+            raise CorruptError(f"a recstore handle for {taken.length} records describes {selection.length}")
+    module, name = _CONTAINERS[taken.kind]
+    cls = getattr(__import__(module, fromlist=[name]), name)
+    return _views.Records.__new__(cls)._set(selection, how, reason)
 
-    if handle[:1] != bytes([HANDLE_VERSION]):
-        raise CorruptError(f"a recstore handle of version {handle[0] if handle else 'none'}; this is version {HANDLE_VERSION}")
+
+def _how(description):
+    if description is None:
+        return None
+    from recstore._fields import how_from
+
+    return how_from(description)
+
+
+def _attach_piece(wanted, cls, holder, dup_fd):
+    """The Segment or Blob and None, or None and the reason: whoever loads a checkpoint must get through; the first access tells."""
+    piece = find(wanted.id, cls)
+    if piece is not None:
+        return piece, None
     try:
-        _, kind, pid, started, boot, namespace = _HEAD.unpack_from(handle)
-        fd, device, inode, segment_id, start, step, length = _STORE.unpack_from(handle, _HEAD.size)
-    except struct.error:
-        raise CorruptError(f"a recstore handle is cut short: {len(handle)} bytes") from None
-    path = os.fsdecode(handle[_HEAD.size + _STORE.size :]) or None
-    backing = _BACKINGS.get(kind & _KIND_BITS)
-    reader = _reader_of(kind, allowed)
-    if backing is None or (path is None) != (backing == "anonymous") or length < 0:
-        raise CorruptError(f"not a recstore handle: kind {kind}, {length} records")
-    reason = None
-    segment = find(segment_id, reader and reader.key())
-    if segment is None:
-        holder = pid, started, boot, namespace
-        try:
-            segment = _attach_segment(backing, holder, fd, (device, inode), segment_id, path, passed)
-            segment.reader = reader
-            register(segment)
-        except (OSError, Error) as e:
-            # Whoever loads a checkpoint must get through; the first access tells.
-            reason = e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
-    out = RecordList.__new__(RecordList) if not kind & _IS_VIEW else RecordView._blank()
-    selection = Selection.of_nothing(length) if segment is None else Selection.whole(segment).sliced(start, step, length)
-    out._set(selection, None, reason)
-    return out
+        return register(_attach_new(wanted, cls, holder, dup_fd)), None
+    except (OSError, Error, ValueError) as e:  # a path with an embedded NUL is a ValueError
+        return None, e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
 
 
-def _attach_segment(backing, holder, fd, identity, segment_id, path, passed):
-    if backing != "anonymous":
-        return _attach_path(backing, identity, segment_id, path)
-    if passed is not None:
-        segment = _adopt(passed.detach(), identity, segment_id, own=False)
-        if segment is not None:
-            return segment
+def _attach_new(wanted, cls, holder, dup_fd):
+    if wanted.backing != "anonymous":
+        return _attach_path(wanted, cls)
+    if wanted.passed is not None and dup_fd is not None:
+        piece = _adopt(dup_fd(wanted.passed).detach(), wanted, cls, own=False)
+        if piece is not None:
+            return piece
     pid, started, boot, namespace = holder
     if boot != boot_id():
         raise SegmentNotFoundError(2, "the store lives in the memory of another host, or of this one before it was restarted")
@@ -310,43 +353,47 @@ def _attach_segment(backing, holder, fd, identity, segment_id, path, passed):
     if start_time(pid) != started:
         raise SegmentNotFoundError(2, gone)
     try:
-        opened = os.open(f"/proc/{pid}/fd/{fd}", _OPEN_FLAGS)
+        opened = os.open(f"/proc/{pid}/fd/{wanted.fd}", _OPEN_FLAGS)
     except PermissionError:
         raise SegmentNotFoundError(2, f"the store is held by process {pid} of another user") from None
     except OSError:
         raise SegmentNotFoundError(2, f"process {pid} holds the store no longer" if start_time(pid) else gone) from None
-    segment = _adopt(opened, identity, segment_id, own=True)
-    if segment is None:
+    piece = _adopt(opened, wanted, cls, own=True)
+    if piece is None:
         raise SegmentNotFoundError(2, f"process {pid} holds the store no longer")
-    return segment
+    return piece
 
 
-def _adopt(fd, identity, segment_id, own):
-    """The Segment behind a descriptor, or None when it is not the one looked for; the descriptor is then closed if ours."""
+def _adopt(fd, wanted, cls, own):
+    """What is behind a descriptor, or None when it is not what is looked for; the descriptor is then closed if ours."""
     try:
         status = os.fstat(fd)
-    except OSError:
+    except (OSError, OverflowError):
         return None
-    if (status.st_dev, status.st_ino) != identity or not stat.S_ISREG(status.st_mode):
+    if (status.st_dev, status.st_ino) != (wanted.device, wanted.inode) or not stat.S_ISREG(status.st_mode):
         # A number passed by multiprocessing that has been closed and reused is somebody else's by now.
         if own:
             os.close(fd)
         return None
-    segment = _store.adopt_fd(fd, "anonymous")
-    return segment if segment.id == segment_id else None
+    piece = _store.adopt_blob(fd) if cls is _store.Blob else _store.adopt_fd(fd, "anonymous")
+    return piece if piece.id == wanted.id else None
 
 
-def _attach_path(backing, identity, segment_id, path):
+def _attach_path(wanted, cls):
+    path, backing = wanted.path, wanted.backing
     try:
-        segment = _store.open_path(path, _store.OURS, follow_links=backing == "file", backing=backing)
+        if cls is _store.Blob:
+            piece = _store.open_blob(path)
+        else:
+            piece = _store.open_path(path, _store.OURS, follow_links=backing == "file", backing=backing)
     except SegmentNotFoundError:
         raise SegmentNotFoundError(2, f"{path} does not exist any more") from None
-    if segment.id != segment_id:
+    if piece.id != wanted.id:
         raise SegmentNotFoundError(2, f"{path} holds another store by now")
     if backing == "directory":
         from recstore import directory
 
-        if segment.identity != identity:
+        if piece.identity != (wanted.device, wanted.inode):
             raise SegmentNotFoundError(2, f"{path} is another file by now")
-        directory.lease(segment)
-    return segment
+        directory.lease(piece)
+    return piece

@@ -52,6 +52,26 @@ class StoreInfo:
         return "\n".join(lines)
 
 
+@dataclasses.dataclass(frozen=True)
+class ViewInfo:
+    """Figures of a view over several stores: `records` are the view's, `nbytes` the sum over the stores, each counted once."""
+
+    records: int
+    nbytes: int
+    stores: tuple
+
+    def __str__(self):
+        lines = [f"{self.records:,} records of {len(self.stores)} stores, {self.nbytes:,} bytes"]
+        lines.extend(str(store) for store in self.stores)
+        return "\n".join(lines)
+
+
+def describe_view(segments, records):
+    """The ViewInfo of a view of so many records over open segments."""
+    stores = tuple(describe(segment, segment.records) for segment in segments)
+    return ViewInfo(records=records, nbytes=sum(store.nbytes for store in stores), stores=stores)
+
+
 def describe(segment, records):
     """The StoreInfo of an open segment; `records` is what the container asked holds."""
     totals = {}

@@ -4,25 +4,25 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _fields, _store, _views, building, classes, handles
-from recstore.errors import BusyError, ClosedError, SegmentNotFoundError
+from recstore import _fields, _store, _views, building, classes, handles, views
+from recstore.errors import SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
 
-_MISSING = object()
 _INSTEAD = {
-    "append": "build a new store from a generator: RecordList(itertools.chain(x, [record]))",
-    "extend": "build a new store from a generator: RecordList(itertools.chain(x, more))",
-    "insert": "build a new store",
-    "pop": "take a slice: x[:-1]",
-    "remove": "build a new store without the record",
-    "clear": "close it: x.close()",
-    "sort": "sort a list of indices and use get_many, or sort before building",
-    "reverse": "take a slice: x[::-1]",
+    "append": "write x = x + [record]",
+    "extend": "write x = x + records",
+    "insert": "write x = x[:i] + [record] + x[i:]",
+    "pop": "write last, x = x[-1], x[:-1]",
+    "remove": "write x = x.filter(lambda record: record != value)",
+    "clear": "write x = x[:0], or x.close() to give the memory back",
+    "copy": "write x[:], or copy.copy(x); records are the caller's own anyway",
+    "sort": "write x = x.sorted_by(key)",
+    "reverse": "write x = x[::-1]",
 }
 
 
-class RecordList(_views.Records):
+class RecordList(_views.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
@@ -54,6 +54,7 @@ class RecordList(_views.Records):
     """
 
     __slots__ = ("__weakref__",)
+    _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
 
     def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False):
         options = building.Options(on_unsupported, compression, arrays, backing, progress)
@@ -67,102 +68,6 @@ class RecordList(_views.Records):
         import types
 
         return types.GenericAlias(cls, item)
-
-    # ---- Reading ----
-
-    def _slice(self, key):
-        start, stop, step = key.indices(len(self))
-        for segment in self.segments:  # afterwards: an __index__ may have closed the store
-            segment.require_open()
-        n = len(range(start, stop, step))
-        selection = self.selection.sliced(start if n else 0, step if n > 1 else 1, n)
-        return self._derive(selection)
-
-    def _derive(self, selection):
-        """A view of other records, read in the same way."""
-        return self._reading(self.how, selection)
-
-    def _reading(self, how, selection=None):
-        """A view of the same records (or those of `selection`), read as `how` says."""
-        if type(how) is _fields.FieldHow:
-            from recstore.fields import FieldView as View
-        else:
-            View = RecordView
-        return View._blank()._set(self.selection if selection is None else selection, how, self.detached)
-
-    def _take(self, key):
-        raise TypeError(f"{type(self).__name__} indices must be integers or slices, not {type(key).__name__}")
-
-    def _derive(self, selection):
-        """A view of these records, read as this one reads them."""
-        return RecordView._blank()._set(selection, self.how, self.detached)
-
-    def get_many(self, indices, default=_MISSING):
-        """A list of the records at `indices`, in their order; `default` stands in for those out of range.
-
-        >>> with RecordList("abc") as x: x.get_many([2, 0, 9], default=None)
-        Traceback (most recent call last):
-        TypeError: records is a str; give an iterable of records, e.g. [records]
-        >>> with RecordList(list("abc")) as x: x.get_many([2, 0, 9], default=None)
-        ['c', 'a', None]
-        """
-        return self._many(indices, None if default is _MISSING else default, default is not _MISSING)
-
-    def index_by(self, key):
-        """A :class:`RecordDict` of these records, over the same bytes, by the value of a field, or of `key(record)` for a function. Of records
-        with one value the last is taken, as in a dict comprehension.
-
-        KeyError for a record without the field, TypeError for a value that cannot be hashed.
-
-        >>> with RecordList([{"id": 7, "name": "a"}, {"id": 9, "name": "b"}]) as x: x.index_by("id")[9]
-        {'id': 9, 'name': 'b'}
-        """
-        from recstore import grouping
-
-        return grouping.index_by(self, key)
-
-    def group_by(self, key):
-        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their order.
-
-        KeyError for a record without the field, TypeError for a value that cannot be hashed.
-
-        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image")[5].field("id").to_list()
-        [1, 2]
-        """
-        from recstore import grouping
-
-        return grouping.group_by(self, key)
-
-    def to_list(self):
-        """All records as a plain list."""
-        return list(self)
-
-    def __reversed__(self):
-        return iter(self[::-1])
-
-    def index(self, value, start=0, stop=None):
-        """Position of the first record equal to `value` within [start, stop); ValueError when there is none."""
-        first, last, _ = slice(start, stop).indices(len(self))
-        for i in range(first, last):
-            record = self[i]
-            if record is value or record == value:
-                return i
-        raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
-
-    def count(self, value):
-        """How many records equal `value`."""
-        return sum(1 for record in self if record is value or record == value)
-
-    def __eq__(self, other):
-        if not isinstance(other, (RecordList, list)):
-            return NotImplemented
-        if len(self) != len(other):
-            return False
-        if isinstance(other, RecordList) and self.selection is other.selection and self.how is other.how:
-            return True
-        return all(a == b for a, b in zip(self, other))
-
-    __hash__ = None
 
     def __getattr__(self, name):
         hint = _INSTEAD.get(name)
@@ -207,36 +112,77 @@ class RecordList(_views.Records):
         """
         return self._reading(_fields.fields_of(self.how, names))
 
+    def _reading(self, how):
+        """A view of the same records, read as `how` says."""
+        if type(how) is _fields.FieldHow:
+            from recstore.fields import FieldView as View
+        else:
+            View = RecordView
+        return View._blank()._set(self.selection, how, self.detached)
+
+    # ---- By key ----
+
+    def index_by(self, key):
+        """A :class:`RecordDict` of these records, over the same bytes, by the value of a field, or of `key(record)` for a function. Of records
+        with one value the last is taken, as in a dict comprehension.
+
+        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+
+        >>> with RecordList([{"id": 7, "name": "a"}, {"id": 9, "name": "b"}]) as x: x.index_by("id")[9]
+        {'id': 9, 'name': 'b'}
+        """
+        from recstore import grouping
+
+        return grouping.index_by(self, key)
+
+    def group_by(self, key):
+        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their order.
+
+        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+
+        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image")[5].field("id").to_list()
+        [1, 2]
+        """
+        from recstore import grouping
+
+        return grouping.group_by(self, key)
+
     # ---- What it is ----
 
     @property
     def closed(self):
-        """Whether the store was closed."""
-        return self.segment is not None and self.segment.closed
+        """Whether the store was closed, or one of several."""
+        return any(segment.closed for segment in self.segments)
 
     @property
     def nbytes(self):
-        """Bytes of the segment, all sections; a view has those of the store it looks at."""
+        """Bytes of the segment, all sections; a view has those of the stores it looks at, each counted once."""
         self._require()
-        self.segment.require_open()
-        return self.segment.nbytes
+        return sum(segment.nbytes for segment in self.segments)
 
     def info(self):
-        """What the store consists of: an :class:`recstore.info.StoreInfo`, which prints well."""
+        """What the store consists of: a :class:`recstore.info.StoreInfo`, which prints well; for a view over several stores, or
+        none, a :class:`recstore.info.ViewInfo` with one of each store."""
         from recstore import info
 
         self._require()
-        self.segment.require_open()
-        return info.describe(self.segment, len(self))
+        segments = self.segments
+        if len(segments) == 1:
+            return info.describe(segments[0], len(self))
+        return info.describe_view(segments, len(self))
 
     def __repr__(self):
         name, n = type(self).__name__, len(self)
         records = f"{n:,} record" + ("" if n == 1 else "s")
-        if self.segment is None:
+        if self.detached is not None or self.selection is None:
             return f"<{name}: {records}, detached: {self.detached or 'never built'}>"
-        if self.segment.closed:
+        segments = self.segments
+        if self.closed:
             return f"<{name}: {records}, closed>"
-        return f"<{name}: {records}, {building.human(self.segment.nbytes)}, {self.segment.backing}>"
+        backings = ", ".join(dict.fromkeys(segment.backing for segment in segments))
+        if len(segments) != 1:
+            backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
+        return f"<{name}: {records}, {building.human(sum(segment.nbytes for segment in segments))}, {backings}>"
 
     # ---- Lifetime and travel ----
 
@@ -246,10 +192,10 @@ class RecordList(_views.Records):
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         self._require()
-        segment = self.segment
         temporary = building.temporary_beside(path)
-        if self._recipe == (0, 1, segment.records) and self.how is None:
-            segment.write_to(temporary)
+        selection = self.selection
+        if self.how is None and selection.segment is not None and not selection.describe():
+            selection.segment.write_to(temporary)
         else:
             # What cannot be stored here but came out of a store was pickled there.
             builder = _store.Builder("file", name=temporary, writer=classes.Writer(pickled=True))
@@ -264,11 +210,15 @@ class RecordList(_views.Records):
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
 
-        Calls in flight in other threads finish first. Raises BusyError while arrays read with ``arrays="view"`` are alive.
+        A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
+        Raises BusyError while arrays read with ``arrays="view"`` are alive.
         """
-        if self.segment is not None and not self.segment.closed:
-            self.segment.close()
-            handles.unpin(self.segment)
+        if self.selection is None:
+            return
+        for piece in (*self.segments, *self.selection.blobs(), self._spilled):
+            if piece is not None and not piece.closed:
+                piece.close()
+                handles.unpin(piece)
 
     def __enter__(self):
         return self
@@ -288,14 +238,12 @@ class RecordList(_views.Records):
         return self
 
     def __reduce__(self):
-        segment = self.segment
-        if type(self) not in (RecordList, RecordView) or self.how is not None:
+        if "_kind" not in type(self).__dict__:
             raise TypeError(f"{type(self).__name__}, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead")
-        if segment is None:
-            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")
-        if segment.closed:
-            raise ClosedError("a closed store cannot be pickled")
-        return handles.reduce(self, segment, self._recipe, isinstance(self, RecordView))
+        if self.detached is not None or self.selection is None:
+            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
+        self._require_open()
+        return handles.reduce(self)
 
 
 class RecordView(RecordList):
@@ -310,13 +258,14 @@ class RecordView(RecordList):
     """
 
     __slots__ = ()
+    _kind = handles.VIEW
 
     def __new__(cls, records=()):
         return list(records)
 
-    @staticmethod
-    def _blank():
-        return _views.Records.__new__(RecordView)
+    @classmethod
+    def _blank(cls):
+        return _views.Records.__new__(cls)
 
 
 Sequence.register(RecordList)

@@ -1,0 +1,372 @@
+"""The bytes of a handle: who holds the pieces of a view, where they are, and what the view makes of them.
+
+Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-coded (Protocol Buffers, Encoding):
+
+    handle    = u8 version 2, u8 kind of container, holder, length, folders, devices, segments, tail
+    holder    = pid, its start time, 16 bytes boot id, PID namespace
+    folders   = count, for each: size, bytes of the path       of pieces that are files
+    devices   = count, for each: a number                      written once, as pieces share them
+    segments  = count, pieces
+    tail      = 0, recipe  |  1, piece: the blob that holds the recipe
+    recipe    = count, pieces (the blobs), how, selection      pieces are numbered from 0, segments first
+    piece     = u8 flags (backing, 4 passed, 8 named by scheme), place, number of the device, inode, 16 bytes id,
+                with flag 4: what the child calls the descriptor that multiprocessing passed to it
+    place     = descriptor                                     anonymous
+              | number of the folder, name                     directory and file
+    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's | size, bytes
+    selection = number of stages, stages from the outermost, base
+    base      = 0, piece, store                     the records of a store
+              | number of parts + 1, selections     one after another; perhaps none
+    stage     = 1, start, step, length              a slice; start and step signed
+              | 2, seed                             the keyed permutation
+              | 3, piece, width, start, step, length  entries of an index array; start and step signed
+              | 4, times                            a repetition
+    how       = a plain value: None for whole records, else what `How.describe` gives
+    plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
+
+The bytes are hostile: what does not fit raises CorruptError. Whether the pieces are there is recstore.handles' question.
+"""
+
+import os
+
+from recstore.errors import CorruptError
+
+VERSION = 2
+BACKINGS = ("", "anonymous", "directory", "file")
+_PASSED, _SCHEME = 4, 8
+MAX_STAGES = 8  # as in _views.pxd: no view has more, and no reader builds more
+MAX_NESTED = 8
+MAX_PLAIN_DEPTH = 8
+_SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
+
+
+def varint(n):
+    """The bytes of a number from 0 to 2**64 - 1."""
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def signed(n):
+    """The bytes of a number from -2**63 to 2**63 - 1.
+
+    >>> [Reader(signed(n)).signed() for n in (0, -1, 1, -2**63, 2**63 - 1)]
+    [0, -1, 1, -9223372036854775808, 9223372036854775807]
+    """
+    return varint(n << 1 if n >= 0 else (-n << 1) - 1)
+
+
+class Reader:
+    """Takes values from the front of bytes that anybody may have written. CorruptError where they do not hold them."""
+
+    def __init__(self, data):
+        self.data = data
+        self.at = 0
+
+    @property
+    def left(self):
+        return len(self.data) - self.at
+
+    def take(self, n):
+        if n > self.left:
+            raise CorruptError(f"a recstore handle is cut short: {n} bytes wanted at {self.at} of {len(self.data)}")
+        self.at += n
+        return self.data[self.at - n : self.at]
+
+    def byte(self):
+        return self.take(1)[0]
+
+    def varint(self):
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+        if byte >= 0x80 or value >> 64:
+            raise CorruptError("a recstore handle holds a number of more than 64 bits")
+        return value
+
+    def size(self):
+        """A number that is a length or a position: below 2**63."""
+        value = self.varint()
+        if value >> 63:
+            raise CorruptError(f"a recstore handle counts {value}")
+        return value
+
+    def signed(self):
+        value = self.varint()
+        return value >> 1 if not value & 1 else -(value >> 1) - 1
+
+    def text(self):
+        try:
+            return self.take(self.size()).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as e:
+            raise CorruptError(f"a recstore handle holds text that is none: {e}") from None
+
+    def end(self):
+        if self.left:
+            raise CorruptError(f"a recstore handle has {self.left} bytes too many")
+
+
+# ---- Handles ----
+
+
+class Piece:
+    """Where a segment or a blob is: `fd` in the holder (anonymous), or `path`; `passed`, its number in a spawned child, or None."""
+
+    __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path")
+
+    def __init__(self, backing, fd, path, device, inode, id, passed=None):
+        self.backing, self.fd, self.path = backing, fd, path
+        self.device, self.inode, self.id, self.passed = device, inode, id, passed
+
+
+class Handle:
+    """A handle taken apart. `recipe` is a Reader, or None with `tail`, the Piece of the blob that holds it."""
+
+    def __init__(self, kind, holder, length):
+        self.kind, self.holder, self.length = kind, holder, length
+        self.folders, self.devices = [], []
+        self.segments, self.recipe, self.tail = [], None, None
+
+    def pack(self, recipe, tail=None):
+        """The bytes of the handle, with the recipe's, or with a Piece instead of them."""
+        segments = [self.pack_piece(piece) for piece in self.segments]
+        end = b"\0" + recipe if tail is None else b"\1" + self.pack_piece(tail)
+        pid, started, boot, namespace = self.holder
+        out = [bytes([VERSION, self.kind]), varint(pid), varint(started), boot, varint(namespace), varint(self.length)]
+        out += [varint(len(self.folders)), *(varint(len(folder)) + folder for folder in self.folders)]
+        out += [varint(len(self.devices)), *map(varint, self.devices), varint(len(segments)), *segments, end]
+        return b"".join(out)
+
+    def pack_recipe(self, blobs, how, selection):
+        """The bytes of a recipe from Pieces and the bytes of its two parts."""
+        return b"".join([varint(len(blobs)), *map(self.pack_piece, blobs), how, selection])
+
+    def pack_piece(self, piece):
+        flags = BACKINGS.index(piece.backing)
+        passed = b""
+        if piece.passed is not None:
+            flags |= _PASSED
+            passed = varint(piece.passed)
+        if piece.backing == "anonymous":
+            place = varint(piece.fd)
+        else:
+            folder, name = os.path.split(os.fsencode(piece.path))
+            place = varint(_index(self.folders, folder))
+            start = b"%d-%d-" % self.holder[:2]
+            if name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
+                flags |= _SCHEME
+                place += bytes.fromhex(name[len(start) : -4].decode())
+            else:
+                place += varint(len(name)) + name
+        where = varint(_index(self.devices, piece.device)) + varint(piece.inode)
+        return bytes([flags]) + place + where + piece.id + passed
+
+    @staticmethod
+    def unpack(data):
+        """Takes a handle apart. CorruptError."""
+        reader = Reader(data)
+        version = reader.byte()
+        if version != VERSION:
+            raise CorruptError(f"a recstore handle of version {version}; this is version {VERSION}")
+        kind = reader.byte()
+        holder = reader.varint(), reader.varint(), reader.take(16), reader.varint()
+        self = Handle(kind, holder, reader.size())
+        self.folders = [reader.take(reader.size()) for _ in range(_count(reader))]
+        self.devices = [reader.varint() for _ in range(_count(reader))]
+        self.segments = self.read_pieces(reader)
+        tail = reader.byte()
+        if tail == 0:
+            self.recipe = reader
+        elif tail == 1:
+            self.tail = self.read_piece(reader)
+            reader.end()
+        else:
+            raise CorruptError(f"a recstore handle with a tail of kind {tail}")
+        return self
+
+    def read_pieces(self, reader):
+        return [self.read_piece(reader) for _ in range(_count(reader))]
+
+    def read_piece(self, reader):
+        flags = reader.byte()
+        backing = flags & 3
+        if backing == 0 or flags > 15 or (flags & _SCHEME and backing == 1):
+            raise CorruptError(f"a recstore handle holds a piece with flags {flags}")
+        fd = path = None
+        if backing == 1:
+            fd = reader.size()
+        else:
+            folder = _entry(self.folders, reader)
+            if flags & _SCHEME:
+                name = b"%d-%d-%s.rec" % (*self.holder[:2], reader.take(8).hex().encode())
+            else:
+                name = reader.take(reader.size())
+            path = os.fsdecode(os.path.join(folder, name))
+        device, inode, id_ = _entry(self.devices, reader), reader.varint(), reader.take(16)
+        passed = reader.size() if flags & _PASSED else None
+        return Piece(BACKINGS[backing], fd, path, device, inode, id_, passed)
+
+
+def _index(table, value):
+    if value not in table:
+        table.append(value)
+    return table.index(value)
+
+
+def _entry(table, reader):
+    i = reader.size()
+    if i >= len(table):
+        raise CorruptError(f"a recstore handle names entry {i} of a table of {len(table)}")
+    return table[i]
+
+
+def _hex(text):
+    return all(c in b"0123456789abcdef" for c in text)
+
+
+# ---- Plain values ----
+
+
+def write_plain(value):
+    """The bytes of a description: None, bool, int, str, bytes, and tuples of them."""
+    if value is None or value is True or value is False:
+        return bytes([0 if value is None else 1 if value else 2])
+    if isinstance(value, int):
+        return b"\3" + signed(value)
+    if isinstance(value, str):
+        encoded = value.encode("utf-8", "surrogatepass")
+        return b"\4" + varint(len(encoded)) + encoded
+    if isinstance(value, bytes):
+        return b"\5" + varint(len(value)) + value
+    if isinstance(value, tuple):
+        return b"\6" + varint(len(value)) + b"".join(map(write_plain, value))
+    raise TypeError(f"a view that is described by a {type(value).__name__} cannot travel: {value!r:.80}")
+
+
+def read_plain(reader, depth=0):
+    kind = reader.byte()
+    if kind < 3:
+        return (None, True, False)[kind]
+    if kind == 3:
+        return reader.signed()
+    if kind == 4:
+        return reader.text()
+    if kind == 5:
+        return reader.take(reader.size())
+    if kind != 6 or depth == MAX_PLAIN_DEPTH:
+        raise CorruptError(f"a recstore handle holds a plain value of kind {kind} at depth {depth}")
+    return tuple(read_plain(reader, depth + 1) for _ in range(_count(reader)))
+
+
+def _count(reader):
+    """How many things follow, of at least a byte each."""
+    n = reader.size()
+    if n > reader.left:
+        raise CorruptError(f"a recstore handle of {len(reader.data)} bytes names {n} things")
+    return n
+
+
+# ---- Selections ----
+
+
+def write_selection(selection, number):
+    """The bytes of a Selection; `number` gives the number of a piece, a Segment or a Blob."""
+    stages = selection.describe()
+    length, out = selection.length, [varint(len(stages))]
+    for stage in stages:
+        out.append(_write_stage(stage, length, number))
+        length = stage[1]
+    if selection.segment is not None:
+        out.append(b"\0" + varint(number(selection.segment)) + varint(selection.store))
+    else:
+        parts = selection.parts or ()
+        out.append(varint(len(parts) + 1))
+        out.extend(write_selection(part, number) for part in parts)
+    return b"".join(out)
+
+
+def _write_stage(stage, length, number):
+    """A stage that gives `length` positions."""
+    kind, n = stage[:2]
+    if kind == "slice":
+        return bytes([_SLICE]) + signed(stage[2]) + signed(stage[3]) + varint(length)
+    if kind == "permute":
+        return bytes([_PERMUTE]) + varint(stage[2])
+    if kind == "index":
+        blob, start, step, width = stage[2:]
+        return bytes([_INDEX]) + varint(number(blob)) + bytes([width]) + signed(start) + signed(step) + varint(length)
+    return bytes([_REPEAT]) + varint(length // n)
+
+
+def read_selection(reader, pieces, depth=0):
+    """The Selection that `write_selection` wrote, over pieces by number."""
+    from recstore._views import Selection
+
+    stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), MAX_STAGES, "stages"))]
+    n = reader.varint()
+    if n == 0:
+        selection = _whole(_numbered(reader.size(), pieces, "segment"), reader.size())
+    else:
+        parts = range(_bounded(n - 1, reader.left, "parts"))
+        _bounded(depth, MAX_NESTED - 1, "nested views")
+        selection = Selection.joined([read_selection(reader, pieces, depth + 1) for _ in parts])
+    try:
+        for stage in reversed(stages):
+            selection = _apply(selection, stage, pieces)
+    except OverflowError as e:
+        raise CorruptError(f"a recstore handle describes a view that nobody can make: {e}") from None
+    return selection
+
+
+def _read_stage(reader):
+    kind = reader.byte()
+    if kind == _SLICE:
+        return kind, reader.signed(), reader.signed(), reader.size()
+    if kind == _INDEX:
+        return kind, reader.size(), reader.byte(), reader.signed(), reader.signed(), reader.size()
+    if kind in (_PERMUTE, _REPEAT):
+        return kind, reader.varint()
+    raise CorruptError(f"a recstore handle holds a stage of kind {kind}")
+
+
+def _apply(selection, stage, pieces):
+    kind, first, *more = stage
+    if kind == _SLICE:
+        return selection.sliced(first, *more)
+    if kind == _PERMUTE:
+        return selection.permuted(first)
+    if kind == _REPEAT:
+        return selection.repeated(first)
+    width, start, step, length = more
+    blob = _numbered(first, pieces, "blob")
+    # The stage reads every step-th entry between the first and the last.
+    last = start + step * (length - 1) if length else start
+    low, high = min(start, last), max(start, last)
+    entries = selection.indexed(blob, low, width, high - low + 1 if length else 0)
+    return entries.sliced(start - low, step, length) if length else entries
+
+
+def _numbered(number, pieces, kind):
+    if number >= len(pieces) or hasattr(pieces[number], "store_records") != (kind == "segment"):
+        raise CorruptError(f"a recstore handle of {len(pieces)} pieces names number {number} as a {kind}")
+    return pieces[number]
+
+
+def _whole(segment, store):
+    from recstore._views import Selection
+
+    if store >= segment.n_stores:
+        raise CorruptError(f"a recstore handle names store {store} of a segment of {segment.n_stores}")
+    return Selection.whole(segment, store)
+
+
+def _bounded(n, most, what):
+    if n > most:
+        raise CorruptError(f"a recstore handle names {n} {what}; {most} is the most there can be")
+    return n

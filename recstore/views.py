@@ -1,0 +1,450 @@
+"""Operations of a RecordList that make views, and those that read it as a list is read. What views consist of is _views'."""
+
+import operator
+import sys
+
+from recstore import _views
+
+_MISSING = object()
+
+
+class ListOperations:
+    """What RecordList and its views share. A mixin: `_views.Records`, beside it, has the length, the indexing and the iteration."""
+
+    __slots__ = ()
+
+    def _derive(self, selection):
+        """A view on `selection`, read as this one is."""
+        from recstore.records import RecordView
+
+        cls = type(self) if isinstance(self, RecordView) else RecordView
+        return cls._blank()._set(selection, self.how, self.detached)
+
+    def _require_open(self):
+        """ClosedError when a store was closed; a detached view may still be sliced."""
+        for segment in self.segments:
+            segment.require_open()
+
+    # ---- Selecting ----
+
+    def _slice(self, key):
+        start, stop, step = key.indices(len(self))
+        self._require_open()  # afterwards: an __index__ may have closed the store
+        n = len(range(start, stop, step))
+        return self._derive(self.selection.sliced(start if n else 0, step if n > 1 else 1, n))
+
+    def _take(self, key):
+        positions = _positions(key, len(self), type(self).__name__)
+        self._require_open()
+        return self._derive(self.selection.taken(positions))
+
+    def shuffled(self, seed):
+        """The same records in the order of the keyed permutation "feistel-1": a view, made in constant time without an index array.
+        The same seed gives the same order everywhere.
+
+        Raises TypeError for a seed that is no integer, OverflowError beyond 2**48 records.
+
+        >>> from recstore import RecordList
+        >>> x = RecordList(range(5))
+        >>> x.shuffled(1).to_list() == x.shuffled(1).to_list(), sorted(x.shuffled(1))
+        (True, [0, 1, 2, 3, 4])
+        """
+        seed = operator.index(seed)
+        self._require_open()
+        return self._derive(self.selection.permuted(seed))
+
+    def filter(self, fn):
+        """A view of the records for which ``fn(record)`` is true; ``None`` keeps those that are true themselves.
+
+        >>> from recstore import RecordList
+        >>> RecordList(range(10)).filter(lambda i: i % 4 == 0).to_list()
+        [0, 4, 8]
+        """
+        import array
+
+        test = bool if fn is None else fn
+        return self._take(array.array("q", (i for i, record in enumerate(self) if test(record))))
+
+    def sorted_by(self, key_or_field, reverse=False):
+        """A view in the order of a key: a callable of one record, or the name of a field, "meta.camera.id" for a nested one.
+        Stable, as ``sorted`` is.
+
+        Raises KeyError naming the first record that lacks the field; TypeError where keys do not compare.
+
+        >>> from recstore import RecordList
+        >>> x = RecordList([{"id": 2, "n": "b"}, {"id": 1, "n": "c"}])
+        >>> x.sorted_by("id")[0], x.sorted_by(lambda r: r["n"], reverse=True)[0]["n"]
+        ({'id': 1, 'n': 'c'}, 'c')
+        """
+        import array
+
+        keys = self._keys(key_or_field)
+        return self._take(array.array("q", sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)))
+
+    def split(self, parts, seed=None, stratify=None):
+        """A list of views that share out the records, each in exactly one of them.
+
+        Args:
+            parts: fractions that sum to 1, rounded by largest remainder, or counts that sum to the length.
+            seed: shuffle first, as ``shuffled(seed)`` does; None keeps the order.
+            stratify: a field name or a callable: records of each value are shared out in the same proportions.
+
+        Raises ValueError for parts of another sum, KeyError for a record without the field.
+
+        >>> from recstore import RecordList
+        >>> train, test = RecordList(range(10)).split([0.9, 0.1], seed=7)
+        >>> len(train), len(test), sorted(train + test) == list(range(10))
+        (9, 1, True)
+        """
+        sizes = _sizes(parts, len(self))
+        whole = self[:] if seed is None else self.shuffled(seed)
+        if stratify is not None:
+            return [whole._take(positions) for positions in _stratified(whole._keys(stratify), sizes)]
+        out, start = [], 0
+        for size in sizes:
+            out.append(whole._slice(slice(start, start + size)))
+            start += size
+        return out
+
+    def map(self, fn, **options):
+        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList.
+
+        >>> from recstore import RecordList
+        >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
+        [{'square': 1}, {'square': 4}]
+        """
+        from recstore.records import RecordList
+
+        return RecordList(map(fn, self), **options)
+
+    def _keys(self, key_or_field):
+        """A list of what `key_or_field` finds in each record."""
+        if callable(key_or_field):
+            return [key_or_field(record) for record in self]
+        if not isinstance(key_or_field, (str, tuple)):
+            raise TypeError(f"a key is a callable or the name of a field, not {type(key_or_field).__name__}")
+        return [_field(record, key_or_field, i) for i, record in enumerate(self)]
+
+    # ---- As a list ----
+
+    def get_many(self, indices, default=_MISSING):
+        """A list of the records at `indices`, in their order; `default` stands in for those out of range.
+
+        >>> from recstore import RecordList
+        >>> with RecordList(list("abc")) as x: x.get_many([2, 0, 9], default=None)
+        ['c', 'a', None]
+        """
+        return self._many(indices, None if default is _MISSING else default, default is not _MISSING)
+
+    def to_list(self):
+        """All records as a plain list."""
+        return list(self)
+
+    def __array__(self, dtype=None, copy=None):
+        import numpy
+
+        if copy is False:
+            raise ValueError("an array of a RecordList is always a copy: leave copy=False out, or say copy=None")
+        return numpy.array(list(self), dtype=dtype)
+
+    def index(self, value, start=0, stop=sys.maxsize):
+        """Position of the first record equal to `value` within [start, stop); ValueError when there is none."""
+        first, last, _ = slice(start, stop).indices(len(self))
+        try:
+            return first + operator.indexOf(self._slice(slice(first, last)), value)
+        except ValueError as e:
+            if "sequence.index(x): x not in sequence" not in e.args:
+                raise  # what comparing or decoding raised
+        raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
+
+    def count(self, value):
+        """How many records equal `value`."""
+        return operator.countOf(iter(self), value)
+
+    def __contains__(self, value):
+        return value in iter(self)
+
+    def __eq__(self, other):
+        if not _is_list(other):
+            return NotImplemented
+        if len(self) != len(other):
+            return False
+        if isinstance(other, ListOperations) and self.selection is other.selection and self.how == other.how:
+            self._require()
+            return True
+        return all(a is b or a == b for a, b in zip(self, other))
+
+    __hash__ = None
+
+    def _compare(self, other, order):
+        """As lists compare: by the first records that differ, else by length."""
+        if not _is_list(other):
+            return NotImplemented
+        for a, b in zip(self, other):
+            if not (a is b or a == b):
+                return order(a, b)
+        return order(len(self), len(other))
+
+    def __lt__(self, other):
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other):
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other):
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other):
+        return self._compare(other, operator.ge)
+
+    def __add__(self, other):
+        if not _is_list(other):
+            if hasattr(type(other), "__radd__"):
+                return NotImplemented
+            kind = type(other).__name__
+            raise TypeError(f'can only concatenate list or RecordList (not "{kind}") to {type(self).__name__}')
+        self._require_open()
+        if isinstance(other, list):
+            other = self._encoded(other)
+        else:
+            other._require_open()
+            if self.how != other.how:
+                raise TypeError(
+                    "these views read their records in different ways: add first, then take fields, "
+                    "or add lists: x.to_list() + ..."
+                )
+        out = self._derive(_views.Selection.joined([self.selection, other.selection]))
+        if self.detached is None and other.detached is not None:
+            out._set(out.selection, out.how, other.detached)
+        return out
+
+    def _encoded(self, records):
+        """A list of records as a store of its own, to be put behind this."""
+        from recstore.records import RecordList
+
+        if not records:
+            return self._slice(slice(0, 0))
+        if self.how is not None:
+            raise TypeError("a list of records cannot be added to a view of fields: use x.to_list() + [...]")
+        return RecordList(records)
+
+    def __radd__(self, other):
+        if not isinstance(other, list):
+            return NotImplemented
+        return other + list(self)
+
+    def __mul__(self, times):
+        try:
+            times = operator.index(times)
+        except TypeError:
+            if hasattr(type(times), "__rmul__") and not isinstance(times, (float, complex)):
+                return NotImplemented
+            raise TypeError(f"can't multiply sequence by non-int of type '{type(times).__name__}'") from None
+        self._require_open()
+        return self._derive(self.selection.repeated(max(times, 0)))
+
+    __rmul__ = __mul__
+
+    def __setitem__(self, key, value):
+        raise TypeError(
+            f"{type(self).__name__!r} object does not support item assignment: it is read-only; "
+            "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
+        )
+
+    def __delitem__(self, key):
+        raise TypeError(
+            f"{type(self).__name__!r} object doesn't support item deletion: it is read-only; "
+            "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)"
+        )
+
+
+def _is_list(other):
+    return isinstance(other, (ListOperations, list))
+
+
+def _field(record, name, position):
+    """The field `name` of a record: a dotted name is first looked for as it is, then by its parts."""
+    if isinstance(record, dict) and name in record:
+        return record[name]
+    value = record
+    for part in name.split(".") if isinstance(name, str) else name:
+        try:
+            if isinstance(part, str) and not isinstance(value, dict):
+                value = _attribute(value, part)
+            else:
+                value = value[part]
+        except (KeyError, IndexError, TypeError):
+            raise KeyError(f"record {position} has no field {name!r}") from None
+    return value
+
+
+def _attribute(value, name):
+    """A field of a namedtuple, a dataclass or an attrs class, which a method of theirs is not."""
+    fields = getattr(type(value), "_fields", ())
+    fields = (*fields, *getattr(type(value), "__dataclass_fields__", ()))
+    fields = (*fields, *(field.name for field in getattr(type(value), "__attrs_attrs__", ())))
+    if name not in fields:
+        raise KeyError(name)
+    return getattr(value, name)
+
+
+# ---- Positions ----
+
+
+def _positions(key, n, name):
+    """What stands between the brackets, as a buffer of 64-bit positions: integers as they are, a mask as the positions it keeps."""
+    import array
+
+    if type(key) is array.array and key.typecode == "q":
+        return key
+    if isinstance(key, list):
+        return _from_list(key, n, name)
+    if isinstance(key, range):
+        return _integers(key, name)
+    if hasattr(key, "__array__") and hasattr(key, "ndim"):
+        return _from_array(key, n, name)
+    if isinstance(key, (array.array, memoryview)):
+        view = memoryview(key)
+        if view.ndim == 1 and view.format in tuple("bBhHiIlLqQnN?"):
+            return _from_list(view.tolist(), n, name)
+    raise TypeError(f"{name} indices must be integers or slices, not {type(key).__name__}")
+
+
+def _from_list(key, n, name):
+    bools = sum(map(_is_bool, key))
+    if bools == 0:
+        return _integers(key, name)
+    if bools < len(key):
+        raise TypeError(f"{name} indices are a list of integers or a mask of bools, not of both")
+    return _from_mask(key, n, name)
+
+
+def _is_bool(value):
+    return value is True or value is False or type(value).__name__ in ("bool", "bool_")  # the latter: numpy's
+
+
+def _integers(key, name):
+    import array
+
+    try:
+        return array.array("q", map(operator.index, key))
+    except OverflowError:
+        raise IndexError("cannot fit 'int' into an index-sized integer") from None
+    except TypeError:
+        wrong = next((v for v in key if not hasattr(type(v), "__index__")), None)
+        if wrong is None:
+            raise  # an array of several elements, or what an __index__ raised
+        raise TypeError(f"{name} indices must be integers or slices, not a list of {type(wrong).__name__}") from None
+
+
+def _from_mask(mask, n, name):
+    import array
+
+    if len(mask) != n:
+        raise IndexError(f"a mask of {len(mask)} bools for a {name} of {n} records")
+    return array.array("q", (i for i, kept in enumerate(mask) if kept))
+
+
+def _from_array(key, n, name):
+    import numpy
+
+    if hasattr(key, "detach"):
+        key = key.detach().cpu()  # a tensor of torch, wherever it is
+    values = numpy.asarray(key)
+    if values.ndim != 1:
+        raise TypeError(f"{name} index arrays have one dimension, not {values.ndim}")
+    if values.dtype.kind == "b":
+        if len(values) != n:
+            raise IndexError(f"a mask of {len(values)} bools for a {name} of {n} records")
+        return numpy.ascontiguousarray(numpy.flatnonzero(values), dtype=numpy.int64)
+    if values.dtype.kind == "u" and values.dtype.itemsize == 8 and len(values) and values.max() > sys.maxsize:
+        raise IndexError("cannot fit 'int' into an index-sized integer")
+    if values.dtype.kind not in "iu" and len(values):
+        raise TypeError(f"{name} index arrays are of integers or bools, not {values.dtype}")
+    return numpy.ascontiguousarray(values, dtype=numpy.int64)
+
+
+# ---- Splitting ----
+
+
+def _sizes(parts, n):
+    """How many of n records each part gets."""
+    parts = list(parts)
+    if not parts:
+        raise ValueError("no parts to split into")
+    if all(isinstance(part, int) and not isinstance(part, bool) for part in parts):
+        if min(parts) < 0 or sum(parts) != n:
+            raise ValueError(f"counts sum to {sum(parts)}, not to the {n} records; for fractions write [1.0]")
+        return parts
+    fractions = [float(part) for part in parts]
+    if not all(0 <= part <= 1 for part in fractions) or abs(sum(fractions) - 1) > 1e-6:
+        raise ValueError(f"fractions lie between 0 and 1 and sum to 1, not {parts}")
+    return _rounded([_share(part, n) for part in fractions], n)
+
+
+def _share(fraction, n):
+    """The whole number in ``fraction * n`` and what remains, exactly: a product of floats may round to the next whole number."""
+    up, down = fraction.as_integer_ratio()
+    whole, rest = divmod(up * n, down)
+    return whole, rest / down
+
+
+def _rounded(shares, n):
+    """Whole numbers that sum to n, by largest remainder; the first of equal ones."""
+    sizes = [whole for whole, _ in shares]
+    order = sorted(range(len(shares)), key=lambda i: -shares[i][1])
+    for i in range(n - sum(sizes)):
+        sizes[order[i % len(order)]] += 1
+    # Fractions that sum to a bit more than 1 gave one too many.
+    while sum(sizes) > n:
+        sizes[sizes.index(max(sizes))] -= 1
+    return sizes
+
+
+def _stratified(labels, sizes):
+    """Positions for each part, in order: of every label each part gets the whole number below or above its exact share, and
+    over all labels exactly its size."""
+    import array
+
+    members = {}
+    for i, label in enumerate(labels):
+        members.setdefault(label, array.array("q")).append(i)
+    counts = _shared_out([len(m) for m in members.values()], sizes)
+    out = [array.array("q") for _ in sizes]
+    for positions, row in zip(members.values(), counts):
+        start = 0
+        for part, count in zip(out, row):
+            part.extend(positions[start : start + count])
+            start += count
+    return [array.array("q", sorted(part)) for part in out]
+
+
+def _shared_out(groups, sizes):
+    """For each group the number that each part gets: what rounding owes a part is carried on to the next group."""
+    n = sum(sizes)
+    owed = [0] * len(sizes)  # in n-ths
+    rows = []
+    for size in groups:
+        row = [part * size // n for part in sizes]
+        for i, part in enumerate(sizes):
+            owed[i] += part * size - row[i] * n
+        order = sorted((i for i, part in enumerate(sizes) if part), key=lambda i: -owed[i])
+        for i in order[: size - sum(row)]:
+            row[i] += 1
+            owed[i] -= n
+        rows.append(row)
+    _settle(rows, sizes)
+    return rows
+
+
+def _settle(rows, sizes):
+    """Moves single records, from the groups where a part has most, until every part has its size."""
+    totals = [sum(column) for column in zip(*rows)] if rows else list(sizes)
+    for i, size in enumerate(sizes):
+        while totals[i] > size:
+            j = next(j for j, other in enumerate(sizes) if totals[j] < other)
+            row = max(rows, key=lambda row: row[i] - row[j])
+            row[i] -= 1
+            row[j] += 1
+            totals[i] -= 1
+            totals[j] += 1
