@@ -301,7 +301,7 @@ def _positions(key, n, name):
         return _from_list(key, n, name)
     if isinstance(key, range):
         return _integers(key, name)
-    if hasattr(key, "__array__") and hasattr(key, "ndim"):
+    if hasattr(key, "__array__") and getattr(key, "ndim", 0):
         return _from_array(key, n, name)
     if isinstance(key, (array.array, memoryview)):
         view = memoryview(key)
