@@ -9,8 +9,8 @@ cdef enum:
     # More than anybody stacks by hand; beyond, a view is flattened to an index array.
     MAX_STAGES = 8
     MAX_NESTED = 8
-    # A joined view of more parts becomes an index array where the array is smaller than the parts are.
-    MAX_PARTS = 256
+    # A joined view of more parts, those of its parts counted, becomes an index array, or its parts do.
+    MAX_WEIGHT = 256
     PART_RECORDS = 64
 
 
@@ -41,13 +41,15 @@ cdef class Selection:
     cdef readonly Py_ssize_t length
     cdef Stage stages[MAX_STAGES]
     cdef int n_stages
-    cdef int nested
+    cdef int nested          # joined selections one within the other
+    cdef Py_ssize_t weight   # selections that it consists of; 1 for an index array over whole stores
     cdef list held           # Blobs and _Permutations of the stages, in their order
     cdef readonly Segment segment
     cdef readonly int store
     cdef readonly bint virtual   # ends in positions, not in records
     cdef readonly tuple parts
     cdef Py_ssize_t *ends
+    cdef tuple found         # what leaves() found, or None
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step)
     cdef Py_ssize_t base_length(self)

@@ -50,6 +50,17 @@ cdef bytes new_entries(Py_ssize_t n, unsigned width):
     return PyBytes_FromStringAndSize(NULL, n * width)
 
 
+cdef list lightened(list parts):
+    """The parts of a selection to be joined, the worst as index arrays where they would make a tree that is too deep or too large:
+    a part may be shared, but a handle writes it at each place. Time and memory of their length, once in several joins."""
+    cdef Selection part
+    weight = sum([(<Selection>part).weight for part in parts], 1)
+    total = sum([(<Selection>part).length for part in parts])
+    if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
+        return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
+    return [(<Selection>part).flattened() if (<Selection>part).nested >= MAX_NESTED else part for part in parts]
+
+
 cdef class Selection:
     """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the methods.
 
@@ -60,6 +71,8 @@ cdef class Selection:
         self.length = 0
         self.n_stages = 0
         self.nested = 0
+        self.weight = 1
+        self.found = None
         self.store = 0
         self.virtual = False
         self.ends = NULL
@@ -112,12 +125,11 @@ cdef class Selection:
             return parts[0]
         if not parts and part is not None:
             return part  # empty as it is, it still knows its store
-        for i in range(len(parts)):
-            part = parts[i]
-            if part.nested >= MAX_NESTED:
-                parts[i] = part.flattened()
         self = Selection.__new__(Selection)
-        self.parts = tuple(parts)
+        self.parts = tuple(lightened(parts))
+        parts = self.parts
+        for part in parts:
+            self.weight += part.weight
         self.nested = 1 + max([(<Selection>part).nested for part in parts], default=0)
         self.ends = <Py_ssize_t *>PyMem_Malloc((len(parts) + 1) * sizeof(Py_ssize_t))
         if self.ends == NULL:
@@ -128,8 +140,8 @@ cdef class Selection:
             total += (<Selection>parts[i]).length
             self.ends[i] = total
         self.length = total
-        if len(parts) > MAX_PARTS and total <= <object>len(parts) * PART_RECORDS:
-            return self.flattened()
+        if self.weight > MAX_WEIGHT and total <= self.weight * PART_RECORDS:
+            return self.flattened()  # an index array is smaller than what it consists of
         return self
 
     cdef Selection derived(self):
@@ -139,6 +151,8 @@ cdef class Selection:
         out.length = self.length
         out.n_stages = self.n_stages
         out.nested = self.nested
+        out.weight = self.weight
+        out.found = self.found
         for i in range(self.n_stages):
             out.stages[i] = self.stages[i]
         out.held = list(self.held)
@@ -444,6 +458,8 @@ cdef class Selection:
         if not leaves:
             return Selection.of_nothing(self.length)
         base = Selection.joined([Selection.whole(segment, store) for segment, store in leaves])
+        base = (<Selection>base).derived()
+        (<Selection>base).weight = 1
         for segment, store in leaves:
             firsts[id(segment), store] = total
             total += (<Segment>segment).store_records(store)
@@ -460,13 +476,15 @@ cdef class Selection:
     def leaves(self):
         """`[(segment, store), ...]` that its records come from, each once."""
         cdef Selection part
-        if self.parts is None:
-            return [] if self.segment is None else [(self.segment, self.store)]
-        seen = {}
-        for part in self.parts:
-            for segment, store in part.leaves():
-                seen.setdefault((id(segment), store), (segment, store))
-        return list(seen.values())
+        if self.found is None:
+            seen = {}
+            if self.segment is not None:
+                seen[None] = self.segment, self.store
+            for part in self.parts or ():
+                for segment, store in part.leaves():
+                    seen.setdefault((id(segment), store), (segment, store))
+            self.found = tuple(seen.values())
+        return list(self.found)
 
     def blobs(self):
         """The index arrays that it looks at, each once."""

@@ -333,7 +333,7 @@ def _attach_piece(wanted, cls, holder, dup_fd):
         return piece, None
     try:
         return register(_attach_new(wanted, cls, holder, dup_fd)), None
-    except (OSError, Error, ValueError) as e:  # a path with an embedded NUL is a ValueError
+    except (OSError, Error, ValueError, IndexError) as e:  # the last two: a path with a NUL, a descriptor never passed
         return None, e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
 
 

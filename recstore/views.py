@@ -301,7 +301,7 @@ def _positions(key, n, name):
         return _from_list(key, n, name)
     if isinstance(key, range):
         return _integers(key, name)
-    if hasattr(key, "__array__") and hasattr(key, "ndim"):
+    if hasattr(key, "__array__") and getattr(key, "ndim", 0):
         return _from_array(key, n, name)
     if isinstance(key, (array.array, memoryview)):
         view = memoryview(key)
@@ -331,10 +331,10 @@ def _integers(key, name):
     except OverflowError:
         raise IndexError("cannot fit 'int' into an index-sized integer") from None
     except TypeError:
-        wrong = next((v for v in key if not hasattr(type(v), "__index__")), None)
-        if wrong is None:
+        wrong = [type(value).__name__ for value in key if not hasattr(type(value), "__index__")]
+        if not wrong:
             raise  # an array of several elements, or what an __index__ raised
-        raise TypeError(f"{name} indices must be integers or slices, not a list of {type(wrong).__name__}") from None
+        raise TypeError(f"{name} indices must be integers or slices, not a list of {wrong[0]}") from None
 
 
 def _from_mask(mask, n, name):
