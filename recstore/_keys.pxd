@@ -10,11 +10,13 @@ cdef bint key_hash(object key, uint64_t seed, uint64_t *out) except -1
 
 cdef class KeyTable:
     cdef rs_keys keys
+    cdef const uint8_t *at   # where keys was opened
     cdef readonly Segment segment
     cdef readonly Blob blob
     cdef readonly Py_ssize_t nbytes
     cdef int open(self, rs_slice bytes_, rs_error *err) except -1
     cdef int require(self) except -1
+    cdef int reopen(self) except -1
 
 
 cdef class KeyHashes:
@@ -35,6 +37,7 @@ cdef class Mapping:
     cdef readonly object detached
     cdef dict opaque
     cdef Segment native
+    cdef public object _spilled  # the blob of a recipe that is too long for a handle
     cdef int require(self) except -1
     cdef Py_ssize_t entry_of(self, key) except -2
     cdef Py_ssize_t opaque_entry(self, key) except -2

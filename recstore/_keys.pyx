@@ -164,12 +164,15 @@ cdef class KeyTable:
     def of_blob(Blob blob):
         cdef KeyTable self = KeyTable.__new__(KeyTable)
         cdef rs_error err
+        if blob.data == NULL:
+            raise errors.ClosedError("the store is closed")
         self.blob = blob
         self.open(rs_slice_of(blob.data, blob.size), &err)
         return self
 
     cdef int open(self, rs_slice bytes_, rs_error *err) except -1:
         self.nbytes = rs_slice_left(&bytes_)
+        self.at = bytes_.ptr
         return check(rs_keys_open(bytes_, 0, &self.keys, err), err)
 
     @property
@@ -193,8 +196,17 @@ cdef class KeyTable:
 
     cdef int require(self) except -1:
         if self.segment is not None:
-            self.segment.require_open()
+            return self.segment.require_open()
+        if self.blob.data == NULL:
+            raise errors.ClosedError("the store is closed")
+        if self.blob.data != self.at:
+            # Published meanwhile: the same bytes are somewhere else now.
+            return self.reopen()
         return 0
+
+    cdef int reopen(self) except -1:
+        cdef rs_error err
+        return self.open(rs_slice_of(self.blob.data, self.blob.size), &err)
 
 
 cdef class KeyHashes:
@@ -352,6 +364,7 @@ cdef class Mapping:
         self.detached = None
         self.opaque = None
         self.native = None
+        self._spilled = None
 
     def _set(self, Records keys, Records values, KeyTable table, factory=None, detached=None):
         """`table` was made over `keys`; entry e is keys[e] and values[e]."""

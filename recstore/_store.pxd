@@ -45,7 +45,7 @@ cdef class Blob:
     cdef readonly object owner_pid
     cdef object __weakref__
     cdef int take_over(self, rs_segment *segment, bytes id_) except -1
-    cdef object section_of       # the Segment that the bytes are a section of, else None
+    cdef readonly object section_of       # the Segment that the bytes are a section of, else None
 
 
 cdef class StoreReader:

@@ -745,6 +745,13 @@ cdef class Blob:
         self.private = None
         return 0
 
+    def unlink(self):
+        """Removes the file of a blob in a directory if it is ours; the mapping stays."""
+        cdef rs_status ignored
+        if self.path is not None and self.owner_pid is not None and self.owner_pid == os.getpid():
+            encoded = os.fsencode(self.path)
+            ignored = rs_os_unlink(encoded, &self.seg.identity, NULL)
+
     def close(self):
         """Gives the memory back; reads raise ClosedError then. Idempotent."""
         self.data = NULL

@@ -487,8 +487,8 @@ cdef class Selection:
         return list(self.found)
 
     def blobs(self):
-        """The index arrays that it looks at, each once."""
-        seen = {id(held): held for held in self.held if isinstance(held, Blob)}
+        """The index arrays that it looks at, each once; not those that are sections of its segments."""
+        seen = {id(held): held for held in self.held if isinstance(held, Blob) and held.section_of is None}
         for part in self.parts or ():
             seen.update((id(blob), blob) for blob in part.blobs())
         return list(seen.values())
@@ -600,6 +600,17 @@ cdef class Records:
         for segment, _ in self.selection.leaves():
             if not any(segment is other for other in out):
                 out.append(segment)
+        if isinstance(self.how, GroupHow):
+            out.extend((<GroupHow>self.how).records.segments)
+        return out
+
+    @property
+    def blobs(self):
+        """The index arrays that the records are found through, each once."""
+        out = [] if self.selection is None else self.selection.blobs()
+        if isinstance(self.how, GroupHow):
+            how = <GroupHow>self.how
+            out.extend(blob for blob in (how.starts, how.rows, *how.records.blobs) if not any(blob is other for other in out))
         return out
 
     @property

@@ -48,6 +48,7 @@ class RecordDict(_keys.Mapping):
     """
 
     __slots__ = ("__weakref__",)
+    _kind = handles.MAPPING
 
     def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
                  progress=False):
@@ -175,21 +176,25 @@ class RecordDict(_keys.Mapping):
     def _require(self):
         if self.detached is not None:
             raise SegmentNotFoundError(2, self.detached)
-        for segment in self._segments():
+        for segment in self.segments:
             segment.require_open()
 
-    def _segments(self):
-        found = {}
-        owners = [] if self.detached is not None else [*self._keys.segments, *self._values.segments, self.table.segment]
-        for segment in owners:
-            if segment is not None:
-                found[id(segment)] = segment
-        return list(found.values())
+    @property
+    def segments(self):
+        """The segments that it reads, each once; none when detached."""
+        owners = [] if self.table is None else [*self._keys.segments, *self._values.segments, self.table.segment]
+        return list({id(segment): segment for segment in owners if segment is not None}.values())
+
+    @property
+    def blobs(self):
+        """The index arrays and tables of process memory that it reads, each once."""
+        owners = [] if self.table is None else [*self._keys.blobs, *self._values.blobs, self.table.blob]
+        return list({id(blob): blob for blob in owners if blob is not None}.values())
 
     @property
     def closed(self):
         """Whether the store was closed."""
-        return any(segment.closed for segment in self._segments())
+        return any(segment.closed for segment in self.segments)
 
     @property
     def is_whole(self):
@@ -201,7 +206,7 @@ class RecordDict(_keys.Mapping):
     def nbytes(self):
         """Bytes of the segments, all sections, and of tables in process memory; a part of a mapping has those of the whole."""
         self._require()
-        return sum(segment.nbytes for segment in self._segments()) + self.index_nbytes * (self.table.segment is None)
+        return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.table.segment is None)
 
     @property
     def index_nbytes(self):
@@ -238,8 +243,10 @@ class RecordDict(_keys.Mapping):
 
     def close(self):
         """Gives the shared memory back in this process; later reads raise ClosedError. Idempotent."""
-        for segment in self._segments():
-            handles.close(segment)
+        for piece in (*self.segments, *self.blobs, self._spilled):
+            if piece is not None and not piece.closed:
+                piece.close()
+                handles.unpin(piece)
 
     def __enter__(self):
         return self
@@ -254,6 +261,11 @@ class RecordDict(_keys.Mapping):
         return self
 
     def __reduce__(self):
+        if type(self) is not RecordDict:
+            raise TypeError(f"{type(self).__name__}, a subclass of RecordDict, cannot travel: hold a RecordDict as an attribute instead")
+        if self.detached is not None or self.table is None:
+            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
+        self._require()
         return handles.reduce(self)
 
 

@@ -1,6 +1,6 @@
 """FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is made."""
 
-from recstore import _fields, _views
+from recstore import _fields, handles
 from recstore.records import RecordView
 
 __all__ = ["FieldView"]
@@ -21,10 +21,7 @@ class FieldView(RecordView):
     """
 
     __slots__ = ()
-
-    @staticmethod
-    def _blank():
-        return _views.Records.__new__(FieldView)
+    _kind = handles.FIELD_VIEW
 
     @property
     def name(self):

@@ -9,6 +9,8 @@ from recstore.errors import SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
 
+_MISSING = object()
+
 _INSTEAD = {
     "append": "write x = x + [record]",
     "extend": "write x = x + records",
@@ -215,7 +217,7 @@ class RecordList(_views.Records, views.ListOperations):
         """
         if self.selection is None:
             return
-        for piece in (*self.segments, *self.selection.blobs(), self._spilled):
+        for piece in (*self.segments, *self.blobs, self._spilled):
             if piece is not None and not piece.closed:
                 piece.close()
                 handles.unpin(piece)
