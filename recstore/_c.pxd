@@ -273,8 +273,10 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err)
     void rs_mapping_close(rs_mapping *self)
     rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
-    rs_status rs_mapping_find_str(rs_mapping *self, unsigned unit_bytes, const uint8_t *units, uint64_t n, rs_key_probe *probe,
-                                  uint64_t *entry, uint64_t *unknown, rs_error *err)
+    rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes, const uint8_t *units,
+                                  uint64_t n, rs_key_probe *probe, uint64_t *entry, uint64_t *unknown, rs_error *err)
+    rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *values, int64_t value, rs_key_probe *probe, uint64_t *entry,
+                                  uint64_t *unknown, rs_error *err)
 
     ctypedef struct rs_mapping_builder:
         rs_builder values
