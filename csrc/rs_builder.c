@@ -1,5 +1,5 @@
-/* rs_builder.c: building side of rs_store.h: collects a block of raw records, chooses its tree, writes it, and closes the
- * segment with tables, directory and header, step by step for rs_mapping.c too. */
+/* rs_builder.c: building side of rs_store.h: collects a block of raw records, chooses its tree, writes it, and
+ * closes the segment with tables, directory and header, step by step for rs_mapping.c too. */
 #include <stdlib.h>
 
 #include "rs_crc.h"
@@ -138,8 +138,8 @@ static bool fits_last_tree(rs_builder *self, uint64_t *size) {
     return fits;
 }
 
-/* Leaves the block's best form in `encoded` (or, for `any`, in raw) and its tree's number. A new tree is added only where it saves more
- * than its own bytes, against `any` and against the last block's tree. */
+/* Leaves the block's best form in `encoded` (or, for `any`, in raw) and its tree's number. A new tree is added only
+ * where it saves more than its own bytes, against `any` and against the last block's tree. */
 static rs_status choose_form(rs_builder *self, uint32_t *number, bool *is_raw, rs_error *err) {
     rs_tree tree;
     rs_status status = RS_OK;

@@ -208,8 +208,8 @@ enum {
     RS_FMT_K_FACTORY = 48,
     RS_FMT_K_RESERVED = 52
 };
-/* Default factories of a mapping, in the order of the page: none, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex,
- * bytearray, int. */
+/* Default factories of a mapping, in the order of the page: none, list, dict, set, str, float, bool, tuple, bytes,
+ * frozenset, complex, bytearray, int. */
 enum { RS_FMT_FACTORY_NONE = 0, RS_FMT_FACTORY_INT = 12, RS_FMT_FACTORY_LAST = 12 };
 
 /* Limits. */

@@ -166,8 +166,8 @@ static rs_status append_pair(rs_buffer *pairs, uint64_t first, uint64_t later, r
     return rs_buffer_append(pairs, pair, sizeof pair, err);
 }
 
-/* One table slot is the number of a record plus 1; a hash that is there already is not added, so that a key that comes a million
- * times costs a million steps, not their square. */
+/* One table slot is the number of a record plus 1; a hash that is there already is not added, so that a key that
+ * comes a million times costs a million steps, not their square. */
 static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashes, const uint8_t *opaque, rs_buffer *pairs,
                                rs_error *err) {
     uint64_t i, n = k->n_entries;

@@ -1,4 +1,5 @@
-/* rs_store.c: reading side: caches of blocks and compiled trees, filled when first needed; keys compared where they lie. */
+/* rs_store.c: reading side: caches of blocks and compiled trees, filled when first needed; keys compared where they
+ * lie. */
 #include "rs_store.h"
 
 #include <stdlib.h>

@@ -33,11 +33,11 @@ typedef struct rs_record {
     const rs_tree *tree;
 } rs_record;
 
-/* Checks rules 1 to 12 and prepares to read a list, or the values of a mapping. `limits` NULL: the defaults. `bytes` outlives
- * `self`. On failure nothing is held. */
+/* Checks rules 1 to 12 and prepares to read a list, or the values of a mapping. `limits` NULL: the defaults. `bytes`
+ * outlives `self`. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err);
-/* Prepares to read the keys of the mapping whose values `values` reads; `self` is then independent of `values`, with caches of its
- * own. RS_E_ARG_RANGE where the segment holds a list. On failure nothing is held. */
+/* Prepares to read the keys of the mapping whose values `values` reads; `self` is then independent of `values`, with
+ * caches of its own. RS_E_ARG_RANGE where the segment holds a list. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err);
 /* Prepares to read a store by header and directory that are known already, of a segment that is not finished, say. */
 RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
@@ -103,21 +103,22 @@ typedef struct rs_scalar {
     double number;
 } rs_scalar;
 
-/* Reads record `index`, which is below header.n_records, without making an object of it. Never fails: what is not of one piece and
- * what is malformed is UNKNOWN, and reading it says how. Fields beside those of the kind are not set. Fills caches as rs_store_find. */
+/* Reads record `index`, which is below header.n_records, without making an object of it. Never fails: what is not of
+ * one piece and what is malformed is UNKNOWN, and reading it says how. Fields beside those of the kind are not set.
+ * Fills caches as rs_store_find. */
 void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out);
 
-/* Whether record `index`, which is below header.n_records, is the str of n units of unit_bytes (1, 2, 4; `units`
- * is not NULL), without making an object of it. UNKNOWN for a record that only its reader can compare (an enum, a numpy scalar) and for one that is malformed: reading it
- * says how. Fills caches as rs_store_find does. */
+/* Whether record `index`, which is below header.n_records, is the str of n units of unit_bytes (1, 2, 4; `units` is
+ * not NULL), without making an object of it. UNKNOWN for a record that only its reader can compare (an enum, a numpy
+ * scalar) and for one that is malformed: reading it says how. Fills caches as rs_store_find does. */
 RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units,
                                                   uint64_t n);
 /* The same for an int; UNKNOWN for floats and ints beyond 64 bits too. */
 RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value);
 
-/* The two steps by which a loop over known indices asks for memory ahead: first where the record's offsets stand, then, some
- * steps later, where its bytes do. Neither fails: what is not in the caches or out of range is left alone. `index` is below
- * header.n_records. */
+/* The two steps by which a loop over known indices asks for memory ahead: first where the record's offsets stand,
+ * then, some steps later, where its bytes do. Neither fails: what is not in the caches or out of range is left
+ * alone. `index` is below header.n_records. */
 static inline void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {
@@ -142,8 +143,9 @@ static inline void rs_store_prefetch(const rs_store *self, uint64_t index) {
 
 /* ---- Building ---- */
 
-/* Owns its buffers; borrows the writer. The binding appends one `any` value at a time to `raw` (array data of RS_FMT_ARRAY_INLINE
- * bytes and more to `arrays`, 64-aligned) and ends each with rs_builder_end_record. One thread at a time. */
+/* Owns its buffers; borrows the writer. The binding appends one `any` value at a time to `raw` (array data of
+ * RS_FMT_ARRAY_INLINE bytes and more to `arrays`, 64-aligned) and ends each with rs_builder_end_record. One thread
+ * at a time. */
 typedef struct rs_builder {
     rs_segment_writer *writer;
     bool compress;       /* false: every block keeps `any` */
@@ -170,10 +172,11 @@ RS_NODISCARD rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writ
 /* The same for a further store of a segment whose header has its room already. Cannot fail. */
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress);
 
-/* Ends the record that was appended to `raw`. On failure the record is dropped, and the builder goes on as if it had not
- * been given. Never writes to the segment. */
+/* Ends the record that was appended to `raw`. On failure the record is dropped, and the builder goes on as if it had
+ * not been given. Never writes to the segment. */
 RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
-/* Drops what was appended to `raw` and `arrays` since the last record ended. arrays_mark is arrays.size_bytes as of then. */
+/* Drops what was appended to `raw` and `arrays` since the last record ended. arrays_mark is arrays.size_bytes as of
+ * then. */
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 
 /* Whether the open block is full: then call rs_builder_flush before the next record. */
@@ -183,17 +186,19 @@ static inline bool rs_builder_is_full(const rs_builder *self) {
            (self->n_open % RS_FMT_GROUP_RECORDS == 0 && (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
 }
 
-/* Chooses a tree for the open block, encodes and writes it. Needs no lock. After RS_E_SPACE the builder is fit only to be closed. */
+/* Chooses a tree for the open block, encodes and writes it. Needs no lock. After RS_E_SPACE the builder is fit only
+ * to be closed. */
 RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
 
-/* Flushes, writes tables, directory and, last, the header. `self` is then fit only to be closed; the caller finishes the writer. */
+/* Flushes, writes tables, directory and, last, the header. `self` is then fit only to be closed; the caller finishes
+ * the writer. */
 RS_NODISCARD rs_status rs_builder_finish(rs_builder *self, rs_error *err);
 void rs_builder_close(rs_builder *self);
 
 /* ---- The steps of finishing, for who composes several stores into one segment (rs_mapping.h) ---- */
 
-/* Takes back the record that rs_builder_end_record ended last, in the open block still. `shapes` is scan.n_shapes as of before it. The
- * maxima of the scan keep what it said: they bound the records from above. */
+/* Takes back the record that rs_builder_end_record ended last, in the open block still. `shapes` is scan.n_shapes as
+ * of before it. The maxima of the scan keep what it said: they bound the records from above. */
 void rs_builder_pop_record(rs_builder *self, size_t shapes);
 /* The extent of HEAP, once all blocks of all stores are flushed. */
 RS_NODISCARD rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *heap, rs_error *err);

@@ -1,4 +1,5 @@
-/* rs_verify_keys.c: the deep check of a key index. Hashes keys by its own narrowing, from the page's table of canonical forms. */
+/* rs_verify_keys.c: the deep check of a key index. Hashes keys by its own narrowing, from the page's table of
+ * canonical forms. */
 #include <stdlib.h>
 
 #include "rs_verify.h"

@@ -173,6 +173,9 @@ cdef extern from "recstore.h" nogil:
         uint64_t max_values
         uint64_t max_bytes
 
+    enum:
+        RS_FMT_CONTENT_LIST, RS_FMT_CONTENT_MAPPING
+
     ctypedef struct rs_header:
         uint16_t version
         uint64_t features_required
@@ -259,10 +262,22 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
 
+    rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err)
+    void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
+    void rs_store_prefetch(const rs_store *self, uint64_t index)
+
+    ctypedef enum rs_key_match:
+        RS_KEY_DIFFERS
+        RS_KEY_EQUAL
+        RS_KEY_UNKNOWN
+    rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n)
+    rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
+
     ctypedef struct rs_builder:
         rs_buffer raw
         rs_buffer arrays
         uint64_t n_records
+        uint64_t features_required
     rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
     rs_status rs_builder_end_record(rs_builder *self, rs_error *err)
     void rs_builder_drop_record(rs_builder *self, size_t arrays_mark)
@@ -273,29 +288,37 @@ cdef extern from "recstore.h" nogil:
 
     uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
 
+    enum:
+        RS_FMT_FACTORY_NONE, RS_FMT_FACTORY_LAST
+
     ctypedef struct rs_keys:
         uint64_t seed
         uint64_t n_entries
         uint64_t n_slots
         uint64_t n_opaque
+        uint64_t longest_probe
         uint32_t factory
     rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err)
     rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed, uint32_t factory,
                             rs_buffer *out, rs_error *err)
     rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs, rs_error *err)
-    ctypedef struct rs_key_probe:
-        uint64_t slot
-    rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
-    rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
     rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err)
+    void rs_keys_prefetch(const rs_keys *keys, uint64_t hash)
     uint64_t rs_keys_hash_str(uint64_t seed, unsigned unit_bytes, const void *units, uint64_t n)
     uint64_t rs_keys_hash_int(uint64_t seed, int64_t value)
+    uint64_t rs_keys_hash_bytes(uint64_t seed, const void *bytes, uint64_t n)
+
+    ctypedef struct rs_key_probe:
+        uint64_t left
+    rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
+    rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
 
     ctypedef enum rs_key_match:
         RS_KEY_DIFFERS
         RS_KEY_EQUAL
         RS_KEY_UNKNOWN
     rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n)
+    rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
     void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
     void rs_store_prefetch(const rs_store *self, uint64_t index)
 
@@ -307,6 +330,11 @@ cdef extern from "recstore.h" nogil:
         uint64_t n_entries
     rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err)
     void rs_mapping_close(rs_mapping *self)
+    rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
+    rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes, const uint8_t *units,
+                                  uint64_t n, rs_key_probe *probe, uint64_t *entry, uint64_t *unknown, rs_error *err)
+    rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *values, int64_t value, rs_key_probe *probe, uint64_t *entry,
+                                  uint64_t *unknown, rs_error *err)
 
     ctypedef struct rs_mapping_builder:
         rs_builder values
@@ -316,9 +344,10 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err)
     void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark)
     rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err)
-    rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data,
-                                           uint64_t *size_bytes, rs_error *err)
+    rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data, uint64_t *size_bytes,
+                                           rs_error *err)
     rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order, uint64_t n,
                                         rs_error *err)
+    void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
 
     rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

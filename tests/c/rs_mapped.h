@@ -1,5 +1,5 @@
-/* rs_mapped.h: mappings made by the builder, copied into memory of exactly their size, broken and sealed again; as rs_built.h
- * does for lists. */
+/* rs_mapped.h: mappings made by the builder, copied into memory of exactly their size, broken and sealed again; as
+ * rs_built.h does for lists. */
 #ifndef RS_MAPPED_H
 #define RS_MAPPED_H
 

@@ -1,4 +1,5 @@
-/* test_hash.c: XXH64 against published values and against a second implementation, slow and by the specification's own steps. */
+/* test_hash.c: XXH64 against published values and against a second implementation, slow and by the specification's
+ * own steps. */
 #include "rs_hash.h"
 #include "rs_make.h"
 

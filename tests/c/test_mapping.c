@@ -1,5 +1,6 @@
-/* test_mapping.c: mappings built and read back: every key leads to its entry and its value, whatever blocks they fell into; keys
- * that came twice; the builder after refused pairs; keys compared where they lie; keys read back before the end. */
+/* test_mapping.c: mappings built and read back: every key leads to its entry and its value, whatever blocks they
+ * fell into; keys that came twice; the builder after refused pairs; keys compared where they lie; keys read back
+ * before the end. */
 #include "rs_mapped.h"
 #include "rs_raw.h"
 #include "rs_verify.h"
@@ -208,13 +209,20 @@ static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
             check_equals("shorter", rs_store_key_equals_str(&m.keys, i, unit, in.ptr, units - 1), RS_KEY_DIFFERS);
             check_equals("another", rs_store_key_equals_str(&m.keys, other, unit, in.ptr, units), RS_KEY_DIFFERS);
             check_equals("an int", rs_store_key_equals_int(&m.keys, i, 1), RS_KEY_DIFFERS);
-            CHECK_OK(rs_mapping_find_str(&m, unit, in.ptr, units, &probe, &entry, &unknown, &err), &err);
+            CHECK_OK(rs_mapping_find_str(&m, i % 2 ? &values : NULL, unit, in.ptr, units, &probe, &entry, &unknown, &err), &err);
             CHECK(entry == i && unknown == RS_NOWHERE);
             raw.data[raw.size_bytes - 1] ^= 0x80;
-            CHECK_OK(rs_mapping_find_str(&m, unit, in.ptr, units, &probe, &entry, &unknown, &err), &err);
+            CHECK_OK(rs_mapping_find_str(&m, i % 2 ? &values : NULL, unit, in.ptr, units, &probe, &entry, &unknown, &err), &err);
             CHECK(entry == RS_NOWHERE && unknown == RS_NOWHERE);
         } else {
             check_equals("no str", rs_store_key_equals_str(&m.keys, i, 1, (const uint8_t *)"x", 1), RS_KEY_DIFFERS);
+            if (tag == 0x04 || tag >= 0x80) {
+                int64_t number = tag == 0x04 ? (int16_t)rs_load_u16(raw.data + 1) : tag - 0x90;
+                CHECK_OK(rs_mapping_find_int(&m, &values, number, &probe, &entry, &unknown, &err), &err);
+                CHECK(entry == i && unknown == RS_NOWHERE);
+                CHECK_OK(rs_mapping_find_int(&m, NULL, number - 1, &probe, &entry, &unknown, &err), &err);
+                CHECK(entry == RS_NOWHERE && unknown == RS_NOWHERE);
+            }
             if (tag >= 0x80) check_equals("an int", rs_store_key_equals_int(&m.keys, i, tag - 0x90), RS_KEY_EQUAL);
             if (tag == 0x08) check_equals("a float", rs_store_key_equals_int(&m.keys, i, 1), RS_KEY_UNKNOWN);
         }

@@ -1,5 +1,6 @@
-/* test_mapping_broken.c: rules 5, 11, 12 and 24 to 28 of FORMAT.md, each broken alone in a mapping and sealed again; any covered
- * bit that flips is found, any cut too, and bytes changed under matching checksums end in a status, never beyond the segment. */
+/* test_mapping_broken.c: rules 5, 11, 12 and 24 to 28 of FORMAT.md, each broken alone in a mapping and sealed again;
+ * any covered bit that flips is found, any cut too, and bytes changed under matching checksums end in a status,
+ * never beyond the segment. */
 #include "rs_mapped.h"
 #include "rs_verify.h"
 
