@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from prop import extended
 from prop.strategies import same
-from prop.test_roundtrip import in_folder, new_path, opened, recstore, saved
+from prop.test_roundtrip import flip, in_folder, new_path, opened, recstore, resealed, saved
 from ref import reader
 from ref import writer as w
 from ref.extended import Ext, parts
@@ -191,3 +191,43 @@ def test_what_the_reference_refuses(tmp_path):
             except kind:
                 continue
             pytest.fail(f"{raw} with verify={verify!r} gave {value!r}, not {code}")
+
+
+# ---- damage ----------------------------------------------------------------------------------------------------------
+
+flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=2)
+
+
+@given(st.one_of(extended.known, extended.objects_of(extended.leaves)), flips)
+@settings(in_folder, max_examples=400)
+def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
+    """Bytes of one `any` value changed: the package refuses what the reference refuses, and else reads the same."""
+    arrays = bytearray()
+    raw = bytearray(w.any_value(value, arrays))
+    for part, mask in changes:
+        raw[int(part * len(raw))] ^= mask
+    data = w.segment([w.Block([bytes(raw)], arrays=bytes(arrays))], [w.any_()])
+    try:
+        expected = reader.check(data)
+    except reader.FormatError as error:
+        with pytest.raises(recstore.Error):
+            got = opened(tmp_path, data, "full")
+            pytest.fail(f"the package reads {got!r}, the reference says {error}")
+    else:
+        try:
+            assert same(opened(tmp_path, data, "full"), expected)
+        except recstore.UntrustedError:
+            assert b"\x11\x1c" in raw  # a pickle
+
+
+@given(extended.record_lists, flips)
+@settings(in_folder, max_examples=200)
+def test_damage_to_what_the_package_wrote(tmp_path, records, changes):
+    """Values or an error of the package, whatever was changed behind right checksums."""
+    data = saved(tmp_path, records)
+    damaged = resealed(flip(data, changes, [(4096, len(data))]), data)
+    for verify in ("header", "full"):
+        try:
+            opened(tmp_path, damaged, verify)
+        except recstore.Error:
+            pass
