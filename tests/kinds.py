@@ -275,3 +275,10 @@ def look(store, i, connection):
     except Exception as e:
         connection.send((type(e).__name__, str(e)))
     connection.close()
+
+
+def look_at_array(store, connection):
+    """Sends whether the array may be written, its sum, and how many are counted."""
+    array = store[0]
+    connection.send((array.flags.writeable, float(array.sum()), store.segment.exported))
+    connection.close()
