@@ -28,7 +28,8 @@ def same(a, b):
     if parts(a) is not None:  # sets in no order
         a, b = ((code, extra, sorted(map(repr, payload)) if code in (3, 4) else payload) for code, extra, payload in (parts(a), parts(b)))
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and (a.dtype.str, a.shape, a.flags.f_contiguous, raw(a)) == (b.dtype.str, b.shape, b.flags.f_contiguous, raw(b))
+        order = a.flags.f_contiguous == b.flags.f_contiguous
+        return (a.dtype, a.dtype.str, a.shape, raw(a)) == (b.dtype, b.dtype.str, b.shape, raw(b)) and order
     if isinstance(a, (bytes, str)):
         base = bytes if isinstance(a, bytes) else str
         return base(a) == base(b)
