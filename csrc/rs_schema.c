@@ -43,7 +43,7 @@ static const char *check_fields(const rs_node *n) {
         if (n->param != 0 || n->aux_size_bytes != 0) return "a union with parameters";
         return n->n_children < 2 || n->n_children > RS_FMT_UNION_CHILDREN ? "a union of too few or too many" : NULL;
     case RS_FMT_NODE_EXT:
-        return n->param == 0 || n->n_children != 1 || n->aux_size_bytes == 0 ? "an ext that is malformed" : NULL;
+        return n->n_children != 1 || n->aux_size_bytes == 0 ? "an ext that is malformed" : NULL;
     default: return "a kind with no meaning";
     }
 }
@@ -198,7 +198,7 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
     if (n->kind > RS_FMT_NODE_LAST) {
         return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u is of kind %u, of a later version", i, n->kind);
     }
-    if (n->kind == RS_FMT_NODE_EXT && n->param > RS_FMT_EXT_LAST) {
+    if (n->kind == RS_FMT_NODE_EXT && (n->param == 0 || n->param > RS_FMT_EXT_LAST)) {
         return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: ext code %u is of a later version", i, n->param);
     }
     if (aux_off > rs_slice_left(&aux) || n->aux_size_bytes > rs_slice_left(&aux) - aux_off) {

@@ -538,7 +538,8 @@ cdef class Builder:
             rs_builder_drop_record(&self.builder, mark)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise errors.EncodeError(f"record {self.builder.n_records}: {err.message.decode()}")
+            from recstore import unsupported
+            raise errors.EncodeError(f"record {self.builder.n_records}: {unsupported.refused(record, err.message.decode())}")
         if rs_builder_is_full(&self.builder):
             with nogil:
                 status = rs_builder_flush(&self.builder, &err)

@@ -203,25 +203,30 @@ def make_array(dtype, shape, fortran, memory, size, copy):
             array = array.copy(order)
     except ValueError as e:
         raise CorruptError(f"an array that numpy refuses: {e}") from None
-    for units in _texts(array):
-        if units.size and units.max() > sys.maxunicode:
-            raise CorruptError("an array of text with a code point above 0x10FFFF")
+    _check_text(dtype, memory, size, "an array of text with a code point above 0x10FFFF")
     return array
 
 
-def _texts(array):
-    """The code units of text, in fields and sub-arrays too."""
-    dtype = array.dtype
-    if dtype.kind == "U" and dtype.itemsize:
-        yield np.ndarray((*array.shape, dtype.itemsize // 4), dtype.byteorder.replace("=", "<") + "u4", array, strides=(*array.strides, 4))
+def _check_text(dtype, memory, size, what):
+    """Refuses text that is none in `size` bytes of items: numpy would make broken strings of it."""
+    for offset, order, dims, strides in _texts(dtype, 0, (), ()):
+        n = size // dtype.itemsize
+        units = np.ndarray((n, *dims), order + "u4", memory, offset, (dtype.itemsize, *strides))
+        if units.size and units.max() > sys.maxunicode:
+            raise CorruptError(what)
+
+
+def _texts(dtype, offset, dims, strides):
+    """`(offset, byte order, shape, strides)` of the code units of each text in an item, in fields and sub-arrays too."""
+    if dtype.subdtype:
+        base, shape = dtype.subdtype
+        steps = np.cumprod((base.itemsize, *shape[:0:-1])).tolist()[::-1]
+        yield from _texts(base, offset, dims + shape, (*strides, *steps))
+    elif dtype.kind == "U" and dtype.itemsize:
+        yield offset, dtype.byteorder.replace("=", "<"), (*dims, dtype.itemsize // 4), (*strides, 4)
     for name in dtype.names or ():
-        if _holds_text(dtype.fields[name][0]):
-            yield from _texts(array[name])
-
-
-def _holds_text(dtype):
-    dtype = dtype.base
-    return dtype.kind == "U" or any(_holds_text(dtype.fields[name][0]) for name in dtype.names or ())
+        inner, start = dtype.fields[name][:2]
+        yield from _texts(inner, offset + start, dims, strides)
 
 
 def make_scalar(dtype, memory):
@@ -235,8 +240,5 @@ def make_scalar(dtype, memory):
             raise CorruptError(f"a numpy string that is no text: {e}") from None
     if not memory.nbytes:
         return np.zeros((), dtype)[()]
-    array = np.ndarray((), dtype, bytearray(memory))
-    for units in _texts(array):
-        if units.size and units.max() > sys.maxunicode:
-            raise CorruptError("a numpy value with text that is none")
-    return array[()]
+    _check_text(dtype, memory, memory.nbytes, "a numpy value with text that is none")
+    return np.ndarray((), dtype, bytearray(memory))[()]

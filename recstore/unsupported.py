@@ -35,6 +35,33 @@ def explain(value, depth, pickled=False):
     return EncodeError(f"{path}: cannot store {_name(type(culprit))}; {_remedy(culprit, type(culprit))}")
 
 
+def refused(value, reason):
+    """The EncodeError for a record that the codec took and the core refused, for `reason`."""
+    path, key = _find_key(value, "$", False)
+    if key is None:
+        return EncodeError(reason)
+    return EncodeError(f"{path}: cannot store {_name(type(key))} as a dict key: it holds a dict; let it hold a tuple of pairs")
+
+
+def _find_key(value, path, within):
+    """`(path, key)` of the first dict key that holds a dict; `within` is the key looked into, or False."""
+    if within is not False and isinstance(value, dict):
+        return path, within
+    children = _children(value, path)
+    if children is None:
+        described = None if type(value) in _LEAVES or _is_storable_array(value) else extended.describe(value)
+        if described is None or type(described[2]) not in (list, tuple, dict):
+            return path, None
+        children = _parts(*described, path)
+    is_dict = isinstance(value, dict)
+    for i, (at, child) in enumerate(children):
+        inside = child if is_dict and i % 2 == 0 and within is False else within
+        found = _find_key(child, at, inside)
+        if found[1] is not None:
+            return (at, found[1]) if inside is not within else found
+    return path, None
+
+
 def _name(kind):
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
 

@@ -108,7 +108,7 @@ static const struct {
     {"ext", RS_OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of code 30", RS_OK, {{EXT, 30, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of code 31", RS_E_FMT_VERSION, {{EXT, 31, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
-    {"ext of code 0", RS_E_FMT_TREE, {{EXT, 0, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
+    {"ext of code 0", RS_E_FMT_VERSION, {{EXT, 0, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
     {"ext of no child", RS_E_FMT_TREE, {{EXT, 7, 0, 0, 0, 0, 1, 0}}, 1, {0}, 1},
     {"ext of two children", RS_E_FMT_TREE, {{EXT, 7, 0, 2, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 1},
     {"ext with flag", RS_E_FMT_TREE, {{EXT, 7, 1, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},

@@ -246,6 +246,33 @@ static void test_features(void) {
     }
 }
 
+/* [None, deque([None, deque(...)])]: a list, a union and an ext for each level, so that at 134 the tree passes 400 levels and
+ * the block falls back to `any`. */
+static uint64_t deep_levels;
+
+static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t k;
+    (void)arrays;
+    make_head(raw, 0x0D, 2);
+    for (k = 1; k < deep_levels; k++) make_tag(raw, 0), make_ext(raw, 12, NULL), make_head(raw, 0x0D, 2);
+    make_tag(raw, 0), make_int(raw, (int64_t)i);
+}
+
+static void test_trees_too_deep(void) {
+    uint64_t blocks, trees;
+    for (deep_levels = 130; deep_levels <= 200; deep_levels += deep_levels < 138 ? 1 : 31) {
+        built b = build(add_deep, 1000, true);
+        built_layout layout;
+        REQUIRE(b.data != NULL);
+        built_read(&b, &layout);
+        CHECK(layout.blocks[0].heap_size_bytes < 1000 * 3 * deep_levels || deep_levels > 132); /* of 6 as `any` */
+        CHECK(layout.blocks[0].heap_size_bytes > 1000 * 5 * deep_levels || deep_levels < 136);
+        built_clear(&b);
+        check_store(add_deep, 300, true, &blocks, &trees);
+        CHECK(blocks == 1 && trees == 1);
+    }
+}
+
 /* ---- The builder's states ---- */
 
 static void refuse(rs_builder *b, const void *bytes, size_t n, rs_status code) {
@@ -361,6 +388,7 @@ int main(void) {
     RUN(test_header_maxima);
     RUN(test_header_maxima_hold);
     RUN(test_features);
+    RUN(test_trees_too_deep);
     RUN(test_refused_records);
     RUN(test_broken_tables);
     return rs_test_finish("test_store");

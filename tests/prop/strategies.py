@@ -29,7 +29,7 @@ def same(a, b):
     if isinstance(a, float) and not isinstance(a, np.generic):
         return struct.pack("<d", a) == struct.pack("<d", b)
     if isinstance(a, np.ndarray):
-        return (same_dtype(a.dtype, b.dtype) and a.shape == b.shape and a.tobytes() == b.tobytes()
+        return (same_dtype(a.dtype, b.dtype) and a.shape == b.shape and significant(a) == significant(b)
                 and layout(a) == layout(b))
     if isinstance(a, (np.str_, np.bytes_)):
         return len(a) == len(b) and str.__eq__(a, b) if isinstance(a, np.str_) else bytes.__eq__(a, b)
@@ -56,10 +56,12 @@ def same_dtype(a, b):
     return a == b and a.str == b.str and repr(a.fields) == repr(b.fields) and a.isalignedstruct == b.isalignedstruct
 
 
-def significant(scalar):
-    """The bytes of a numpy scalar; of a long double without its padding, which nobody keeps."""
-    raw = scalar.tobytes()
-    return [raw[i:i + 10] for i in range(0, len(raw), 16)] if scalar.dtype.str[1:] in ("f16", "c32") else raw
+def significant(value):
+    """The bytes of an array or numpy scalar, without what numpy does not copy: gaps in structs, padding of long doubles."""
+    if value.dtype.names is not None:
+        return [significant(value[name]) for name in value.dtype.names]
+    raw, skip = value.tobytes(), 6 * (value.dtype.str[0] == ">")
+    return [raw[i + skip:i + skip + 10] for i in range(0, len(raw), 16)] if value.dtype.str[1:] in ("f16", "c32") else raw
 
 
 def layout(array):

@@ -98,6 +98,12 @@ def time_zone(payload):
     return datetime.timezone(us * MICRO, *([] if name is None else [name]))
 
 
+def number(payload):
+    value = decimal.Decimal(typed(payload, str))
+    want(str(value) == payload, "a Decimal written in another way")
+    return value
+
+
 def fraction(payload):
     value = fractions.Fraction(*fields(payload, int, int))
     want((value.numerator, value.denominator) == payload, "not in lowest terms")
@@ -133,7 +139,7 @@ MAKERS = {
     TIMEDELTA: lambda p: datetime.timedelta(microseconds=typed(p, int)),
     TIMEZONE: time_zone,
     ZONEINFO: lambda p: zoneinfo.ZoneInfo(typed(p, str)),
-    DECIMAL: lambda p: decimal.Decimal(typed(p, str)),
+    DECIMAL: number,
     FRACTION: fraction,
     UUID: lambda p: uuid.UUID(bytes=typed(p, bytes)),
     STRINGDTYPE: string_array,
@@ -150,7 +156,8 @@ def check_extra(code, extra, payload):
     if code == ENUM:
         return fields(extra, str, str) and typed(payload, str, int)
     names = fields(extra, str, str, tuple)[2]
-    return want(all(type(name) is str for name in names) and len(typed(payload, tuple)) == len(names), "fields")
+    want(all(type(name) is str for name in names) and len(set(names)) == len(names), "names")
+    return want(len(typed(payload, tuple)) == len(names), "fields")
 
 
 def make(code, extra, payload):

@@ -222,7 +222,7 @@ def read_tree(data, start, size):
     for i in range(n_nodes):
         at = start + 8 + 24 * i
         kind, param, flags, n_children, first, aux_at, aux_n, count = struct.unpack_from("<BBHIIIII", data, at)
-        if kind > EXT or (kind == EXT and param not in (0, *EXT_CODES)):
+        if kind > EXT or (kind == EXT and param not in EXT_CODES):
             fail("VERSION", at, f"node kind {kind}, param {param}")
         if first != (following if n_children else 0) or n_children > n_nodes - following:
             fail("TREE", at, "not in breadth-first order")
