@@ -36,7 +36,12 @@ cdef inline Program program_of(Segment segment, int store, rs_record *where):
 
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
-    return check(rs_store_find(store_of(segment, store), index, where, &err), &err)
+    check(rs_store_find(store_of(segment, store), index, where, &err), &err)
+    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large store.
+    prefetch(where.bytes.ptr)
+    prefetch(where.bytes.end - 1)
+    prefetch(where.bytes.end - 65)
+    return 0
 
 
 cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *cursor, rs_place *place) except -1:
@@ -297,7 +302,6 @@ cdef class LazyHow(How):
         segment.enter()
         try:
             find_record(segment, store, out.index, &out.where)
-            prefetch(out.where.bytes.ptr)
             out.program = program_of(segment, store, &out.where)
             if self.path is None and out.where.tree.nodes.kind == RS_FMT_NODE_STRUCT:
                 return out
