@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3
 """A part of a record: Records that decode a field when it is read, and the ways of reading that views have.
 
 Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as a rule, keeping it
@@ -21,6 +21,20 @@ from _collections_abc import ItemsView, KeysView, Mapping, ValuesView
 cdef extern from "Python.h":
     object PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
     void prefetch "__builtin_prefetch"(const void *)
+
+cdef extern from *:
+    # Registering with Mapping sets the flag that `match` asks for on classes made by Python only.
+    """
+    #ifdef Py_TPFLAGS_MAPPING
+    static void rs_mark_mapping(PyObject *type) {
+        ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_MAPPING;
+        PyType_Modified((PyTypeObject *)type);
+    }
+    #else
+    static void rs_mark_mapping(PyObject *type) { (void)type; }
+    #endif
+    """
+    void rs_mark_mapping(object type)
 
 cdef object MISSING = object()
 
@@ -279,6 +293,7 @@ def record_of(class_name, fields, origin=None):
 
 
 Mapping.register(Record)
+rs_mark_mapping(Record)
 
 # ---- Ways of reading ----
 
