@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3
 """A part of a record: Records that decode a field when it is read, and the ways of reading that views have.
 
 Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as a rule, keeping it
@@ -22,6 +22,20 @@ cdef extern from "Python.h":
     object PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
     void prefetch "__builtin_prefetch"(const void *)
 
+cdef extern from *:
+    # Registering with Mapping sets the flag that `match` asks for on classes made by Python only.
+    """
+    #ifdef Py_TPFLAGS_MAPPING
+    static void rs_mark_mapping(PyObject *type) {
+        ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_MAPPING;
+        PyType_Modified((PyTypeObject *)type);
+    }
+    #else
+    static void rs_mark_mapping(PyObject *type) { (void)type; }
+    #endif
+    """
+    void rs_mark_mapping(object type)
+
 cdef object MISSING = object()
 
 # ---- Where a record lies ----
@@ -36,7 +50,12 @@ cdef inline Program program_of(Segment segment, int store, rs_record *where):
 
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
-    return check(rs_store_find(store_of(segment, store), index, where, &err), &err)
+    check(rs_store_find(store_of(segment, store), index, where, &err), &err)
+    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large store.
+    prefetch(where.bytes.ptr)
+    prefetch(where.bytes.end - 1)
+    prefetch(where.bytes.end - 65)
+    return 0
 
 
 cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *cursor, rs_place *place) except -1:
@@ -274,6 +293,7 @@ def record_of(class_name, fields, origin=None):
 
 
 Mapping.register(Record)
+rs_mark_mapping(Record)
 
 # ---- Ways of reading ----
 
@@ -297,7 +317,6 @@ cdef class LazyHow(How):
         segment.enter()
         try:
             find_record(segment, store, out.index, &out.where)
-            prefetch(out.where.bytes.ptr)
             out.program = program_of(segment, store, &out.where)
             if self.path is None and out.where.tree.nodes.kind == RS_FMT_NODE_STRUCT:
                 return out

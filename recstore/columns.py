@@ -63,8 +63,9 @@ def from_values(values, ragged, where):
     if kinds == {"array"}:
         return _from_arrays(values, ragged, where)
     if kinds & {"number", "list", "array"} and kinds != {"number"}:
-        odd = _odd_one(values, "number" if "number" in kinds else "list" if "list" in kinds else "array")
-        raise ValueError(f"{where(odd)} is {_brief(values[odd])} among {_plural(values, odd)}: a column of numbers takes nothing else; use to_list()")
+        kind = next(kind for kind in ("number", "list", "array") if kind in kinds)
+        odd = next(i for i, value in enumerate(values) if _kind(value) != kind)
+        raise ValueError(f"{where(odd)} is {_brief(values[odd])} among {kind}s: a column of numbers takes nothing else; use to_list()")
     if kinds == {"number"}:
         return _no_lists(_from_numbers(values), ragged)
     if kinds == {"scalar"} and len({type(value) for value in values}) == 1:
@@ -85,19 +86,8 @@ def _kind(value):
     return "scalar" if isinstance(value, np.generic) and value.dtype.kind in "biufcmM" else "other"
 
 
-def _odd_one(values, kind):
-    """The first value that is not of this kind; of the kind where the first is not."""
-    return next(i for i, value in enumerate(values) if _kind(value) != kind)
-
-
 def _brief(value):
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _plural(values, odd):
-    return {"number": "numbers", "list": "lists", "array": "arrays"}.get(
-        next(kind for kind in map(_kind, values) if kind in ("number", "list", "array")), "others"
-    )
 
 
 def _from_numbers(values):
