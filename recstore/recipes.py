@@ -34,8 +34,9 @@ from recstore.errors import CorruptError
 VERSION = 2
 BACKINGS = ("", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
-MAX_STAGES = 8  # as in _views.pxd: no view has more, and no reader builds more
+MAX_STAGES = 8  # these three as in _views.pxd: no view has more, and no reader builds more
 MAX_NESTED = 8
+MAX_WEIGHT = 256
 MAX_PLAIN_DEPTH = 8
 _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
 
@@ -313,9 +314,15 @@ def read_selection(reader, pieces, depth=0):
     if n == 0:
         selection = _whole(_numbered(reader.size(), pieces, "segment"), reader.size())
     else:
-        parts = range(_bounded(n - 1, reader.left, "parts"))
+        numbers = range(_bounded(n - 1, reader.left, "parts"))
         _bounded(depth, MAX_NESTED - 1, "nested views")
-        selection = Selection.joined([read_selection(reader, pieces, depth + 1) for _ in parts])
+        parts = [read_selection(reader, pieces, depth + 1) for _ in numbers]
+        # What no view consists of would be made lighter, which takes time by its length: a handle costs time by its bytes.
+        weights = [part.weight_as_part() for part in parts]
+        heavy = max(weights, default=0) > 1 and sum(weights) >= MAX_WEIGHT
+        if len(parts) == 1 or heavy or not all(part.length for part in parts):
+            raise CorruptError("a recstore handle describes a view that recstore does not make")
+        selection = Selection.joined(parts)
     try:
         for stage in reversed(stages):
             selection = _apply(selection, stage, pieces)
