@@ -313,14 +313,6 @@ cdef extern from "recstore.h" nogil:
     rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
     rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
 
-    ctypedef enum rs_key_match:
-        RS_KEY_DIFFERS
-        RS_KEY_EQUAL
-        RS_KEY_UNKNOWN
-    rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n)
-    rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
-    void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
-    void rs_store_prefetch(const rs_store *self, uint64_t index)
 
     ctypedef struct rs_mapping:
         rs_store keys
@@ -348,6 +340,5 @@ cdef extern from "recstore.h" nogil:
                                            rs_error *err)
     rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order, uint64_t n,
                                         rs_error *err)
-    void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
 
     rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

@@ -42,7 +42,7 @@ cdef class Selection:
     cdef Stage stages[MAX_STAGES]
     cdef int n_stages
     cdef int nested          # joined selections one within the other
-    cdef Py_ssize_t weight   # selections that it consists of; 1 for an index array over whole stores
+    cdef readonly Py_ssize_t weight  # selections that it consists of, but for whole stores in a joined one
     cdef list held           # Blobs and _Permutations of the stages, in their order
     cdef readonly Segment segment
     cdef readonly int store
@@ -57,6 +57,7 @@ cdef class Selection:
     cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1
     cdef Selection derived(self)
     cdef Selection collapsed(self)
+    cpdef Py_ssize_t weight_as_part(self)
     cdef int push(self, Stage *stage, object held) except -1
 
 

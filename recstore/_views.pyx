@@ -54,7 +54,7 @@ cdef list lightened(list parts):
     """The parts of a selection to be joined, the worst as index arrays where they would make a tree that is too deep or too large:
     a part may be shared, but a handle writes it at each place. Time and memory of their length, once in several joins."""
     cdef Selection part
-    weight = sum([(<Selection>part).weight for part in parts], 1)
+    weight = sum([(<Selection>part).weight_as_part() for part in parts], 1)
     total = sum([(<Selection>part).length for part in parts])
     if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
         return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
@@ -129,7 +129,7 @@ cdef class Selection:
         self.parts = tuple(lightened(parts))
         parts = self.parts
         for part in parts:
-            self.weight += part.weight
+            self.weight += part.weight_as_part()
         self.nested = 1 + max([(<Selection>part).nested for part in parts], default=0)
         self.ends = <Py_ssize_t *>PyMem_Malloc((len(parts) + 1) * sizeof(Py_ssize_t))
         if self.ends == NULL:
@@ -354,6 +354,10 @@ cdef class Selection:
         out.length = self.base_length()
         return out
 
+    cpdef Py_ssize_t weight_as_part(self):
+        """What it counts for among the parts of a joined selection."""
+        return 0 if self.n_stages == 0 and self.segment is not None else self.weight
+
     cdef Py_ssize_t base_length(self):
         return self.stages[self.n_stages - 1].n if self.n_stages else self.length
 
@@ -458,8 +462,6 @@ cdef class Selection:
         if not leaves:
             return Selection.of_nothing(self.length)
         base = Selection.joined([Selection.whole(segment, store) for segment, store in leaves])
-        base = (<Selection>base).derived()
-        (<Selection>base).weight = 1
         for segment, store in leaves:
             firsts[id(segment), store] = total
             total += (<Segment>segment).store_records(store)

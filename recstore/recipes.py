@@ -43,8 +43,9 @@ BACKINGS = ("", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
 _READING = 16  # and the two flags above it: how the sender reads the segment, which a worker must not widen
 _GROUPS = 7
-MAX_STAGES = 8  # as in _views.pxd: no view has more, and no reader builds more
+MAX_STAGES = 8  # these three as in _views.pxd: no view has more, and no reader builds more
 MAX_NESTED = 8
+MAX_WEIGHT = 256
 MAX_PLAIN_DEPTH = 8
 _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
 
@@ -391,9 +392,15 @@ def read_selection(reader, pieces, depth=0):
     elif n == 1:
         selection = Selection.of_positions(reader.size())
     else:
-        parts = range(_bounded(n - 2, reader.left, "parts"))
+        numbers = range(_bounded(n - 2, reader.left, "parts"))
         _bounded(depth, MAX_NESTED - 1, "nested views")
-        selection = Selection.joined([read_selection(reader, pieces, depth + 1) for _ in parts])
+        parts = [read_selection(reader, pieces, depth + 1) for _ in numbers]
+        # What no view consists of would be made lighter, which takes time by its length: a handle costs time by its bytes.
+        weights = [part.weight_as_part() for part in parts]
+        heavy = max(weights, default=0) > 1 and sum(weights) >= MAX_WEIGHT
+        if len(parts) == 1 or heavy or not all(part.length for part in parts):
+            raise CorruptError("a recstore handle describes a view that recstore does not make")
+        selection = Selection.joined(parts)
     try:
         for stage in reversed(stages):
             selection = _apply(selection, stage, pieces)

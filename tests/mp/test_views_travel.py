@@ -1,0 +1,321 @@
+"""Views on their way to other processes: every kind of them, and the index arrays that they look at."""
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+import recstore
+from mp import view_workers, workers
+from mp.conftest import BY_DIRECTORY
+from mp.view_workers import KINDS, kinds
+from mp.workers import build, record, run_worker
+from recstore import handles
+
+N = 30
+
+
+@pytest.fixture(autouse=True)
+def allowed(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+
+
+def stores():
+    # No fixture: pytest would hold them until after the check that nothing is left.
+    return build(N), build(7)
+
+
+def test_every_kind_reaches_a_process(context):
+    views = kinds(*stores())
+    expected = [view.to_list() for view in views.values()]
+    arrived = run_worker(context, view_workers.send_lists, list(views.values()))
+    assert [len(records) for _, records in arrived] == [len(records) for records in expected]
+    assert [records for _, records in arrived] == expected
+    assert {name for name, _ in arrived} == {"RecordView"}
+
+
+def test_every_kind_by_a_pool_and_back(context):
+    views = kinds(*stores())
+    with context.Pool(2) as pool:
+        for name, view in views.items():
+            assert pool.apply(list, (view,)) == view.to_list(), name
+        for name in KINDS:
+            arrived = pool.apply(view_workers.make, (name, N))
+            assert arrived == kinds(build(N), build(7))[name].to_list(), name
+        pool.close()
+        pool.join()
+
+
+def test_a_temporary_view_in_a_queue(context):
+    x = build(N)
+    queue = context.Queue()
+    queue.put(x[[1, 2]])
+    arrived = queue.get(timeout=60)
+    queue.close()
+    queue.join_thread()
+    assert arrived == [record(1), record(2)]
+
+
+def test_a_temporary_view_of_a_temporary_list(context):
+    queue, done = context.Queue(), context.Event()
+    process = context.Process(target=view_workers.put_temporary, args=(queue, N, done))
+    process.start()
+    view = queue.get(timeout=60)
+    done.set()
+    process.join()
+    queue.close()
+    queue.join_thread()
+    assert view == [record(3), record(1), record(1)]
+
+
+def test_a_view_outlives_the_creators_list_and_process(context):
+    ours, theirs = context.Pipe()
+    done = context.Event()
+    process = context.Process(target=view_workers.build_views, args=(theirs, N, done))
+    process.start()
+    view = ours.recv()
+    done.set()
+    process.join()
+    for end in (ours, theirs):
+        end.close()
+    gc.collect()
+    assert view == [record(i) for i in (5, 3, 5, 1)] * 2
+    if not BY_DIRECTORY:  # there the owner unlinks its files as it ends, and what is mapped stays
+        assert run_worker(context, view_workers.send_lists, [view[::2]])[0][1] == view[::2]
+
+
+def test_an_index_array_becomes_one_segment(spawning):
+    before = len(workers.segment_fds())
+    x = build(N)
+    view = x[[3, 1, 2]]
+    (blob,) = view.selection.blobs()
+    assert not blob.published and len(workers.segment_fds()) == before + 1
+    views = [view, view[1:], view[::-1], view * 2, view.shuffled(1), view]
+    descriptors, same, lists = run_worker(spawning, view_workers.send_blobs, views)
+    assert (descriptors, same) == (2, 1)
+    assert lists == [v.to_list() for v in views]
+    assert blob.published and len(workers.segment_fds()) == before + 2
+
+
+def test_publishing_lets_go_of_private_memory():
+    x = build(N)
+    pickle.dumps(x)  # what the first pickle imports is not at issue
+    tracemalloc.start()
+    view = x[list(range(N)) * 10_000]
+    held = tracemalloc.get_traced_memory()[0]
+    assert held > 4 * 10_000 * N
+    pickle.dumps(view)
+    assert tracemalloc.get_traced_memory()[0] < held - 4 * 10_000 * N + 10_000
+    tracemalloc.stop()
+    assert view[-1] == record(N - 1) and view[-N] == record(0)
+
+
+def test_an_index_array_is_gone_with_its_last_view():
+    x, _ = stores()
+    fds, maps = workers.segment_fds(), workers.mappings()
+    view = x[[3, 1, 2]]
+    part = pickle.loads(pickle.dumps(view[1:]))
+    assert len(workers.segment_fds()) == len(fds) + 1 and workers.mappings() == maps + 1
+    assert part.selection.blobs() == view.selection.blobs()
+    del view
+    handles._pins.clear()
+    gc.collect()
+    assert part == [record(1), record(2)]
+    assert len(workers.segment_fds()) == len(fds) + 1
+    del part
+    gc.collect()
+    assert (workers.segment_fds(), workers.mappings()) == (fds, maps)
+
+
+def test_closing_a_view_closes_its_index_arrays():
+    before = workers.segment_fds()
+    x, y = stores()
+    view = x[[3, 1, 2]] + y
+    pickle.dumps(view)
+    part = view[:2]
+    view.close()
+    assert workers.segment_fds() == before and x.closed and y.closed and not handles._pins
+    for read in (lambda: view[0], lambda: part[0], lambda: pickle.dumps(part), lambda: part.to_list()):
+        with pytest.raises(recstore.ClosedError):
+            read()
+
+
+def test_index_arrays_count_as_descriptors_passed(spawning, monkeypatch):
+    monkeypatch.setattr(handles, "MAX_PASSED_FDS", 3)
+    views = [build(5)[[i, 0]] for i in range(4)]
+    lists = run_worker(spawning, view_workers.send_blobs, views)[2]
+    assert lists == [[record(i), record(0)] for i in range(4)]
+
+
+def test_a_recipe_with_many_index_arrays(context):
+    x, y = build(N), build(3)
+    view = x[:0]
+    for i in range(40):
+        view = view + (x if i % 2 else y)[[i % 3, 0]]
+    assert len(view.selection.blobs()) == 40 and len(pickle.dumps(view)) <= 300
+    arrived = run_worker(context, view_workers.send_lists, [view, view[3:]])
+    assert [records for _, records in arrived] == [view.to_list(), view[3:].to_list()]
+
+
+READER = """
+import pickle, sys
+x = pickle.loads(bytes.fromhex(sys.argv[1]))
+print(repr(x) if "detached" in repr(x) else repr(x.to_list()), flush=True)
+input()
+print(x[-1]["id"], flush=True)
+input()
+"""
+
+
+def reader(python, text):
+    return python(READER, text.hex(), wait=False)
+
+
+def test_index_memory_is_gone_with_the_last_killed_process(anonymous_only, python):
+    holder = python(
+        "import pickle; from mp.workers import build; x = build(10)[[3, 1, 2]]\n"
+        "print(*x.selection.blobs()[0].identity if pickle.dumps(x) else (), flush=True)\n"
+        "print(pickle.dumps(x).hex(), flush=True); input()",
+        wait=False,
+    )
+    identity = tuple(map(int, holder.stdout.readline().split()))
+    text = bytes.fromhex(holder.stdout.readline())
+    other = reader(python, text)
+    assert eval(other.stdout.readline()) == [record(i) for i in (3, 1, 2)]
+    assert sorted(workers.holders(identity)) == sorted([holder.pid, other.pid])
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    other.stdin.write("\n")
+    other.stdin.flush()
+    assert other.stdout.readline().strip() == "2"
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    assert workers.holders(identity) == []
+    view = pickle.loads(text)
+    assert "detached" in repr(view) and len(view) == 3 and "has ended" in repr(view)
+
+
+@pytest.mark.parametrize("gone", ["store", "index"])
+def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, gone):
+    x, y = stores()
+    view = x[[3, 1]] + y
+    text = pickle.dumps(view)
+    handles._pins.clear()
+    if gone == "store":
+        y.close()
+    else:
+        view.selection.blobs()[0].close()
+    other = reader(python, text)
+    out = other.stdout.readline()
+    other.stdin.write("\n")
+    other.stdin.close()
+    assert out.startswith("<RecordView: 9 records, detached: ") and "holds the store no longer" in out
+    other.wait()
+    arrived = pickle.loads(text)
+    assert "detached" in repr(arrived) and len(arrived) == 9
+    for derived in (arrived, arrived[1:], arrived.shuffled(1), arrived + x, x + arrived, arrived * 2, arrived[[0]]):
+        assert "detached" in repr(derived)
+        for read in (lambda v=derived: v[0], lambda v=derived: v.to_list(), lambda v=derived: pickle.dumps(v)):
+            with pytest.raises(recstore.SegmentNotFoundError, match="no longer"):
+                read()
+    arrived.close()
+
+
+def test_a_number_that_is_another_index_array_by_now(anonymous_only, monkeypatch):
+    """The descriptor was closed and reused: by another index array, with the same size."""
+    x, _ = stores()
+    view, other = x[[3, 1]], x[[5, 6]]
+    text = pickle.dumps(view)
+    pickle.dumps(other)
+    (ours,), (theirs,) = view.selection.blobs(), other.selection.blobs()
+    os.dup2(theirs.fileno(), ours.fileno())
+    monkeypatch.setattr(handles, "_attached", {})
+    assert "detached" in repr(pickle.loads(text))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forked_children_share_and_unlink_nothing():
+    x, _ = stores()
+    private, published = x[[3, 1]], x[[5, 6]]
+    pickle.dumps(published)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            status = 0 if private[0] == record(3) and pickle.loads(pickle.dumps(private)) == private and published[0] == record(5) else 1
+            private.close()
+            published.close()
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert private[1] == record(1) and published[1] == record(6)
+    (blob,) = published.selection.blobs()
+    assert blob.path is None or os.path.exists(blob.path)
+
+
+# ---- over files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTORE_BACKING", "dir")
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
+    return tmp_path / "stores"
+
+
+def test_an_index_array_is_a_file_where_stores_are(folder):
+    x = build(N)
+    view = x[[3, 1, 2]]
+    assert len(os.listdir(folder)) == 1
+    arrived = pickle.loads(pickle.dumps(view))
+    assert len(os.listdir(folder)) == 2 and arrived == view
+    (blob,) = view.selection.blobs()
+    assert blob.backing == "directory" and os.stat(blob.path).st_mode & 0o777 == 0o400
+    del view, blob
+    handles._pins.clear()
+    gc.collect()
+    assert len(os.listdir(folder)) == 2
+    del arrived
+    gc.collect()
+    assert len(os.listdir(folder)) == 1
+
+
+def test_index_files_are_gone_at_exit_and_collected_after_a_kill(folder, python):
+    code = "import os, pickle; from mp.workers import build; x = build(9); y = x[[1]]; pickle.dumps(y); z = x[[2]]\n"
+    python(code + "pickle.dumps(z)")
+    assert os.listdir(folder) == []
+    python(code + "os.kill(os.getpid(), 9)", status=-signal.SIGKILL)
+    assert len(os.listdir(folder)) == 2
+    build(3).close()
+    assert os.listdir(folder) == []
+
+
+def test_views_of_files_reach_a_process(folder, context):
+    x, y = build(N), build(7)
+    views = kinds(x, y)
+    arrived = run_worker(context, view_workers.send_lists, list(views.values()))
+    assert [records for _, records in arrived] == [view.to_list() for view in views.values()]
+    views.clear()
+    del arrived
+    handles._pins.clear()
+    gc.collect()
+    assert len(os.listdir(folder)) == 2
+
+
+def test_views_of_saved_stores(context, tmp_path):
+    with build(N) as x:
+        x.save(tmp_path / "x.rec")
+    with recstore.open(tmp_path / "x.rec") as x:
+        views = kinds(x, x)
+        arrived = run_worker(context, view_workers.send_lists, list(views.values()))
+        assert [records for _, records in arrived] == [view.to_list() for view in views.values()]
+
+
+def test_import_stays_light():
+    code = "import sys; before = set(sys.modules); import recstore; x = recstore.RecordList([1, 2])[1:] * 2; print(*set(sys.modules) - before)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"typing", "dataclasses", "numpy", "recstore.recipes", "recstore.info"} & set(loaded)

@@ -1,0 +1,56 @@
+"""What the workers of test_views_travel.py run, importable by name."""
+
+from mp.workers import build, segment_fds
+
+KINDS = ["slice", "step", "fancy", "mask", "shuffled", "joined", "repeated", "filtered", "sorted", "split", "mixed", "long"]
+
+
+def kinds(x, y):
+    """A view of every kind over two stores, by name."""
+    long = x[[1, 0]]
+    for i in range(20):
+        long = long + (x, y)[i % 2][[i % 5, 2]].shuffled(i)
+    views = [
+        x[2:9],
+        x[::-3],
+        x[[3, 1, 1, -1]],
+        x[[i % 3 == 0 for i in range(len(x))]],
+        x.shuffled(7),
+        x + y + x[:2],
+        y * 3,
+        x.filter(lambda r: r["id"] % 4 == 1),
+        x.sorted_by("id", reverse=True),
+        x.split([0.8, 0.2], seed=3)[1],
+        ((x[[5, 2, 4]] + y.shuffled(1)) * 2).shuffled(9)[1::2],
+        long,
+    ]
+    return dict(zip(KINDS, views, strict=True))
+
+
+def make(name, n):
+    """Only the view that is returned holds the stores, and only while it is pickled."""
+    return kinds(build(n), build(7))[name]
+
+
+def send_lists(connection, views):
+    connection.send([(type(view).__name__, view.to_list()) for view in views])
+
+
+def send_blobs(connection, views):
+    """Descriptors of segments here, distinct index arrays, and what the views hold."""
+    blobs = {id(blob) for view in views for blob in view.selection.blobs()}
+    connection.send((len(segment_fds()), len(blobs), [view.to_list() for view in views]))
+
+
+def put_temporary(queue, n, done):
+    queue.put(build(n)[[3, 1, 1]])
+    done.wait()
+
+
+def build_views(connection, n, done):
+    """The list dies before the view is sent, this process right after it has arrived."""
+    x = build(n)
+    view = x[[5, 3, 5, 1]] * 2
+    del x
+    connection.send(view)
+    done.wait()

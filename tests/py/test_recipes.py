@@ -1,0 +1,363 @@
+"""The bytes of a handle: what is written is read back, what anybody else writes is refused."""
+
+import os
+import pickle
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recstore
+from recstore import RecordList, _store, handles, recipes
+from recstore._views import Selection
+from recstore.recipes import Handle, Piece, Reader, signed, varint
+
+
+@pytest.fixture(scope="module", autouse=True)
+def allow():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RECSTORE_PICKLE", "allow")
+        yield
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_varints(n):
+    assert Reader(varint(n)).varint() == n
+    assert len(varint(n)) == max(1, -(-n.bit_length() // 7))
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_signed(n):
+    assert Reader(signed(n)).signed() == n
+
+
+@pytest.mark.parametrize("text", [b"", b"\x80", b"\xff" * 10, b"\xff" * 9 + b"\x02", b"\x80" * 11])
+def test_varints_of_others(text):
+    with pytest.raises(recstore.CorruptError):
+        Reader(text).varint()
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4).map(tuple),
+    max_leaves=20,
+)
+
+
+@given(PLAIN.filter(lambda v: str(v).count("(") < 8))
+def test_plain_values(value):
+    reader = Reader(recipes.write_plain(value))
+    again = recipes.read_plain(reader)
+    assert again == value and type(again) is type(value)
+    reader.end()
+
+
+def test_plain_values_of_no_kind():
+    for value in (1.5, [1], {}, object()):
+        with pytest.raises(TypeError, match="cannot travel"):
+            recipes.write_plain(value)
+    for text in (b"\x07", b"\x06\x05\x00", b"\x04\x05ab", b"\x04\x01\xff", b"\x06\x01" * 20 + b"\x00", b"\x06" + varint(2**62)):
+        with pytest.raises(recstore.CorruptError):
+            recipes.read_plain(Reader(text))
+
+
+def test_pieces():
+    handle = Handle(2, (123, 456789, b"b" * 16, 4026531836), 2**40)
+    name = b"/some/where/123-456789-%s.rec"
+    handle.segments = [
+        Piece("anonymous", 5, None, 1, 77, b"a" * 16),
+        Piece("anonymous", 500, None, 1, 2**40, b"b" * 16, 7),
+        Piece("directory", 9, os.fsdecode(name % (b"0123456789abcdef")), 2, 3, b"c" * 16),
+        Piece("directory", 9, os.fsdecode(name % (b"0123456789ABCDEF")), 2, 3, b"d" * 16),
+        Piece("file", 9, "/some/where/else/\udcff.rec", 2, 3, b"e" * 16),
+        Piece("file", 9, "/x.rec", 2**64 - 1, 3, b"f" * 16),
+    ]
+    packed = handle.pack(b"recipe")
+    again = Handle.unpack(packed)
+    for ours, theirs in zip(handle.segments, again.segments):
+        for field in ("backing", "path", "device", "inode", "id", "passed"):
+            assert getattr(ours, field) == getattr(theirs, field), field
+    assert [p.fd for p in again.segments[:2]] == [5, 500]
+    assert (again.kind, again.holder, again.length) == (handle.kind, handle.holder, handle.length)
+    assert again.recipe.take(again.recipe.left) == b"recipe"
+    assert packed.count(b"/some/where") == 2 and len(again.devices) == 3
+    for cut in range(len(packed) - 7):
+        with pytest.raises(recstore.CorruptError):
+            Handle.unpack(packed[:cut])
+    tail = Handle.unpack(handle.pack(b"", handle.segments[0])).tail
+    assert (tail.fd, tail.id) == (5, b"a" * 16)
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def views_of(stores):
+    """Views of every kind over some stores."""
+    total = stores[0]
+    for store in stores[1:]:
+        total = total + store
+    yield total
+    yield total[::-1]
+    yield total.shuffled(2**64 - 1)[1:][::-3]
+    yield (total * 5).shuffled(5)[7:-3]
+    yield total[[0, 1, 0]]
+    fancy = stores[0][[0]]
+    for store in stores:
+        fancy = fancy + store[[1, 0]].shuffled(3)
+    yield fancy
+    many = total
+    for i in range(200):
+        many = many + stores[i % len(stores)][i % 2 : 2]
+    yield many
+    yield ((many + total.shuffled(1)[::2]).shuffled(2) + fancy)[3:]
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 5, 12])
+def test_size(n):
+    stores = [RecordList([i, -i, {"i": i}]) for i in range(1, n + 1)]
+    most = 300 + 32 * max(0, n - 4)
+    files = stores[0].segment.backing != "anonymous"
+    for view in views_of(stores):
+        text = pickle.dumps(view)
+        assert len(text) <= most + (100 if files else 0)  # the folder's path, once
+        assert pickle.loads(text) == view
+        assert len(pickle.dumps(view)) == len(text)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_size_while_spawning(method):
+    from multiprocessing import context, popen_forkserver, popen_spawn_posix
+
+    stores = [RecordList([1, 2, 3]) for _ in range(4)]
+    if stores[0].segment.backing != "anonymous":
+        pytest.skip("about descriptors")
+    module = popen_spawn_posix if method == "spawn" else popen_forkserver
+    for view in views_of(stores):
+        popen = module.Popen.__new__(module.Popen)
+        popen._fds = []
+        context.set_spawning_popen(popen)
+        try:
+            assert len(pickle.dumps(view)) <= 300
+            assert 4 <= len(popen._fds) <= 4 + 6
+        finally:
+            context.set_spawning_popen(None)
+
+
+def test_a_recipe_too_long_goes_into_a_blob_once():
+    stores = [RecordList([i, i]) for i in range(4)]
+    *_, view = views_of(stores)
+    before = len(os.listdir("/proc/self/fd"))
+    texts = {pickle.dumps(view) for _ in range(5)}
+    assert len(texts) == 1 and view._spilled.published
+    assert len(os.listdir("/proc/self/fd")) <= before + 1 + len(view.selection.blobs())
+    assert pickle.loads(texts.pop()) == view
+
+
+# ---- selections ------------------------------------------------------------------------------------------------------
+
+
+def roundtrip(selection, pieces):
+    text = recipes.write_selection(selection, lambda piece: [p is piece for p in pieces].index(True))
+    reader = Reader(text)
+    again = recipes.read_selection(reader, pieces)
+    reader.end()
+    return text, again
+
+
+def selections():
+    x, y = RecordList(range(10)), RecordList(range(10, 15))
+    for view in views_of([x, y]):
+        yield view
+    nested = x
+    for i in range(7):
+        nested = (nested + y).shuffled(i)
+    yield nested
+    yield x[:0]
+    yield x[[]]
+    yield x * 10**17
+
+
+def test_selections():
+    for view in selections():
+        pieces = [*view.segments, *view.selection.blobs()]
+        text, again = roundtrip(view.selection, pieces)
+        assert again.length == len(view)
+        out = recstore.RecordView._blank()._set(again)
+        assert out[:50] == view[:50] and out[-50:] == view[-50:]
+        assert again.describe() == view.selection.describe()
+        assert roundtrip(again, pieces)[0] == text
+
+
+def test_an_index_array_read_with_a_step():
+    x = RecordList(range(10))
+    view = x[[9, 8, 7, 6, 5, 4]]
+    for part in (view[::-1], view[4:1:-2], view[1::3], view[5:6]):
+        _, again = roundtrip(part.selection, [*part.segments, *part.selection.blobs()])
+        assert recstore.RecordView._blank()._set(again) == part
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\x09" + b"\x02\x01" * 9 + b"\x00\x00\x00",  # more stages than there can be
+        b"\x00\x00\x05\x00",  # no such piece
+        b"\x00\x00\x01\x00",  # an index array as a store
+        b"\x00\x00\x00\x01",  # no such store
+        b"\x00\x05\x00",  # four parts, and no bytes
+        b"\x00\x02" * 30 + b"\x00\x00\x00\x00",  # nested too deep
+        b"\x01\x01" + signed(0) + signed(1) + varint(11) + b"\x00\x00\x00",
+        b"\x01\x01" + signed(-1) + signed(1) + varint(3) + b"\x00\x00\x00",
+        b"\x01\x01" + signed(0) + signed(2**62) + varint(5) + b"\x00\x00\x00",
+        b"\x01\x01" + signed(2**62) + signed(-(2**63)) + varint(2**63 - 1) + b"\x00\x00\x00",
+        b"\x01\x03\x00\x04" + signed(0) + signed(1) + varint(3) + b"\x00\x00\x00",  # a store as an index array
+        b"\x01\x03\x01\x04" + signed(0) + signed(1) + varint(4) + b"\x00\x00\x00",  # longer than it is
+        b"\x01\x03\x01\x03" + signed(0) + signed(1) + varint(1) + b"\x00\x00\x00",
+        b"\x01\x03\x01\x08" + signed(-1) + signed(1) + varint(1) + b"\x00\x00\x00",
+        b"\x01\x03\x01\x04" + signed(-(2**63)) + signed(-(2**63)) + varint(2**63 - 1) + b"\x00\x00\x00",
+        b"\x01\x03\x01\x04" + signed(2**63 - 1) + signed(2**63 - 1) + varint(2**63 - 1) + b"\x00\x00\x00",
+        b"\x02\x04" + varint(2**40) + b"\x04" + varint(2**40) + b"\x00\x00\x00",
+        b"\x01\x04" + varint(2**64 - 1) + b"\x00\x00\x00",
+        b"\x02\x02\x01\x04" + varint(2**50) + b"\x00\x00\x00",  # too long to be shuffled
+        b"\x01\x05\x00\x00\x00\x00",
+        b"\x01\x02",
+        b"",
+    ],
+)
+def test_selections_of_others(text):
+    x = RecordList(range(10))
+    blob = x[[1, 2, 3]].selection.blobs()[0]
+    with pytest.raises(recstore.CorruptError):
+        recipes.read_selection(Reader(text), [x.segment, blob])
+
+
+def test_an_index_array_of_others():
+    """Entries are checked when they are read: attaching takes constant time."""
+    x = RecordList(range(10))
+    blob = _store.new_blob(bytes([3, 0, 0, 0, 10, 0, 0, 0]))
+    view = recstore.RecordView._blank()._set(x.selection.indexed(blob, 0, 4, 2))
+    assert view[0] == 3
+    with pytest.raises(recstore.CorruptError, match="leads to record 10 of 10"):
+        view[1]
+    with pytest.raises(recstore.CorruptError):
+        x.selection.indexed(blob, 2**62, 4, 2**62)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=400, deadline=None)
+def test_damaged_handles(seed):
+    """A changed handle is refused, or leads to a detached view, or, where only the way to the same piece changed, to the view."""
+    r = random.Random(seed)
+    good = GOOD[seed % len(GOOD)]
+    text = bytearray(good)
+    for _ in range(r.choice([1, 1, 2, 5])):
+        kind = r.randrange(3)
+        at = r.randrange(len(text))
+        if kind == 0:
+            text[at] = r.choice([0, 1, 0x7F, 0x80, 0xFF, r.randrange(256)])
+        elif kind == 1:
+            del text[at : at + r.randrange(1, 4)]
+        else:
+            text[at:at] = r.randbytes(r.randrange(1, 4))
+    try:
+        view = handles.attach(bytes(text))
+    except (recstore.CorruptError, ImportError):  # the latter: a description of fields, without their module
+        return
+    try:
+        assert len(view[:20].to_list()) <= 20
+    except (recstore.CorruptError, recstore.SegmentNotFoundError):
+        pass
+
+
+GOOD = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def good(allow):
+    kept = list(selections())
+    GOOD[:] = [view.__reduce__()[1][0] for view in kept]
+    yield
+    for view in kept:
+        view.close()
+
+
+# ---- blobs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_blob_is_private_until_published():
+    before = sorted(os.listdir("/proc/self/fd"))
+    blob = _store.new_blob(b"content")
+    assert (blob.content(), blob.size, blob.id, blob.published, blob.closed) == (b"content", 7, None, False, False)
+    with pytest.raises(recstore.ClosedError):
+        blob.fileno()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    blob.publish("anonymous")
+    identity = blob.identity
+    blob.publish("anonymous")
+    assert (blob.content(), blob.size, len(blob.id), blob.identity) == (b"content", 7, 16, identity)
+    again = _store.adopt_blob(os.dup(blob.fileno()))
+    assert (again.content(), again.id, again.identity) == (b"content", blob.id, identity)
+    again.close()
+    again.close()
+    assert again.closed and not blob.closed
+    for read in (again.content, again.fileno, lambda: again.publish("anonymous")):
+        with pytest.raises(recstore.ClosedError):
+            read()
+    del blob
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_empty_blob():
+    blob = _store.new_blob(b"")
+    blob.publish("anonymous")
+    assert blob.content() == b"" and blob.size == 0
+
+
+def test_a_blob_in_a_directory(tmp_path):
+    blob = _store.new_blob(b"x" * 1000)
+    blob.publish("directory", tmp_path / "own", "1-2-03.rec")
+    path = tmp_path / "own" / "1-2-03.rec"
+    assert os.stat(path).st_size == 1064 and os.stat(path).st_mode & 0o777 == 0o400 and blob.owner_pid == os.getpid()
+    other = _store.open_blob(str(path))
+    assert other.content() == b"x" * 1000 and other.owner_pid is None
+    other.close()
+    assert path.exists()
+    blob.close()
+    assert not path.exists()
+
+
+def test_blobs_of_others(tmp_path):
+    good = _store.blob_header(0, 4, b"i" * 16)
+    assert len(good) == 64
+    cases = {"empty": b"", "short": good[:50], "no content": good, "more": good + b"12345"}
+    for i in (0, 8, 12, 16, 24, 40, 60):
+        cases[f"byte {i}"] = good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :] + b"1234"
+    for name, text in cases.items():
+        path = tmp_path / name
+        path.write_bytes(text)
+        with pytest.raises(recstore.CorruptError):
+            _store.open_blob(str(path))
+    path.write_bytes(good + b"1234")
+    blob = _store.open_blob(str(path))  # the content's checksum is wrong: constant time does not tell
+    with pytest.raises(recstore.CorruptError, match="checksum"):
+        blob.content()
+    with pytest.raises(recstore.CorruptError):
+        _store.adopt_fd(os.open(path, os.O_RDONLY), "file")
+    x = RecordList([1])
+    with pytest.raises(recstore.CorruptError, match="index array"):
+        _store.adopt_blob(os.dup(x.segment.fileno()))
+
+
+def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):
+    view = RecordList([1, 2])[[1, 0]]
+    (blob,) = view.selection.blobs()
+    (tmp_path / "taken.rec").write_bytes(b"")
+    with pytest.raises(OSError):
+        blob.publish("directory", tmp_path / "none" / "there", "x.rec")
+    assert not blob.published and view == [2, 1]
+
+
+def test_nothing_is_a_selection_too():
+    assert Selection.joined([]).length == 0
+    text, again = roundtrip(Selection.joined([]), [])
+    assert again.length == 0 and text == b"\x00\x01"
