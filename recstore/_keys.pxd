@@ -27,6 +27,7 @@ cdef class KeyHashes:
     cdef readonly uint64_t n
     cpdef append(self, key)
     cdef const uint8_t *flags(self)
+    cdef int join_opaque(self, dict out, read) except -1
 
 
 cdef class Mapping:
@@ -36,9 +37,12 @@ cdef class Mapping:
     cdef readonly object factory
     cdef readonly object detached
     cdef dict opaque
-    cdef Segment native
+    cdef bint native
+    cdef tuple held          # the segments of keys and values
     cdef public object _spilled  # the blob of a recipe that is too long for a handle
     cdef int require(self) except -1
+    cdef int compare_str(self, Py_ssize_t entry, object key) except -2
+    cdef bint compare(self, Py_ssize_t entry, object key) except -1
     cdef Py_ssize_t entry_of(self, key) except -2
     cdef Py_ssize_t opaque_entry(self, key) except -2
     cdef Py_ssize_t entry_by_comparing(self, key) except -2

@@ -12,7 +12,7 @@ from recstore._c cimport *
 from recstore._codec cimport check
 from recstore._encode cimport encode_value
 from recstore._store cimport Blob, Segment
-from recstore._views cimport Records
+from recstore._views cimport Leaf, Records
 from recstore import errors
 
 import array
@@ -37,19 +37,25 @@ cdef extern from "Python.h":
 cdef extern from "math.h" nogil:
     bint isnan(double)
     bint isinf(double)
+    double floor(double)
+
+
+cdef object WIDE = 1 << 1024  # ints from here on equal no float; Decimals equal to them are as many digits long
 
 
 # ---- Canonical forms ----
 
-cdef int put_form(rs_buffer *out, object key) except -1:
+cdef int put_form(rs_buffer *out, object key, int depth=0) except -1:
     """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef double d
     cdef rs_error err
     cdef uint8_t head[11]
-    if t == &PyUnicode_Type or t == &PyLong_Type or t == &PyBytes_Type or key is None:
+    if t == &PyUnicode_Type or t == &PyBytes_Type or key is None or (t == &PyLong_Type and (-WIDE < key < WIDE)):
         encode_value(out, NULL, key)
         return 1
+    if depth > RS_FMT_DEPTH:
+        return 0  # nothing as deep was ever stored
     if key is True or key is False:
         encode_value(out, NULL, int(key))
         return 1
@@ -57,7 +63,7 @@ cdef int put_form(rs_buffer *out, object key) except -1:
         d = PyFloat_AS_DOUBLE(key)
         if isnan(d):
             return 0
-        encode_value(out, NULL, key if isinf(d) or not key.is_integer() else int(key))
+        encode_value(out, NULL, key if isinf(d) or d != floor(d) else int(key))
         return 1
     if t == &PyComplex_Type:
         return put_complex(out, key)
@@ -65,11 +71,11 @@ cdef int put_form(rs_buffer *out, object key) except -1:
         head[0] = RS_FMT_TAG_TUPLE
         check(rs_buffer_append(out, head, 1 + rs_put_varint(head + 1, <uint64_t>len(key)), &err), &err)
         for item in <tuple>key:
-            if not put_form(out, item):
+            if not put_form(out, item, depth + 1):
                 return 0
         return 1
     if t == &PyFrozenSet_Type:
-        forms = [canonical(item) for item in key]
+        forms = [canonical(item, depth + 1) for item in key]
         if None in forms:
             return 0
         forms.sort()
@@ -77,7 +83,7 @@ cdef int put_form(rs_buffer *out, object key) except -1:
         body = b"\x11\x04\x00" + (<const char *>head)[:1 + rs_put_varint(head + 1, <uint64_t>len(forms))] + b"".join(forms)
     else:
         from recstore import canonical as others
-        body = others.form(key)
+        body = others.form(key, depth)
         if body is None:
             return 0
     check(rs_buffer_append(out, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body), &err), &err)
@@ -97,7 +103,7 @@ cdef int put_complex(rs_buffer *out, object key) except -1:
     return 1
 
 
-def canonical(key):
+def canonical(key, int depth=0):
     """The canonical form of a dict key as bytes; None for one that only comparing finds. TypeError for one without a hash.
 
     >>> canonical(1) == canonical(1.0) == canonical(True)
@@ -108,7 +114,7 @@ def canonical(key):
     out.size_bytes = 0
     out.capacity_bytes = 0
     try:
-        if not put_form(&out, key):
+        if not put_form(&out, key, depth):
             return None
         return (<const char *>out.data)[:out.size_bytes]
     finally:
@@ -229,13 +235,12 @@ cdef class KeyHashes:
         cdef uint64_t h = 0
         cdef rs_error err
         cdef bint hashed = key_hash(key, self.seed, &h)
-        check(rs_buffer_append(&self.hashes, &h, 8, &err), &err)
         if not hashed:
-            if len(self.opaque_flags) < self.n:
-                self.opaque_flags.extend(bytes(self.n - len(self.opaque_flags)))
-            self.opaque_flags.append(1)
             # By Python's own comparison, identity first: the same NaN twice is one key, two NaNs are two.
             self.opaque.setdefault(key, []).append(self.n)
+            self.opaque_flags.extend(bytes(self.n - len(self.opaque_flags)))
+            self.opaque_flags.append(1)
+        check(rs_buffer_append(&self.hashes, &h, 8, &err), &err)
         self.n += 1
 
     def drop_last(self):
@@ -256,8 +261,8 @@ cdef class KeyHashes:
         self.opaque_flags.extend(bytes(self.n - len(self.opaque_flags)))
         return <const uint8_t *><char *>self.opaque_flags
 
-    def twins(self):
-        """`{first record: [later records]}` of keys whose hashes are equal; probably the same keys. Opaque ones are the same."""
+    def suspects(self):
+        """`{first record: [later records]}` of records with one hash, most likely of one key; opaque ones left out."""
         cdef rs_buffer pairs
         cdef rs_error err
         cdef rs_status status
@@ -275,10 +280,41 @@ cdef class KeyHashes:
                 out.setdefault(rs_load_u64(pairs.data + i), []).append(rs_load_u64(pairs.data + i + 8))
         finally:
             rs_buffer_clear(&pairs)
-        for records in self.opaque.values():
-            if len(records) > 1:
-                out[records[0]] = records[1:]
         return out
+
+    def twins(self, suspects, read):
+        """`{first record: [later records]}` of the records that are one key to a dict; `read(record)` gives a record's key."""
+        out = {}
+        for first, later in suspects.items():
+            # Keys may share a form and not be equal, such as Decimals of huge exponents: a dict tells them apart.
+            same = {}
+            for record in (first, *later):
+                same.setdefault(read(record), []).append(record)
+            out.update((records[0], records[1:]) for records in same.values() if len(records) > 1)
+        if self.opaque:
+            self.join_opaque(out, read)
+        return out
+
+    cdef int join_opaque(self, dict out, read) except -1:
+        """Opaque keys were compared with each other when they came. One may also equal a key that has a form, as a class with an
+        __eq__ of its own may."""
+        cdef uint64_t i
+        cdef const uint8_t *flags = self.flags()
+        joined = {key: list(records) for key, records in self.opaque.items()
+                  if type(key) is not float and type(key).__eq__ is not object.__eq__}
+        wanted = {hash(key) for key in joined}
+        for i in range(self.n if joined else 0):
+            if flags[i]:
+                continue
+            key = read(i)
+            equal = joined.get(key) if hash(key) in wanted else None
+            if equal is not None:
+                equal += [i, *out.pop(i, ())]
+        for records in ({**self.opaque, **joined}).values():
+            if len(records) > 1:
+                records = sorted(set(records))
+                out[records[0]] = records[1:]
+        return 0
 
     def without(self, dead):
         """The hashes of the records that are not in the set `dead`, in their order: those of the entries."""
@@ -326,29 +362,18 @@ def merge_twins(twins, n):
     return dead_keys, dead_values, firsts, lasts
 
 
-def same_key(a, b):
-    """Whether two keys are one to a dict."""
-    return a is b or a == b
-
-
 def hash_all(Records keys):
     """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else the positions of each
     entry's first key and of its last, two arrays."""
-    cdef KeyHashes hashes
+    cdef KeyHashes hashes = KeyHashes()
     cdef Py_ssize_t i
-    while True:
-        hashes = KeyHashes()
-        for i in range(keys.length):
-            hashes.append(keys.at(i))
-        twins = hashes.twins()
-        if not twins:
-            return hashes.table(), None
-        known = {records[0] for records in hashes.opaque.values()}  # compared when they came
-        if all(same_key(keys.at(first), keys.at(record)) for first, later in twins.items() if first not in known
-               for record in later):
-            dead, _, firsts, lasts = merge_twins(twins, keys.length)
-            return hashes.without(dead).table(), (firsts, lasts)
-        # Two keys share all 64 bits: another seed parts them.
+    for i in range(keys.length):
+        hashes.append(keys.at(i))
+    twins = hashes.twins(hashes.suspects(), keys.__getitem__)
+    if not twins:
+        return hashes.table(), None
+    dead, _, firsts, lasts = merge_twins(twins, keys.length)
+    return hashes.without(dead).table(), (firsts, lasts)
 
 
 # ---- Lookup ----
@@ -363,7 +388,8 @@ cdef class Mapping:
         self.factory = None
         self.detached = None
         self.opaque = None
-        self.native = None
+        self.native = False
+        self.held = ()
         self._spilled = None
 
     def _set(self, Records keys, Records values, KeyTable table, factory=None, detached=None):
@@ -375,14 +401,29 @@ cdef class Mapping:
         self.table = table
         self.factory = factory
         self.detached = detached
-        # Keys straight from a store can be compared without making them.
-        self.native = keys.direct if keys.start == 0 and keys.step == 1 else None
+        # Keys read whole can be compared in their stores without making them.
+        self.native = keys.how is None and detached is None
+        self.held = tuple({id(s): s for s in (*keys.segments, *values.segments)}.values())
         return self
 
     cdef int require(self) except -1:
+        """SegmentNotFoundError when detached, ClosedError when closed."""
+        cdef Segment segment
         if self.detached is not None or self.table is None:
             raise errors.SegmentNotFoundError(2, self.detached or "the store was never built")
-        return self.table.require()
+        self.table.require()
+        for segment in self.held:
+            segment.require_open()
+        return 0
+
+    cdef int compare_str(self, Py_ssize_t entry, object key) except -2:
+        """Whether the key of an entry is this str: 1, 0, or -1 when it has to be made to tell."""
+        cdef Records keys = self._keys
+        cdef Leaf leaf
+        if keys.direct is not None:
+            return keys.direct.key_equals_str(keys.store, <uint64_t>(keys.start + keys.step * entry), key)
+        keys.selection.locate(entry, &leaf)
+        return (<Segment>leaf.segment).key_equals_str(leaf.store, <uint64_t>leaf.index, key)
 
     cdef Py_ssize_t entry_of(self, key) except -2:
         """The entry that has the key, -1 when there is none."""
@@ -393,6 +434,8 @@ cdef class Mapping:
         self.require()
         if not key_hash(key, self.table.keys.seed, &h):
             return self.entry_by_comparing(key)
+        if Py_TYPE(key) != &PyUnicode_Type:
+            self.require()  # hashing may have run anybody's code
         probe = rs_key_probe_begin(&self.table.keys, h)
         while True:
             if rs_key_probe_next(&self.table.keys, &probe, &entry, &err) != RS_OK:
@@ -400,14 +443,19 @@ cdef class Mapping:
             if entry == RS_NOWHERE:
                 break
             equal = -1
-            if self.native is not None and Py_TYPE(key) == &PyUnicode_Type:
-                equal = self.native.key_equals_str(entry, key)
+            if self.native and Py_TYPE(key) == &PyUnicode_Type:
+                equal = self.compare_str(<Py_ssize_t>entry, key)
             if equal < 0:
-                equal = PyObject_RichCompareBool(self._keys.at(entry), key, Py_EQ)
-                self.require()  # comparing may run anybody's code
+                equal = self.compare(<Py_ssize_t>entry, key)
+                self.require()  # so may comparing
             if equal:
                 return <Py_ssize_t>entry
         return self.opaque_entry(key) if self.table.keys.n_opaque else -1
+
+    cdef bint compare(self, Py_ssize_t entry, object key) except -1:
+        """Whether the key of an entry is `key` to a dict, which compares hashes first."""
+        there = self._keys.at(entry)
+        return there is key or (hash(there) == hash(key) and PyObject_RichCompareBool(there, key, Py_EQ))
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
         """Among the keys without a canonical form, which this process holds as objects once one was asked for."""
@@ -421,12 +469,12 @@ cdef class Mapping:
     cdef Py_ssize_t entry_by_comparing(self, key) except -2:
         """A key whose equality is its own class's: Python's rule is equal hashes, then ==."""
         cdef Py_ssize_t entry = self.opaque_entry(key), i
-        if entry >= 0 or type(key).__eq__ is object.__eq__ or key != key:
+        if entry >= 0 or type(key) is float or type(key).__eq__ is object.__eq__:
             return entry
         wanted = hash(key)
         for i in range(self._keys.length):
             other = self._keys.at(i)
-            if hash(other) == wanted and other == key:
+            if hash(other) == wanted and PyObject_RichCompareBool(other, key, Py_EQ):
                 return i
         return -1
 

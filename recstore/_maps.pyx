@@ -10,7 +10,7 @@ from recstore._encode cimport encode_value
 from recstore._keys cimport KeyHashes
 from recstore._store cimport Segment, StoreReader, open_writer, sealed
 from recstore import classes, errors
-from recstore._keys import merge_twins, same_key
+from recstore._keys import merge_twins
 
 
 cdef class MappingBuilder:
@@ -118,40 +118,16 @@ cdef class MappingBuilder:
         cdef rs_error err
         cdef const uint8_t *data = NULL
         cdef uint64_t size = 0
-        twins = self.hashes.twins()
-        if not twins:
+        suspects = self.hashes.suspects()
+        if not suspects and not self.hashes.opaque:
             return (), (), None, None
         check(rs_mapping_builder_open_keys(&self.builder, &store, &data, &size, &err), &err)
         try:
-            reader = StoreReader.over(&store, self.settings.reader())
-            while not self.confirm(twins, reader):
-                self.rehash(reader)
-                twins = self.hashes.twins()
+            twins = self.hashes.twins(suspects, StoreReader.over(&store, self.settings.reader()).read)
         finally:
             rs_store_close(&store)
             rs_os_unmap(data, size)
-        return merge_twins(twins, self.hashes.n)
-
-    cdef bint confirm(self, dict twins, StoreReader reader) except -1:
-        """Whether records whose keys share a hash share the key. Opaque keys were compared when they came."""
-        known = {records[0] for records in self.hashes.opaque.values()}
-        for first, later in twins.items():
-            if first in known:
-                continue
-            key = reader.get(first)
-            if not all(same_key(key, reader.get(record)) for record in later):
-                return False
-        return True
-
-    cdef int rehash(self, StoreReader reader) except -1:
-        """Two keys share all 64 bits of their hash: another seed parts them."""
-        cdef KeyHashes fresh = KeyHashes()
-        cdef uint64_t i
-        objects = {record: key for key, records in self.hashes.opaque.items() for record in records}
-        for i in range(self.hashes.n):
-            fresh.append(objects[i] if i in objects else reader.get(i))
-        self.hashes = fresh
-        return 0
+        return merge_twins(twins, self.hashes.n) if twins else ((), (), None, None)
 
     cdef int write_table(self, uint32_t factory, dead, firsts, lasts) except -1:
         cdef rs_buffer table

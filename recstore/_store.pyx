@@ -237,12 +237,12 @@ cdef class Segment(Owner):
             self.order_blob = ref(blob)
         return blob, self.mapping.order_width
 
-    cdef int key_equals_str(self, uint64_t index, object key) except -2:
-        """Whether a key is this str, without making it: 1, 0, or -1 when it has to be made to tell."""
+    cdef int key_equals_str(self, int store, uint64_t index, object key) except -2:
+        """Whether a record of a store is this str, without making it: 1, 0, or -1 when it has to be made to tell."""
         cdef rs_key_match match
         if self.closing or not self.open_:
             self.require_open()
-        match = rs_store_key_equals_str(&self.mapping.keys, index, <unsigned>PyUnicode_KIND(key),
+        match = rs_store_key_equals_str(self.numbered(store), index, <unsigned>PyUnicode_KIND(key),
                                         <const uint8_t *>PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
         return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
@@ -620,6 +620,10 @@ cdef class StoreReader:
         self.reader = reader
         self.programs = {}
         return self
+
+    def read(self, uint64_t index):
+        """The record `index`, which is in range."""
+        return self.get(index)
 
     cdef object get(self, uint64_t index):
         cdef rs_record record

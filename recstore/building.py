@@ -54,9 +54,10 @@ def check_arrays(arrays):
         raise ValueError(f'arrays is "copy" or "view", not {arrays!r}')
 
 
-def build_mapping(mapping_or_pairs, options):
-    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead."""
-    factory = _factory(mapping_or_pairs)
+def build_mapping(mapping_or_pairs, options, factory=None):
+    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead. It has the
+    default factory `factory`, or that of the mapping."""
+    factory = FACTORIES.index(factory) if factory is not None else _factory(mapping_or_pairs)
     kept = private_bytes()
     segment = _stream_pairs(pairs_of(mapping_or_pairs), factory, options)
     segment.kept_bytes = max(0, private_bytes() - kept)
@@ -104,7 +105,10 @@ def _factory(source):
 
 def pairs_of(source):
     """The (key, value) pairs that dict(source) would take."""
-    if isinstance(source, (dict, _keys.Mapping)):
+    # As dict does: of a subclass with an order or keys of its own, these count.
+    if isinstance(source, dict) and type(source).__iter__ is dict.__iter__:
+        yield from dict.items(source)
+    elif isinstance(source, _keys.Mapping):
         yield from source.items()
     elif hasattr(source, "keys"):
         for key in source.keys():

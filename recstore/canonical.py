@@ -16,22 +16,32 @@ _FRACTION, _UUID, _PATH, _ENUM = 20, 21, 22, 23
 _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
-def form(key):
-    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one."""
+def form(key, depth=0):
+    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one. `depth` is how
+    many tuples and frozensets it stands in."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(key, numpy.generic):
         return _numpy_form(key, numpy)
-    make = _FORMS.get((kind.__module__, kind.__qualname__))
+    if key is ...:
+        return _ext(_ELLIPSIS, _NONE, _NONE)
+    make = _maker(kind)
     if make is not None:
         return make(key)
     for base in _BASES:
         if isinstance(key, base) and _compares_as(kind, base):
-            return _keys.canonical(_BARE[base](key))
+            return _keys.canonical(_BARE[base](key), depth)
     enum = sys.modules.get("enum")
     if enum is not None and isinstance(key, enum.Enum) and _compares_as(kind, enum.Enum):
         return _enum_form(key)
     return None
+
+
+def _maker(kind):
+    """What makes the form of keys of a class of the standard library; None for others, also for those that bear such a name."""
+    module, name = kind.__module__, kind.__qualname__
+    make = _FORMS.get((module, name)) if type(module) is str else None
+    return make if make is not None and getattr(sys.modules.get(module), name, None) is kind else None
 
 
 def _compares_as(kind, base):
@@ -91,7 +101,7 @@ def _number_form(key):
 
 def _big_exponent(key):
     """A Decimal whose digits would not fit anywhere has a hash that is quickly had."""
-    return key.is_finite() and abs(key.adjusted()) > 5000
+    return key.is_finite() and not key.is_zero() and abs(key.adjusted()) > 5000
 
 
 def _decimal_form(key):
@@ -178,10 +188,15 @@ def _enum_form(key):
     return _ext(_ENUM, _plain((kind.__module__, kind.__qualname__)), _plain(name if single else int(key.value)))
 
 
+def _int_form(key):
+    """An int that no float reaches."""
+    return _ext(_FRACTION, _NONE, _plain(hash(key)))
+
+
 _FORMS = {
+    ("builtins", "int"): _int_form,
     ("builtins", "range"): _range_form,
     ("builtins", "slice"): _slice_form,
-    ("builtins", "ellipsis"): lambda key: _ext(_ELLIPSIS, _NONE, _NONE),
     ("decimal", "Decimal"): _decimal_form,
     ("fractions", "Fraction"): _number_form,
     ("datetime", "date"): lambda key: _ext(_DATE, _NONE, _plain(key.toordinal())),

@@ -6,7 +6,7 @@ from _collections_abc import Mapping, Sequence, ValuesView
 
 from recstore import _keys, building, handles
 from recstore._store import new_blob
-from recstore.errors import SegmentNotFoundError
+from recstore.errors import BusyError, SegmentNotFoundError
 from recstore.records import RecordView
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
@@ -56,6 +56,7 @@ class RecordDict(_keys.Mapping):
         if type(mapping_or_pairs) is RecordDict and options == building.Options():
             # The same store once more: nothing is copied.
             source = mapping_or_pairs
+            source._require()
             self._set(source._keys, source._values, source.table, source.factory, source.detached)
             return
         segment = building.build_mapping(mapping_or_pairs, options)
@@ -134,6 +135,7 @@ class RecordDict(_keys.Mapping):
     def __eq__(self, other):
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
+        self._require()
         if self is other:
             return True
         if len(self) != len(other):
@@ -150,7 +152,8 @@ class RecordDict(_keys.Mapping):
         """A new store of the entries of both; those of `other` win."""
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
-        return RecordDict(pair for side in (self, other) for pair in side.items())
+        segment = building.build_mapping((pair for side in (self, other) for pair in side.items()), building.Options(), self.factory)
+        return whole(segment)
 
     def __ror__(self, other):
         """A plain dict of the entries of both; those of this mapping win."""
@@ -242,7 +245,10 @@ class RecordDict(_keys.Mapping):
         building.save_mapping(self, path)
 
     def close(self):
-        """Gives the shared memory back in this process; later reads raise ClosedError. Idempotent."""
+        """Gives the shared memory back in this process; later reads raise ClosedError. Idempotent.
+
+        Raises BusyError while arrays read with ``arrays="view"`` are alive.
+        """
         for piece in (*self.segments, *self.blobs, self._spilled):
             if piece is not None and not piece.closed:
                 piece.close()
@@ -251,8 +257,13 @@ class RecordDict(_keys.Mapping):
     def __enter__(self):
         return self
 
-    def __exit__(self, *exc):
-        self.close()
+    def __exit__(self, kind, error, traceback):
+        try:
+            self.close()
+        except BusyError:
+            # The frames of an error on its way hold the arrays: it is what the caller must see.
+            if error is None:
+                raise
 
     def __copy__(self):
         return self
