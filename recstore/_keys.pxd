@@ -1,8 +1,9 @@
 # Hashes of keys, tables and lookups for other compiled modules.
 from libc.stdint cimport uint8_t, uint64_t
 
+from recstore._blobs cimport Blob
 from recstore._c cimport *
-from recstore._store cimport Blob, Segment
+from recstore._store cimport Segment
 from recstore._views cimport Records
 
 cdef bint key_hash(object key, uint64_t seed, uint64_t *out) except -1

@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from recstore._c cimport *
 from recstore._codec cimport check
 from recstore._encode cimport encode_value
-from recstore._store cimport Blob, Segment
+from recstore._blobs cimport Blob
+from recstore._store cimport Segment
 from recstore._views cimport Leaf, Records
 from recstore import errors
 

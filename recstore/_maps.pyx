@@ -8,7 +8,8 @@ from recstore._c cimport *
 from recstore._codec cimport check, raise_status
 from recstore._encode cimport encode_value
 from recstore._keys cimport KeyHashes
-from recstore._store cimport Segment, StoreReader, open_writer, sealed
+from recstore._blobs cimport open_writer
+from recstore._store cimport Segment, StoreReader, sealed
 from recstore import classes, errors
 from recstore._keys import merge_twins
 

@@ -1,4 +1,4 @@
-# Segment and Blob for other compiled modules.
+# Segment for other compiled modules.
 from recstore._c cimport *
 from recstore._exports cimport Owner
 
@@ -34,20 +34,6 @@ cdef class Segment(Owner):
     cdef int give_up_name(self)
 
 
-cdef class Blob:
-    cdef const uint8_t *data     # NULL once closed; publish and close change it: do not keep it without the GIL
-    cdef readonly Py_ssize_t size
-    cdef bytes private           # what data points into until published
-    cdef rs_segment seg          # what data points into from then on
-    cdef readonly str backing
-    cdef readonly str path
-    cdef readonly bytes id
-    cdef readonly object owner_pid
-    cdef object __weakref__
-    cdef int take_over(self, rs_segment *segment, bytes id_) except -1
-    cdef readonly object section_of       # the Segment that the bytes are a section of, else None
-
-
 cdef class StoreReader:
     cdef rs_store *store
     cdef object reader
@@ -57,5 +43,4 @@ cdef class StoreReader:
     cdef object get(self, uint64_t index)
 
 
-cdef str open_writer(rs_segment_writer *writer, str backing, directory, name)
 cdef object sealed(rs_segment_writer *writer, str backing, path, reader)

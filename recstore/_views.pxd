@@ -2,7 +2,8 @@
 from libc.stdint cimport uint8_t
 
 from recstore._c cimport rs_permutation
-from recstore._store cimport Blob, Segment
+from recstore._blobs cimport Blob
+from recstore._store cimport Segment
 
 
 cdef enum:

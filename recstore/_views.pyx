@@ -13,10 +13,11 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
-from recstore._store cimport Blob, Segment
+from recstore._blobs cimport Blob
+from recstore._store cimport Segment
 from recstore import errors
 
-from recstore._store import new_blob
+from recstore._blobs import new_blob
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)

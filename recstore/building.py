@@ -3,7 +3,7 @@
 import os
 import sys
 
-from recstore import _keys, _maps, _store, _views, classes, handles
+from recstore import _blobs, _keys, _maps, _views, classes, handles
 from recstore.errors import EncodeError
 
 # By number, as csrc/FORMAT.md ("Mappings") has them.
@@ -140,14 +140,14 @@ def save_mapping(mapping, path):
     except BaseException:
         builder.abort()
         raise
-    _store.publish(temporary, path)
+    _blobs.publish(temporary, path)
 
 
 def write_segment(segment, path):
     """Writes a segment's own bytes to a file."""
     temporary = temporary_beside(path)
     segment.write_to(temporary)
-    _store.publish(temporary, path)
+    _blobs.publish(temporary, path)
 
 
 def temporary_beside(path):

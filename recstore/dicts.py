@@ -5,7 +5,7 @@ from _collections_abc import KeysView as _SetOfKeys
 from _collections_abc import Mapping, Sequence, ValuesView
 
 from recstore import _keys, building, handles
-from recstore._store import new_blob
+from recstore._blobs import new_blob
 from recstore.errors import BusyError, SegmentNotFoundError
 from recstore.records import RecordView
 

@@ -3,7 +3,7 @@
 from array import array
 
 from recstore import _keys, _views, dicts, records
-from recstore._store import new_blob
+from recstore._blobs import new_blob
 
 
 def index_by(x, key):

@@ -15,7 +15,7 @@ import sys
 from _weakref import ref
 from time import monotonic
 
-from recstore import _store
+from recstore import _blobs, _store
 from recstore.errors import CorruptError, Error, SegmentNotFoundError
 
 PIN_SECONDS = 60.0
@@ -181,7 +181,7 @@ def _describe(container, popen):
         return handle.pack(recipe), [*segments, *blobs]
     spilled = container._spilled
     if spilled is None:
-        spilled = container._spilled = _store.new_blob(recipe)
+        spilled = container._spilled = _blobs.new_blob(recipe)
         _publish(spilled, segments)
     return handle.pack(b"", _piece(spilled, popen)), [*segments, *blobs, spilled]
 
@@ -336,13 +336,13 @@ def attach(handle, dup_fd=None, allowed=None):
     recipe = taken.recipe
     attach_all(taken.segments, _store.Segment)
     if recipe is not None:
-        attach_all(taken.read_pieces(recipe), _store.Blob)
+        attach_all(taken.read_pieces(recipe), _blobs.Blob)
     else:
-        attach_all([taken.tail], _store.Blob)
+        attach_all([taken.tail], _blobs.Blob)
         spilled = pieces.pop()
         if spilled is not None:
             recipe = recipes.Reader(spilled.content())
-            attach_all(taken.read_pieces(recipe), _store.Blob)
+            attach_all(taken.read_pieces(recipe), _blobs.Blob)
     if reason is not None:
         return _detached(taken, reason)
     container = _read(taken.kind, recipe, pieces)
@@ -436,15 +436,15 @@ def _adopt(fd, wanted, cls, own):
         if own:
             os.close(fd)
         return None
-    piece = _store.adopt_blob(fd) if cls is _store.Blob else _store.adopt_fd(fd, "anonymous")
+    piece = _blobs.adopt_blob(fd) if cls is _blobs.Blob else _store.adopt_fd(fd, "anonymous")
     return piece if piece.id == wanted.id else None
 
 
 def _attach_path(wanted, cls):
     path, backing = wanted.path, wanted.backing
     try:
-        if cls is _store.Blob:
-            piece = _store.open_blob(path)
+        if cls is _blobs.Blob:
+            piece = _blobs.open_blob(path)
         else:
             piece = _store.open_path(path, _store.OURS, follow_links=backing == "file", backing=backing)
     except SegmentNotFoundError:

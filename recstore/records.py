@@ -4,7 +4,7 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _fields, _store, _views, building, classes, handles, views
+from recstore import _blobs, _fields, _store, _views, building, classes, handles, views
 from recstore.errors import SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -207,7 +207,7 @@ class RecordList(_views.Records, views.ListOperations):
             except BaseException:
                 builder.abort()
                 raise
-        _store.publish(temporary, path)
+        _blobs.publish(temporary, path)
 
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
