@@ -152,7 +152,7 @@ def _describe_record(value, writer):
     if writer is not None:
         writer.foreign = True
     code, extra = value._origin
-    values = tuple(value._fields.values())
+    values = tuple(value.values())
     return code, extra, values[0] if code == ENUM else values
 
 

@@ -309,7 +309,14 @@ def read_records(reader, pieces, make, depth=0):
             from recstore._fields import how_from
 
             how = how_from(how)
-    return make(kind, read_selection(reader, pieces), how)
+    selection = read_selection(reader, pieces)
+    if _has_positions(selection) != hasattr(how, "rows"):
+        raise CorruptError("a recstore handle holds groups where records belong, or records where groups belong")
+    return make(kind, selection, how)
+
+
+def _has_positions(selection):
+    return selection.virtual or any(map(_has_positions, selection.parts or ()))
 
 
 def _read_groups(reader, pieces, make, depth):

@@ -5,7 +5,7 @@ import sys
 from _collections_abc import Sequence
 
 from recstore import _blobs, _fields, _store, _views, building, classes, handles, views
-from recstore.errors import SegmentNotFoundError
+from recstore.errors import BusyError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
 

@@ -63,7 +63,10 @@ def _find_key(value, path, within):
 
 
 def _name(kind):
-    return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
+    module = kind.__module__
+    if isinstance(module, str) and module.startswith("recstore._"):
+        module = "recstore"  # where a compiled class is known to people
+    return f"{module}.{kind.__qualname__}" if module != "builtins" else kind.__qualname__
 
 
 def _find(value, path, depth, above, pickled):

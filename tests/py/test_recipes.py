@@ -205,7 +205,7 @@ def test_an_index_array_read_with_a_step():
         b"\x00\x00\x01\x00",  # an index array as a store
         b"\x00\x00\x00\x01",  # no such store
         b"\x00\x05\x00",  # four parts, and no bytes
-        b"\x00\x02" * 30 + b"\x00\x00\x00\x00",  # nested too deep
+        b"\x00\x03" * 30 + b"\x00\x00\x00\x00",  # nested too deep
         b"\x01\x01" + signed(0) + signed(1) + varint(11) + b"\x00\x00\x00",
         b"\x01\x01" + signed(-1) + signed(1) + varint(3) + b"\x00\x00\x00",
         b"\x01\x01" + signed(0) + signed(2**62) + varint(5) + b"\x00\x00\x00",
@@ -360,4 +360,4 @@ def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):
 def test_nothing_is_a_selection_too():
     assert Selection.joined([]).length == 0
     text, again = roundtrip(Selection.joined([]), [])
-    assert again.length == 0 and text == b"\x00\x01"
+    assert again.length == 0 and text == b"\x00\x02"

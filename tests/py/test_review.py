@@ -2,13 +2,12 @@
 
 import os
 import pickle
-import struct
 import threading
 
 import numpy as np
 import pytest
 import recstore
-from recstore import RecordList, _floor, handles
+from recstore import RecordList, _floor
 from ref import writer as w
 
 
@@ -21,16 +20,6 @@ def test_arrays_of_empty_items_keep_their_dtype(dtype):
     array = np.ndarray((3,), dtype)
     with RecordList([array]) as x:
         assert x[0].dtype == array.dtype and x[0].shape == (3,)
-
-
-@pytest.mark.parametrize("recipe", [(0, 2**62, 5), (0, 1, -1), (99, 1, 2), (-1, 1, 1)])
-def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
-    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
-    with RecordList(range(100)) as x:
-        handle = bytearray(x.__reduce__()[1][0])
-        struct.pack_into("<qqq", handle, handles._HEAD.size + handles._STORE.size - 24, *recipe)
-        with pytest.raises(recstore.CorruptError):
-            handles.attach(bytes(handle))
 
 
 def test_a_path_with_nul_is_refused_and_nothing_is_written(tmp_path):
