@@ -501,6 +501,8 @@ cdef PyObject *appended_value(Context *c, const rs_node *node, uint64_t bits) ex
             corrupt(b"a union number of no child")
         return alone_value(c, &node.children[bits])
     if kind == RS_FMT_NODE_ANY:
+        if node.payload and rs_slice_left(&c.cursor.in_) > 0 and c.cursor.in_.ptr[0] == RS_FMT_TAG_EXT:
+            corrupt(b"an ext value directly within an ext value")
         return any_value(c)
     if kind == RS_FMT_NODE_BYTES:
         checked(c, rs_decode_varint(c.cursor, &n, &c.err))

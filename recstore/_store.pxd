@@ -14,7 +14,8 @@ cdef class Segment(Owner):
     cdef readonly str path
     cdef readonly object owner_pid
     cdef public object kept_bytes
-    cdef public object reader
+    cdef object reader_
+    cdef bint views_  # what reader_ says of arrays
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
@@ -25,7 +26,6 @@ cdef class Segment(Owner):
     cdef int list_trees(self, list out) except -1
     cdef int verify_keys(self, const rs_block *block) except -1
     cdef bint release(self)
-    cdef bint viewing(self)
     cdef int give_up_name(self)
 
 

@@ -50,7 +50,8 @@ cdef class Segment(Owner):
         self.path = None
         self.owner_pid = None
         self.kept_bytes = None
-        self.reader = None
+        self.reader_ = None
+        self.views_ = False
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -98,6 +99,15 @@ cdef class Segment(Owner):
         # Only where a call that was in flight when `close` came has given out an array.
         if self.closing and self.busy == 0:
             self.release()
+
+    @property
+    def reader(self):
+        return self.reader_
+
+    @reader.setter
+    def reader(self, reader):
+        self.reader_ = reader
+        self.views_ = reader is not None and reader.arrays == "view"
 
     @property
     def exported(self):
@@ -202,7 +212,7 @@ cdef class Segment(Owner):
                 raise_status(&err)
             program = self.program(record.block.tree, record.tree)
             cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(&cursor, self if self.viewing() else None)
+            return (<Program>program).decode(&cursor, self if self.views_ else None)
         except errors.Error as e:
             if type(e) not in NAMED:
                 raise
@@ -213,11 +223,8 @@ cdef class Segment(Owner):
     cdef object program(self, uint32_t number, const rs_tree *tree):
         program = self.programs.get(number)
         if program is None:
-            program = self.programs[number] = new_program(tree, self.reader)
+            program = self.programs[number] = new_program(tree, self.reader_)
         return program
-
-    cdef bint viewing(self):
-        return self.reader is not None and self.reader.arrays == "view"
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""

@@ -13,6 +13,7 @@ from recstore.record import Record
 _ENUM, _NAMEDTUPLE, _DATACLASS, _ATTRS, _OBJECT = 23, 24, 25, 26, 27
 _BASICSIZE = object.__basicsize__
 _POINTER = tuple.__itemsize__
+_HEAP_TYPE = 1 << 9
 # attrs keeps a hash there that other processes would compute otherwise; None makes it compute it anew.
 _ATTRS_HASH = "_attrs_cached_hash"
 
@@ -85,6 +86,8 @@ def _named_tuple_handler(cls, name):
 
 def _slots(cls):
     """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
+    if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
+        return None  # a type of the interpreter's, whose objects only its own constructor may make
     members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
     # As copyreg reckons: an object larger than what its slots take holds what only C code can reach.
     expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
