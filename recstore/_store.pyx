@@ -2,7 +2,8 @@
 """Segments, their builder, and the base of the record containers: the only place that owns mappings.
 
 Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never point into
-it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close` unmaps at once, or,
+with calls in flight elsewhere, when the last of them returns.
 """
 
 cimport cython
@@ -409,7 +410,7 @@ def copy_segment(Segment source, limits=None):
 cdef class Builder:
     """Streams records into a new segment. Nothing stays behind unless `finish` returned.
 
-    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process is to read the segment.
+    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process reads the segment.
     """
 
     cdef rs_segment_writer writer
@@ -476,7 +477,8 @@ cdef class Builder:
             if status == RS_E_MEM:
                 raise_status(&err)
             from recstore import unsupported
-            raise errors.EncodeError(f"record {self.builder.n_records}: {unsupported.refused(record, err.message.decode())}")
+            why = unsupported.refused(record, err.message.decode())
+            raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
         if rs_builder_is_full(&self.builder):
             with nogil:
                 status = rs_builder_flush(&self.builder, &err)

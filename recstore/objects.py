@@ -1,7 +1,7 @@
 """Values of classes that Python code defines: enums, namedtuples, dataclasses, attrs classes and registered ones.
 
-An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no ``__init__``, no
-``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a schema tree, values as a tuple.
+An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no ``__init__``,
+no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree, values as a tuple.
 """
 
 from types import MemberDescriptorType
@@ -159,7 +159,7 @@ def _enum_payload(payload):
 
 
 def _checker(code, n):
-    """Checks a payload and makes something that equals nothing else: classes decide about equality, and none is loaded."""
+    """Checks a payload and makes something that equals nothing else: equality is the class's, and none is loaded."""
 
     def check(payload):
         _enum_payload(payload) if code == _ENUM else _values(payload, n)
@@ -212,7 +212,8 @@ def _pair_maker(cls, full):
         # Looked up each time: a registration may be replaced.
         entry = classes.registration(cls)
         if entry is None or entry[2] is None:
-            raise Error(f"cannot load class {full}: it was stored by an encode function; register it with its decode function first")
+            why = "it was stored by an encode function; register it with its decode function first"
+            raise Error(f"cannot load class {full}: {why}")
         return entry[2](_values(payload, 1)[0])
 
     return make

@@ -1,4 +1,4 @@
-"""Record: what a value of a class that the reader may not or cannot make is read as: the class's name and the fields."""
+"""Record: what a value of a class that the reader may not make is read as: the class's name and the fields."""
 
 from _collections_abc import ItemsView, KeysView, Mapping, ValuesView
 
