@@ -183,7 +183,10 @@ cdef PyObject *node_ext(Context *c, const rs_node *node, const uint8_t *body, ui
     """An ext node, which is its child handed to the maker of its code and EXTRA; body is NULL when it is not fixed."""
     cdef PyObject *payload
     cdef void **slot = &c.slots[node.index]
-    make = <object>slot[0] if slot[0] != NULL else (<Program>c.program).maker(node.param, node.aux, node.aux_size_bytes, slot)
+    if slot[0] != NULL:
+        make = <object>slot[0]
+    else:
+        make = (<Program>c.program).maker(node.param, node.aux, node.aux_size_bytes, slot)
     if body != NULL:
         payload = fixed_value(c, node.children, body, bits)
     else:
@@ -501,6 +504,8 @@ cdef PyObject *appended_value(Context *c, const rs_node *node, uint64_t bits) ex
             corrupt(b"a union number of no child")
         return alone_value(c, &node.children[bits])
     if kind == RS_FMT_NODE_ANY:
+        if node.payload and rs_slice_left(&c.cursor.in_) > 0 and c.cursor.in_.ptr[0] == RS_FMT_TAG_EXT:
+            corrupt(b"an ext value directly within an ext value")
         return any_value(c)
     if kind == RS_FMT_NODE_BYTES:
         checked(c, rs_decode_varint(c.cursor, &n, &c.err))
@@ -561,7 +566,8 @@ cdef class Program:
             if node.kind == RS_FMT_NODE_STRUCT:
                 value = prepare_keys(&c, node.n_children)
             elif node.kind == RS_FMT_NODE_CONST:
-                if node.aux[0] in (RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY, RS_FMT_TAG_EXT):
+                if node.aux[0] in (RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY,
+                                   RS_FMT_TAG_EXT):
                     continue  # mutable, or may hold what is, or of a class that may not be there
                 value = take_owned(any_value(&c))
             elif node.kind == RS_FMT_NODE_NDARRAY:

@@ -102,11 +102,12 @@ cdef int put_str(rs_buffer *raw, object value) except -1:
 
 
 cdef bint put_array(Out *out, object value) except -1:
-    """An ndarray or numpy scalar; recstore.arrays describes it, the data is copied here. False for one of a dtype without a code."""
+    """An ndarray or numpy scalar; recstore.arrays describes it, the data is copied here. False: no code for its dtype."""
     cdef Py_buffer view
     cdef rs_error err
     cdef uint8_t position[10]
     cdef rs_buffer *arrays = out.arrays
+    cdef size_t gap = <size_t>(-<int64_t>arrays.size_bytes & (RS_FMT_ALIGNMENT - 1))
     from recstore import arrays as _arrays
     described = _arrays.describe(value)
     if described is None:
@@ -119,7 +120,7 @@ cdef bint put_array(Out *out, object value) except -1:
         if view.len < RS_FMT_ARRAY_INLINE:
             put_bytes(out.raw, view.buf, view.len)
             return True
-        check(rs_buffer_append_zeros(arrays, <size_t>(-<int64_t>arrays.size_bytes & (RS_FMT_ALIGNMENT - 1)), &err), &err)
+        check(rs_buffer_append_zeros(arrays, gap, &err), &err)
         put_bytes(out.raw, position, rs_put_varint(position, arrays.size_bytes // RS_FMT_ALIGNMENT))
         put_bytes(arrays, view.buf, view.len)
         return True
@@ -128,7 +129,7 @@ cdef bint put_array(Out *out, object value) except -1:
 
 
 cdef int put_extended(Out *out, object value, int depth) except -1:
-    """A value of a type beyond the basic ones; recstore.extended describes it. _Unsupported for one that has no description."""
+    """A value of a type beyond the basic ones; recstore.extended describes it. _Unsupported for one without."""
     cdef uint8_t head[2]
     from recstore import extended
     writer = None if out.writer == NULL else <object>out.writer
@@ -208,8 +209,9 @@ cdef int put(Out *out, object value, int depth) except -1:
         return 0
     # No value can be an array while numpy is not loaded.
     numpy = sys.modules.get("numpy")
-    if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)) and put_array(out, value):
-        return 0
+    if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
+        if put_array(out, value):
+            return 0
     return put_extended(out, value, depth)
 
 

@@ -1,13 +1,14 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Buffers on bytes that somebody else owns: an array that looks at a mapping holds a lease, and the lease its owner.
 
-A lease counts for as long as it lives, not only while a buffer is taken: numpy gives the buffer back at once and keeps the object.
+A lease counts for as long as it lives, not only while a buffer is taken: numpy gives the buffer back at once and keeps
+the object.
 """
 
 cimport cython
 
 cdef extern from "Python.h":
-    int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *buf, Py_ssize_t len, int readonly, int flags) except -1
+    int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *buf, Py_ssize_t n, int readonly, int flags) except -1
 
 
 cdef class Owner:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The floor of the benchmarks: what making the objects of a record costs when nothing has to be decoded. Nothing else uses it."""
+"""The floor of the benchmarks, which alone use it: what making the objects of a record costs without decoding."""
 
 from cpython.ref cimport Py_INCREF, PyObject
 from libc.stdint cimport uint32_t
@@ -39,8 +39,7 @@ cdef extern from "Python.h":
 
 
 def rebuild(object value):
-    """A fresh equal copy of str, bytes, float, int, list, tuple and dict, made natively: what creating the objects of a record
-    costs when nothing has to be decoded. For the benchmarks; other values are passed through.
+    """A fresh equal copy of str, bytes, float, int, list, tuple and dict, made natively; other values are passed through.
 
     >>> rebuild({"a": [1, 2.5, "x"]})
     {'a': [1, 2.5, 'x']}

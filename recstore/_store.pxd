@@ -16,7 +16,8 @@ cdef class Segment(Owner):
     cdef readonly str path
     cdef readonly object owner_pid
     cdef public object kept_bytes
-    cdef public object reader
+    cdef object reader_
+    cdef bint views_  # what reader_ says of arrays
     cdef object order_blob   # a weak reference
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
@@ -30,7 +31,7 @@ cdef class Segment(Owner):
     cdef object program(self, int store, uint32_t number, const rs_tree *tree)
     cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1
     cdef bint release(self)
-    cdef Owner owner(self)
+    cdef inline Owner owner(self)
     cdef int give_up_name(self)
 
 

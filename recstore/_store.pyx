@@ -50,7 +50,8 @@ cdef class Segment(Owner):
         self.owner_pid = None
         self.kept_bytes = None
         self.order_blob = None
-        self.reader = None
+        self.reader_ = None
+        self.views_ = False
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -104,6 +105,15 @@ cdef class Segment(Owner):
         # Only where a call that was in flight when `close` came has given out an array.
         if self.closing and self.busy == 0:
             self.release()
+
+    @property
+    def reader(self):
+        return self.reader_
+
+    @reader.setter
+    def reader(self, reader):
+        self.reader_ = reader
+        self.views_ = reader is not None and reader.arrays == "view"
 
     @property
     def exported(self):
@@ -270,12 +280,12 @@ cdef class Segment(Owner):
         cdef int64_t key = number if store == 0 else ~<int64_t>number
         program = self.programs.get(key)
         if program is None:
-            program = self.programs[key] = new_program(tree, self.reader)
+            program = self.programs[key] = new_program(tree, self.reader_)
         return program
 
     cdef Owner owner(self):
         """What arrays that look at the bytes hold; None when they are to be copied."""
-        return self if self.reader is not None and self.reader.arrays == "view" else None
+        return self if self.views_ else None
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
@@ -463,7 +473,7 @@ def copy_segment(Segment source, limits=None):
 cdef class Builder:
     """Streams records into a new segment. Nothing stays behind unless `finish` returned.
 
-    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process is to read the segment.
+    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process reads the segment.
     """
 
     cdef rs_segment_writer writer
@@ -518,7 +528,8 @@ cdef class Builder:
             if status == RS_E_MEM:
                 raise_status(&err)
             from recstore import unsupported
-            raise errors.EncodeError(f"record {self.builder.n_records}: {unsupported.refused(record, err.message.decode())}")
+            why = unsupported.refused(record, err.message.decode())
+            raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
         if rs_builder_is_full(&self.builder):
             with nogil:
                 status = rs_builder_flush(&self.builder, &err)

@@ -59,7 +59,7 @@ def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
 
 
 def _describe_struct(dtype, levels):
-    """A structured dtype: item size, aligned flag, fields. None for titles and records, which the format does not know."""
+    """A structured dtype: item size, aligned flag, fields. None for titles and records: the format has none."""
     if levels == 0 or dtype.type is not np.void or dtype.metadata:
         return None
     fields = []
@@ -77,7 +77,8 @@ def _describe_struct(dtype, levels):
         fields.append(_varint(len(encoded)) + encoded + _varint(offset) + described + shape)
     if levels == _STRUCT_LEVELS and _count_fields(dtype) > _STRUCT_FIELDS:
         return None
-    return bytes([_STRUCT]) + _varint(dtype.itemsize) + bytes([dtype.isalignedstruct]) + _varint(len(fields)) + b"".join(fields)
+    head = bytes([_STRUCT]) + _varint(dtype.itemsize) + bytes([dtype.isalignedstruct])
+    return head + _varint(len(fields)) + b"".join(fields)
 
 
 def _count_fields(dtype):
@@ -217,7 +218,7 @@ def _check_text(dtype, memory, size, what):
 
 
 def _texts(dtype, offset, dims, strides):
-    """`(offset, byte order, shape, strides)` of the code units of each text in an item, in fields and sub-arrays too."""
+    """`(offset, byte order, shape, strides)` of the code units of each text in an item, also in fields."""
     if dtype.subdtype:
         base, shape = dtype.subdtype
         steps = np.cumprod((base.itemsize, *shape[:0:-1])).tolist()[::-1]

@@ -1,7 +1,7 @@
 """Classes and trust: which classes a reader makes values of, what may be unpickled, and what a builder has seen.
 
-Bytes that this process or the sender of a handle wrote are trusted. Bytes reached by a path are not: there a class is found only
-if it was given or registered, and nothing that stands in the bytes is imported or unpickled.
+Bytes that this process or the sender of a handle wrote are trusted. Bytes reached by a path are not: there a class is
+found only if it was given or registered, and nothing that stands in the bytes is imported or unpickled.
 """
 
 import sys
@@ -11,7 +11,7 @@ from recstore.errors import EncodeError, Error
 
 __all__ = ["register"]
 
-_BASIC = (type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice, type)
+_BASIC = {type(None), bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice}
 _registered = {}  # (module, qualname) -> (class, encode, decode)
 _seen = {}  # (module, qualname) -> weak reference to the class last stored under this name
 
@@ -19,8 +19,8 @@ _seen = {}  # (module, qualname) -> weak reference to the class last stored unde
 def register(cls=None, *, encode=None, decode=None):
     """Lets values of a class be stored, and be read from files: a function and a decorator.
 
-    Without `encode` and `decode` an object is stored as its ``__dict__`` and slots and restored without calling ``__init__``.
-    Dataclasses, attrs classes, namedtuples and enums are stored without being registered; registered, they are also
+    Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
+    ``__init__``. Dataclasses, attrs classes, namedtuples and enums are stored without being registered; registered, they are also
     read from stores of unknown origin, where others are read as :class:`recstore.Record`.
 
     Args:
@@ -29,7 +29,7 @@ def register(cls=None, *, encode=None, decode=None):
         decode: a function from what `encode` returned to the object; given together with `encode`.
 
     Returns the class. Raises TypeError for what is no class, for a basic type, and for one function without the other.
-    It holds for the process; stores opened before see it too. A spawned worker registers again, as it imports the module.
+    It holds for the process; stores opened before see it too. A spawned worker registers again, as it imports modules.
 
     >>> @register
     ... class Point:
@@ -78,7 +78,7 @@ class Writer:
         self.foreign = False  # whether a Record was stored: its class must not be imported when it is read back
 
     def note(self, name, cls):
-        """Remembers the class of a value. EncodeError when another class of this name was seen: reading could not tell them."""
+        """Remembers the class of a value. EncodeError when another one of this name was seen: readers could not tell."""
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)
@@ -102,9 +102,9 @@ class Writer:
 class Reader:
     """How a segment is read. Immutable once a segment has it.
 
-    Attributes: ``trusted``; ``allow_pickle`` (for untrusted bytes); ``arrays`` ("copy" or "view"); ``classes``, those given by
-    the caller, by name; ``seen``, those that this process stored; ``checking``: values of classes are not made at all, for the
-    deep check.
+    Attributes: ``trusted``; ``allow_pickle`` (for untrusted bytes); ``arrays`` ("copy" or "view"); ``classes``, those
+    given by the caller, by name; ``seen``, those that this process stored; ``checking``: values of classes are not made
+    at all, for the deep check.
     """
 
     __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking")
@@ -161,7 +161,7 @@ def _load(module, qualname):
 
 
 def given(classes):
-    """The classes that a caller allows, by name: from an iterable of classes, or a mapping from full names to classes."""
+    """The classes that a caller allows, by name: from an iterable of them, or a mapping from full names to them."""
     out = {}
     if hasattr(classes, "keys"):
         for full in classes.keys():

@@ -1,7 +1,7 @@
-"""Values beyond the basic types, as ext values of csrc/FORMAT.md: a code, an EXTRA that values of one kind share, and a payload.
+"""Values beyond the basic types, as ext values of csrc/FORMAT.md: a code, an EXTRA that values share, and a payload.
 
-Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of a type
-that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
+Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of a
+type that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
 """
 
 import sys
@@ -12,12 +12,15 @@ from recstore._fields import Record
 
 __all__ = ["describe", "forget", "maker", "pickled"]
 
-(COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE, TIME,
- DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS, OBJECT, PICKLED,
- TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
+(COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE,
+ TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS, OBJECT,
+ PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
 
 _DAY = 86_400_000_000
-_FACTORIES = {kind.__name__: kind for kind in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray)}
+_FACTORIES = {
+    kind.__name__: kind
+    for kind in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray)
+}
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")
 _ZONE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/")
 
@@ -51,6 +54,10 @@ def _describe_defaultdict(value):
     return (DEFAULTDICT, name, dict(value)) if isinstance(name, str) and _FACTORIES.get(name) is factory else None
 
 
+def _describe_zoneinfo(value):
+    return (ZONEINFO, None, value.key) if type(value.key) is str and set(value.key) <= _ZONE_CHARACTERS else None
+
+
 def _without_attributes(code, copy):
     """Dict types with a ``__dict__``: what somebody hung on them has no place."""
     return lambda value: None if value.__dict__ else (code, None, copy(value))
@@ -81,7 +88,7 @@ _BY_NAME = {
     ("datetime", "datetime"): _describe_datetime,
     ("datetime", "timedelta"): _describe_timedelta,
     ("datetime", "timezone"): _describe_timezone,
-    ("zoneinfo", "ZoneInfo"): lambda v: (ZONEINFO, None, v.key) if type(v.key) is str and set(v.key) <= _ZONE_CHARACTERS else None,
+    ("zoneinfo", "ZoneInfo"): _describe_zoneinfo,
     ("decimal", "Decimal"): lambda v: (DECIMAL, None, str(v)),
     ("fractions", "Fraction"): lambda v: (FRACTION, None, (v.numerator, v.denominator)),
     ("uuid", "UUID"): lambda v: (UUID, None, v.bytes),
@@ -98,7 +105,7 @@ def _tensors():
 
 
 def _string_array(value):
-    """An array of numpy's variable-width strings. With a missing value or without coercion its dtype says more than the format."""
+    """An array of numpy's variable-width strings; None for one with a missing value or without coercion."""
     numpy = sys.modules["numpy"]
     kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
     if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
@@ -130,7 +137,7 @@ def forget(cls):
 
 
 def describe(value, writer=None):
-    """`(code, EXTRA, payload)` of a value, or None when it cannot be stored. `writer` takes down what readers must know."""
+    """`(code, EXTRA, payload)` of a value, or None when it cannot be stored. `writer` notes what readers must know."""
     kind = type(value)
     if kind is Record:
         return _describe_record(value, writer)
@@ -188,7 +195,8 @@ def _make_set(kind, carrier):
     def make(payload):
         out = kind(_typed(payload, carrier, "a set"))
         # Records in place of classes may be equal where the objects that they stand for were not.
-        _expect(len(out) == len(payload) or any(type(e) is Record for e in out), "a set with an element that is there twice")
+        alike = len(out) != len(payload) and not any(type(e) is Record for e in out)
+        _expect(not alike, "a set with an element that is there twice")
         return out
 
     return make
@@ -199,10 +207,11 @@ def _make_dict(name):
         import collections
 
         kind = getattr(collections, name)
+        update = dict.update if name == "Counter" else kind.update  # a Counter's own would add up
 
         def make(payload):
             out = kind()
-            dict.update(out, _typed(payload, dict, name)) if name == "Counter" else out.update(_typed(payload, dict, name))
+            update(out, _typed(payload, dict, name))
             return out
 
         return make
@@ -416,7 +425,8 @@ def _unpickle(payload):
 
 def _refuse_pickle(payload):
     raise UntrustedError(
-        "a pickled value, and loading a pickle can run any code; open with allow_pickle=True if you trust who wrote the file"
+        "a pickled value, and loading a pickle can run any code; "
+        "open with allow_pickle=True if you trust who wrote the file"
     )
 
 

@@ -3,9 +3,11 @@
 import dataclasses
 import struct
 
-_KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray", "ext")
-_EXTS = ("", "complex", "bytearray", "set", "frozenset", "range", "slice", "Ellipsis", "OrderedDict", "Counter", "defaultdict",
-         "ChainMap", "deque", "date", "time", "datetime", "timedelta", "timezone", "ZoneInfo", "Decimal", "Fraction", "UUID", "path", "enum",
+_KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
+          "ext")  # fmt: skip
+_EXTS = ("", "complex", "bytearray", "set", "frozenset", "range", "slice", "Ellipsis", "OrderedDict", "Counter",
+         "defaultdict", "ChainMap", "deque", "date", "time", "datetime", "timedelta", "timezone", "ZoneInfo", "Decimal",
+         "Fraction", "UUID", "path", "enum",
          "namedtuple", "dataclass", "attrs", "object", "pickled", "tensor", "StringDType")  # fmt: skip
 
 

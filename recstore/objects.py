@@ -1,7 +1,7 @@
 """Values of classes that Python code defines: enums, namedtuples, dataclasses, attrs classes and registered ones.
 
-An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no ``__init__``, no
-``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a schema tree, values as a tuple.
+An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no ``__init__``,
+no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree, values as a tuple.
 """
 
 from types import MemberDescriptorType
@@ -13,6 +13,7 @@ from recstore._fields import Record
 _ENUM, _NAMEDTUPLE, _DATACLASS, _ATTRS, _OBJECT = 23, 24, 25, 26, 27
 _BASICSIZE = object.__basicsize__
 _POINTER = tuple.__itemsize__
+_HEAP_TYPE = 1 << 9
 # attrs keeps a hash there that other processes would compute otherwise; None makes it compute it anew.
 _ATTRS_HASH = "_attrs_cached_hash"
 
@@ -85,6 +86,8 @@ def _named_tuple_handler(cls, name):
 
 def _slots(cls):
     """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
+    if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
+        return None  # a type of the interpreter's, whose objects only its own constructor may make
     members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
     # As copyreg reckons: an object larger than what its slots take holds what only C code can reach.
     expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
@@ -156,7 +159,7 @@ def _enum_payload(payload):
 
 
 def _checker(code, n):
-    """Checks a payload and makes something that equals nothing else: classes decide about equality, and none is loaded."""
+    """Checks a payload and makes something that equals nothing else: equality is the class's, and none is loaded."""
 
     def check(payload):
         _enum_payload(payload) if code == _ENUM else _values(payload, n)
@@ -209,7 +212,8 @@ def _pair_maker(cls, full):
         # Looked up each time: a registration may be replaced.
         entry = classes.registration(cls)
         if entry is None or entry[2] is None:
-            raise Error(f"cannot load class {full}: it was stored by an encode function; register it with its decode function first")
+            why = "it was stored by an encode function; register it with its decode function first"
+            raise Error(f"cannot load class {full}: {why}")
         return entry[2](_values(payload, 1)[0])
 
     return make

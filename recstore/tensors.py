@@ -1,4 +1,4 @@
-"""torch tensors as ext values: an ndarray, and the torch dtype's name where numpy has none. Never imports torch to encode."""
+"""torch tensors as ext values: an ndarray, and the dtype's name where numpy has none. Imports torch only to decode."""
 
 import sys
 

@@ -21,7 +21,7 @@ class _Unpicklable:
 
 
 def explain(value, depth, pickled=False):
-    """The EncodeError for the first thing in `value` that the codec refused; `pickled` says that it tried to pickle what it could."""
+    """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not pickle."""
     path, culprit = _find(value, "$", depth, set(), pickled)
     if culprit is _TOO_DEEP:
         return EncodeError(f"{path}: nested deeper than {depth} containers; flatten the record")
@@ -40,7 +40,8 @@ def refused(value, reason):
     path, key = _find_key(value, "$", False)
     if key is None:
         return EncodeError(reason)
-    return EncodeError(f"{path}: cannot store {_name(type(key))} as a dict key: it holds a dict; let it hold a tuple of pairs")
+    what = f"cannot store {_name(type(key))} as a dict key"
+    return EncodeError(f"{path}: {what}: it holds a dict; let it hold a tuple of pairs")
 
 
 def _find_key(value, path, within):
@@ -163,7 +164,8 @@ def _remedy(value, kind):
     if kind is memoryview:
         return "convert it with bytes() first"
     if "collections" in sys.modules and kind is sys.modules["collections"].defaultdict:
-        return f"its factory {_show(value.default_factory)} is no builtin type such as list; convert it with dict() first"
+        factory = _show(value.default_factory)
+        return f"its factory {factory} is no builtin type such as list; convert it with dict() first"
     if "datetime" in sys.modules and isinstance(value, sys.modules["datetime"].tzinfo):
         return "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key"
     if hasattr(value, "__fspath__"):
@@ -179,7 +181,8 @@ def _array_remedy(value, kind, numpy):
     if value.dtype.names is None and value.dtype.kind == "T":
         return f"its dtype {value.dtype} is no plain StringDType(); convert it with .astype() first"
     if value.dtype.names is not None:
-        return f"its dtype {value.dtype} has no place in the format: fields of objects, titles, records, metadata; use a plain dtype"
+        none = "fields of objects, titles, records, metadata; use a plain dtype"
+        return f"its dtype {value.dtype} has no place in the format: {none}"
     return f"its dtype {value.dtype} has no place in the format; use .tolist() or a plain dtype"
 
 

@@ -159,7 +159,20 @@ def read_data(cur, flags, code, dtype, shape):
         if cur.arrays is None or at > cur.arrays[1] or size > cur.arrays[1] - at:
             fail("VALUE", start, "array data outside the block's arrays")
         data = cur.data[cur.arrays[0] + at:cur.arrays[0] + at + size]
-    return make_scalar(code, dtype, data, start) if flags & 2 else make_array(flags, dtype, shape, data)
+    value = make_scalar(code, dtype, data, start) if flags & 2 else make_array(flags, dtype, shape, data)
+    if code in (16, 20):
+        check_text(value, start)
+    return value
+
+
+def check_text(value, offset):
+    """Units of U arrays, and of U fields wherever they are."""
+    for name in value.dtype.names or ():
+        check_text(value[name], offset)
+    if value.dtype.kind == "U" and isinstance(value, np.ndarray) and value.nbytes:
+        units = np.frombuffer(value.tobytes(), value.dtype.str[0] + "u4")
+        if units.max() > 0x10FFFF:
+            fail("VALUE", offset, "code point above 0x10FFFF")
 
 
 def make_array(flags, dtype, shape, data):
