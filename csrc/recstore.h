@@ -8,11 +8,13 @@
 #include "rs_buffer.h"
 #include "rs_crc.h"
 #include "rs_permute.h"
+#include "rs_hash.h"
 #include "rs_format.h"
 #include "rs_any.h"
 #include "rs_schema.h"
 #include "rs_header.h"
 #include "rs_offsets.h"
+#include "rs_keys.h"
 #include "rs_scan.h"
 #include "rs_infer.h"
 #include "rs_encode.h"
@@ -22,6 +24,7 @@
 #include "rs_os.h"
 #include "rs_segment.h"
 #include "rs_store.h"
+#include "rs_mapping.h"
 #include "rs_verify.h"
 
 #endif

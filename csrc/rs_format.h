@@ -8,8 +8,9 @@
 enum { RS_FMT_VERSION = 1 };
 /* Bits of features_required. */
 #define RS_FMT_FEATURE_EXT UINT64_C(1)
+#define RS_FMT_FEATURE_MAPPING UINT64_C(2)
 #define RS_FMT_FEATURE_DTYPES UINT64_C(4)
-#define RS_FMT_FEATURES_KNOWN (RS_FMT_FEATURE_EXT | RS_FMT_FEATURE_DTYPES)
+#define RS_FMT_FEATURES_KNOWN (RS_FMT_FEATURE_EXT | RS_FMT_FEATURE_MAPPING | RS_FMT_FEATURE_DTYPES)
 
 /* Header fields. */
 enum {
@@ -56,7 +57,10 @@ enum {
     RS_FMT_SECTION_BLOCKS = 4,
     RS_FMT_SECTION_TREES = 5,
     RS_FMT_SECTION_TREE_TABLE = 6,
-    RS_FMT_SECTION_LAST = 6,
+    RS_FMT_SECTION_STORE_LAST = 6, /* what every store has ends here */
+    RS_FMT_SECTION_KEY_INDEX = 7,
+    RS_FMT_SECTION_ORDER = 8,
+    RS_FMT_SECTION_LAST = 8,
     RS_FMT_SECTION_OPTIONAL = 32768
 };
 
@@ -191,6 +195,23 @@ enum {
     RS_FMT_DTYPE_UNIT_LAST = 14
 };
 
+/* KEY_INDEX: its head. */
+enum {
+    RS_FMT_KEYS_HEAD_SIZE = 64,
+    RS_FMT_K_SEED = 0,
+    RS_FMT_K_N_ENTRIES = 8,
+    RS_FMT_K_N_SLOTS = 16,
+    RS_FMT_K_N_OPAQUE = 24,
+    RS_FMT_K_LONGEST_PROBE = 32,
+    RS_FMT_K_SLOT_WIDTH = 40,
+    RS_FMT_K_INDEX_BITS = 44,
+    RS_FMT_K_FACTORY = 48,
+    RS_FMT_K_RESERVED = 52
+};
+/* Default factories of a mapping, in the order of the page: none, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex,
+ * bytearray, int. */
+enum { RS_FMT_FACTORY_NONE = 0, RS_FMT_FACTORY_INT = 12, RS_FMT_FACTORY_LAST = 12 };
+
 /* Limits. */
 enum {
     RS_FMT_GROUP_RECORDS = 64,
@@ -215,6 +236,7 @@ enum {
 
 RS_STATIC_ASSERT(RS_FMT_H_HEADER_CRC + 4 == RS_FMT_HEADER_SIZE, "the checksum ends the header");
 RS_STATIC_ASSERT(RS_FMT_B_RESERVED_2 + 8 == RS_FMT_BLOCK_SIZE, "block entry");
+RS_STATIC_ASSERT(RS_FMT_K_RESERVED + 12 == RS_FMT_KEYS_HEAD_SIZE, "head of KEY_INDEX");
 RS_STATIC_ASSERT(RS_FMT_N_COUNT + 4 == RS_FMT_NODE_SIZE, "node entry");
 
 #endif

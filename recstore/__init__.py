@@ -9,6 +9,7 @@
 
 from recstore._fields import Record
 from recstore._version import __version__
+from recstore.classes import register
 from recstore.errors import (
     BuildError,
     BusyError,
@@ -23,6 +24,7 @@ from recstore.errors import (
     VersionError,
     WaitTimeoutError,
 )
+from recstore.dicts import RecordDict
 from recstore.records import RecordList, RecordView, open
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Error",
     "OutOfSpaceError",
     "Record",
+    "RecordDict",
     "RecordList",
     "RecordView",
     "SegmentExistsError",
@@ -43,4 +46,5 @@ __all__ = [
     "WaitTimeoutError",
     "__version__",
     "open",
+    "register",
 ]

@@ -38,6 +38,7 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT
         RS_FMT_FLAG_FIXED, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
         RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
+        RS_FMT_CONTENT_MAPPING, RS_FMT_SECTION_KEY_INDEX
         RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
         RS_FMT_EXT_SLICE, RS_FMT_EXT_ELLIPSIS, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
         RS_FMT_EXT_CHAINMAP, RS_FMT_EXT_DEQUE, RS_FMT_EXT_DATE, RS_FMT_EXT_TIME, RS_FMT_EXT_DATETIME
@@ -175,6 +176,7 @@ cdef extern from "recstore.h" nogil:
         uint64_t features_required
         uint64_t segment_size
         uint8_t segment_id[16]
+        uint32_t content
         uint64_t created_ns
         uint64_t n_records
         uint64_t max_values
@@ -188,7 +190,7 @@ cdef extern from "recstore.h" nogil:
         uint64_t count
 
     ctypedef struct rs_directory:
-        rs_section sections[7]
+        rs_section sections[9]
 
     ctypedef struct rs_block:
         uint64_t first_record
@@ -234,6 +236,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err)
     bint rs_os_is_sealed(int fd)
     void rs_os_trim()
+    void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
 
     ctypedef struct rs_store:
         rs_slice segment
@@ -265,5 +268,55 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_builder_flush(rs_builder *self, rs_error *err)
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
+
+    uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
+
+    ctypedef struct rs_keys:
+        uint64_t seed
+        uint64_t n_entries
+        uint64_t n_slots
+        uint64_t n_opaque
+        uint32_t factory
+    rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err)
+    rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed, uint32_t factory,
+                            rs_buffer *out, rs_error *err)
+    rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs, rs_error *err)
+    ctypedef struct rs_key_probe:
+        uint64_t slot
+    rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
+    rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
+    rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err)
+    uint64_t rs_keys_hash_str(uint64_t seed, unsigned unit_bytes, const void *units, uint64_t n)
+    uint64_t rs_keys_hash_int(uint64_t seed, int64_t value)
+
+    ctypedef enum rs_key_match:
+        RS_KEY_DIFFERS
+        RS_KEY_EQUAL
+        RS_KEY_UNKNOWN
+    rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n)
+    void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
+    void rs_store_prefetch(const rs_store *self, uint64_t index)
+
+    ctypedef struct rs_mapping:
+        rs_store keys
+        rs_keys index
+        const uint8_t *order
+        uint32_t order_width
+        uint64_t n_entries
+    rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err)
+    void rs_mapping_close(rs_mapping *self)
+
+    ctypedef struct rs_mapping_builder:
+        rs_builder values
+        rs_builder keys
+    rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
+    void rs_mapping_builder_close(rs_mapping_builder *self)
+    rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err)
+    void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark)
+    rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err)
+    rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data,
+                                           uint64_t *size_bytes, rs_error *err)
+    rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order, uint64_t n,
+                                        rs_error *err)
 
     rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

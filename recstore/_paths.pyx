@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check, encode_value
+from recstore._codec cimport Program, check
+from recstore._encode cimport encode_value
 from recstore import errors
 
 from _collections_abc import Mapping
@@ -39,7 +40,7 @@ cdef object load_any(const uint8_t *data, size_t size):
     cursor.arrays_size = 0
     cursor.budget.values = cursor.budget.bytes = size
     cursor.budget.depth = RS_FMT_DEPTH
-    value = program.decode_place(&cursor, NULL, NULL, 0)
+    value = program.decode_place(&cursor, NULL, NULL, 0, None)
     if cursor.in_.ptr != cursor.in_.end:
         raise errors.CorruptError("bytes are left over after a value")
     return value
@@ -173,7 +174,7 @@ cdef bint is_key(Program program, rs_cursor *cursor, object key) except -1:
         if unit < RS_FMT_TAG_NDARRAY or rs_tag_is_small(<uint8_t>unit):
             check(rs_path_any_pass(cursor, &err), &err)  # None, a number, bytes or a tuple is no str
             return False
-    other = program.decode_place(cursor, NULL, NULL, 0)
+    other = program.decode_place(cursor, NULL, NULL, 0, None)
     return key_hash(other) == hash(key) and (other is key or other == key)
 
 
@@ -387,7 +388,7 @@ cpdef object load(dumped):
     cursor.arrays_size = len(arrays)
     cursor.budget.values = cursor.budget.bytes = len(raw)
     cursor.budget.depth = RS_FMT_DEPTH
-    value = program.decode_place(&cursor, NULL, NULL, 0)
+    value = program.decode_place(&cursor, NULL, NULL, 0, None)
     if cursor.in_.ptr != cursor.in_.end:
         raise errors.CorruptError("bytes are left over after a value")
     return value

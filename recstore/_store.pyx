@@ -2,32 +2,44 @@
 """Segments, their builder, and the base of the record containers: the only place that owns mappings.
 
 Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never point into
-it: arrays are copied. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check, encode_value, raise_status
-from recstore import errors
+from recstore._codec cimport Program, check, raise_status
+from recstore._encode cimport encode_value
+from recstore._exports cimport Owner
+from recstore import classes, errors
 
 import errno
 import os
 
+cdef extern from "Python.h":
+    int PyUnicode_KIND(object)
+    void *PyUnicode_DATA(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
+
+
 cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
 
+
+# Errors that speak of one record, which whoever reads it names.
+cdef tuple NAMED = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
 
 # Limits for bytes that this library wrote itself and reached by a build or a handle: whatever was built can be read.
 OURS = 2**64 - 1, 2**64 - 1
 
 
 @cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
-cdef class Segment:
+cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
 
     Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the process that
-    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind).
+    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind), ``reader``
+    (a classes.Reader, set before the first record is read; None for the defaults of trusted bytes).
     """
 
     def __cinit__(self):
@@ -37,6 +49,7 @@ cdef class Segment:
         self.path = None
         self.owner_pid = None
         self.kept_bytes = None
+        self.reader = None
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -56,6 +69,12 @@ cdef class Segment:
                 chosen = &accepted
             status = rs_store_open(&self.store, rs_slice_of(self.seg.data, self.seg.size_bytes), chosen, &err)
             check(status, &err)
+            self.is_mapping = self.store.header.content == RS_FMT_CONTENT_MAPPING
+            if self.is_mapping:
+                status = rs_mapping_open(&self.mapping, &self.store, &err)
+                if status != RS_OK:
+                    rs_store_close(&self.store)
+                check(status, &err)
             self.programs = {}
         except BaseException:
             rs_segment_close(&self.seg)
@@ -77,8 +96,18 @@ cdef class Segment:
     cdef void leave(self):
         if self.busy > 0:
             self.busy -= 1
+        if self.closing and self.busy == 0 and self.exports == 0:
+            self.release()
+
+    cdef void exports_ended(self):
+        # Only where a call that was in flight when `close` came has given out an array.
         if self.closing and self.busy == 0:
             self.release()
+
+    @property
+    def exported(self):
+        """How many arrays over the mapping are alive."""
+        return self.exports
 
     @property
     def closed(self):
@@ -114,52 +143,55 @@ cdef class Segment:
         """`{name: bytes}` of the sections."""
         self.require_open()
         names = ("heap", "offsets", "groups", "blocks", "trees", "tree table")
-        return {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
+        out = {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
+        if self.is_mapping:
+            for i, name in enumerate((*names[1:], "index", "order"), 2):
+                out[f"key {name}"] = self.mapping.keys.directory.sections[i].size_bytes
+        return out
 
-    def trees(self):
-        """For each tree: a list of `(kind, param, fixed, children, aux size)` by node number."""
+    def trees(self, int number=0):
+        """For each tree of a store: a list of `(kind, param, fixed, children, aux size)` by node number."""
         cdef uint64_t i
-        cdef uint32_t k
         cdef rs_error err
-        cdef const rs_node *node
+        cdef rs_store *store
         out = []
+        self.store_records(number)
         self.enter()
         try:
-            for i in range(self.store.n_blocks):
-                check(rs_store_load_block(&self.store, i, &err), &err)
-            self.list_trees(out)
+            store = self.numbered(number)
+            for i in range(store.n_blocks):
+                check(rs_store_load_block(store, i, &err), &err)
+            list_trees(store, out)
         finally:
             self.leave()
         return out
 
-    cdef int list_trees(self, list out) except -1:
-        cdef uint64_t i
-        cdef uint32_t k
-        cdef const rs_node *node
-        for i in range(self.store.n_trees):
-            nodes = []
-            for k in range(self.store.trees[i].n_nodes):
-                node = &self.store.trees[i].nodes[k]
-                children = [node.children[j].index for j in range(node.n_children)]
-                nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
-                              (<const char *>node.aux)[:node.aux_size_bytes]))
-            out.append(nodes)
-        return 0
-
-    def blocks(self):
-        """`(first record, records, tree, heap bytes, array bytes)` of each block."""
+    def blocks(self, int number=0):
+        """`(first record, records, tree, heap bytes, array bytes)` of each block of a store."""
         cdef uint64_t i
         cdef rs_error err
+        cdef rs_store *store
         out = []
+        self.store_records(number)
         self.enter()
         try:
-            for i in range(self.store.n_blocks):
-                check(rs_store_load_block(&self.store, i, &err), &err)
-                out.append((self.store.blocks[i].first_record, self.store.blocks[i].n_records, self.store.blocks[i].tree,
-                            self.store.blocks[i].heap_size_bytes, self.store.blocks[i].arrays_size_bytes))
+            store = self.numbered(number)
+            for i in range(store.n_blocks):
+                check(rs_store_load_block(store, i, &err), &err)
+                out.append((store.blocks[i].first_record, store.blocks[i].n_records, store.blocks[i].tree,
+                            store.blocks[i].heap_size_bytes, store.blocks[i].arrays_size_bytes))
         finally:
             self.leave()
         return out
+
+    def record_bytes(self, int number, uint64_t index):
+        """Bytes that a record takes in its heap."""
+        cdef rs_record record
+        cdef rs_error err
+        self.store_records(number)
+        self.require_open()
+        check(rs_store_find(self.numbered(number), index, &record, &err), &err)
+        return record.bytes.end - record.bytes.ptr
 
     cpdef int require_open(self) except -1:
         if self.closing or not self.open_:
@@ -167,8 +199,42 @@ cdef class Segment:
         return 0
 
     def store_records(self, int store):
-        """How many records a store of the segment has."""
+        """How many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
+        if store not in (0, 1) or store > self.is_mapping:
+            raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")
         return self.store.header.n_records
+
+    cdef rs_store *numbered(self, int store):
+        return &self.store if store == 0 else &self.mapping.keys
+
+    cdef rs_slice key_index(self) except *:
+        """The bytes of KEY_INDEX."""
+        cdef const rs_section *section = &self.mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX]
+        self.require_open()
+        if not self.is_mapping:
+            raise errors.CorruptError("the segment holds a list, not a mapping")
+        return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
+
+    def order(self):
+        """`(blob, width)` of ORDER: for each entry the records of its key and of its value; None when all records are entries."""
+        cdef Blob blob
+        self.require_open()
+        if not self.is_mapping or self.mapping.order == NULL:
+            return None
+        blob = Blob.__new__(Blob)
+        blob.segment = self
+        blob.data = self.mapping.order
+        blob.size = 2 * self.mapping.order_width * self.mapping.n_entries
+        return blob, self.mapping.order_width
+
+    cdef int key_equals_str(self, uint64_t index, object key) except -2:
+        """Whether a key is this str, without making it: 1, 0, or -1 when it has to be made to tell."""
+        cdef rs_key_match match
+        if self.closing or not self.open_:
+            self.require_open()
+        match = rs_store_key_equals_str(&self.mapping.keys, index, <unsigned>PyUnicode_KIND(key),
+                                        <const uint8_t *>PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
+        return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
     cdef object get(self, int store, uint64_t index):
         """The record `index`, which is in range, of a store, decoded."""
@@ -178,21 +244,27 @@ cdef class Segment:
         # Decoding arrays runs Python code, which may switch threads.
         self.enter()
         try:
-            if rs_store_find(&self.store, index, &record, &err) != RS_OK:
+            if rs_store_find(self.numbered(store), index, &record, &err) != RS_OK:
                 raise_status(&err)
-            program = self.program(record.block.tree, record.tree)
+            program = self.program(record.block.tree if store == 0 else ~<int64_t>record.block.tree, record.tree)
             cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(&cursor)
-        except (errors.CorruptError, errors.VersionError) as e:
-            raise type(e)(f"record {index}: {e}") from None
+            return (<Program>program).decode(&cursor, self if self.viewing() else None)
+        except errors.Error as e:
+            if type(e) not in NAMED:
+                raise
+            raise type(e)(f"{'record' if store == 0 else 'key'} {index}: {e}") from None
         finally:
             self.leave()
 
-    cdef object program(self, uint32_t number, const rs_tree *tree):
+    cdef object program(self, int64_t number, const rs_tree *tree):
+        """The program of a tree: of the first store by its number, of the keys by ~number."""
         program = self.programs.get(number)
         if program is None:
-            program = self.programs[number] = new_program(tree)
+            program = self.programs[number] = new_program(tree, self.reader)
         return program
+
+    cdef bint viewing(self):
+        return self.reader is not None and self.reader.arrays == "view"
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
@@ -201,6 +273,7 @@ cdef class Segment:
         cdef rs_limits accepted
         cdef rs_slice bytes_
         cdef uint64_t i
+        cdef rs_store *store
         if limits is None:
             limits = self.store.header.max_values, self.store.header.max_bytes
         accepted.max_values, accepted.max_bytes = limits
@@ -211,23 +284,36 @@ cdef class Segment:
                 status = rs_verify_segment(bytes_, &accepted, &err)
             check(status, &err)
             # That dict keys can be hashed and differ, and that text in arrays is text, only Python tells.
-            for i in range(self.store.n_blocks):
-                check(rs_store_load_block(&self.store, i, &err), &err)
-                self.verify_keys(&self.store.blocks[i])
+            for number in range(1 + self.is_mapping):
+                store = self.numbered(number)
+                for i in range(store.n_blocks):
+                    check(rs_store_load_block(store, i, &err), &err)
+                    self.verify_keys(store, &store.blocks[i])
         finally:
             self.leave()
 
-    cdef int verify_keys(self, const rs_block *block) except -1:
-        """Makes the keys of the block's tree and, where it may hold other dicts or arrays, every record."""
-        cdef const rs_tree *tree = &self.store.trees[block.tree]
+    cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1:
+        """Makes the keys of the block's tree and, where it may hold other dicts, arrays or ext values, every record."""
+        cdef const rs_tree *tree = &store.trees[block.tree]
         cdef uint64_t i
         cdef uint32_t k
-        self.program(block.tree, tree)
+        cdef rs_record record
+        cdef rs_cursor cursor
+        cdef rs_error err
+        # Without classes and pickles: a check runs nobody's code.
+        cdef Program program = new_program(tree, classes.CHECKING)
         for k in range(tree.n_nodes):
-            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY):
-                for i in range(block.first_record, block.first_record + block.n_records):
-                    self.get(0, i)
-                return 0
+            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
+                break
+        else:
+            return 0
+        for i in range(block.first_record, block.first_record + block.n_records):
+            try:
+                check(rs_store_find(store, i, &record, &err), &err)
+                cursor = rs_store_cursor(store, &record)
+                program.decode(&cursor, None)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"record {i}: {e}") from None
         return 0
 
     def write_to(self, temporary):
@@ -261,18 +347,36 @@ cdef class Segment:
             return 0
         self.open_ = False
         self.programs = None
-        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
-            encoded = os.fsencode(self.path)
-            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+        status = self.give_up_name()
+        if self.is_mapping:
+            rs_mapping_close(&self.mapping)
         rs_store_close(&self.store)
         rs_segment_close(&self.seg)
         # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
         return status == RS_OK
 
+    cdef int give_up_name(self):
+        cdef rs_status status = RS_OK
+        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
+            encoded = os.fsencode(self.path)
+            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+            self.owner_pid = None
+        return status
+
+    def unlink(self):
+        """Removes a directory segment's file if it is ours; the mapping stays."""
+        self.give_up_name()
+
     def close(self):
-        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent."""
+        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent.
+
+        BusyError while arrays over it are alive.
+        """
+        if self.exports > 0 and not self.closing:
+            n = "1 array over its bytes is" if self.exports == 1 else f"{self.exports} arrays over its bytes are"
+            raise errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
         self.closing = True
-        if self.busy == 0:
+        if self.busy == 0 and self.exports == 0:
             self.release()
 
 
@@ -296,9 +400,25 @@ def publish(temporary, target):
     check(rs_os_sync_directory(destination, &err), &err)
 
 
-cdef object new_program(const rs_tree *tree):
+cdef int list_trees(rs_store *store, list out) except -1:
+    cdef uint64_t i
+    cdef uint32_t k
+    cdef const rs_node *node
+    for i in range(store.n_trees):
+        nodes = []
+        for k in range(store.trees[i].n_nodes):
+            node = &store.trees[i].nodes[k]
+            children = [node.children[j].index for j in range(node.n_children)]
+            nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
+                          (<const char *>node.aux)[:node.aux_size_bytes]))
+        out.append(nodes)
+    return 0
+
+
+cdef object new_program(const rs_tree *tree, reader):
     cdef Program program = Program.__new__(Program)
     program.tree = tree
+    program.reader = reader
     return program.prepare()
 
 
@@ -347,31 +467,24 @@ def copy_segment(Segment source, limits=None):
 
 
 cdef class Builder:
-    """Streams records into a new segment. Nothing stays behind unless `finish` returned."""
+    """Streams records into a new segment. Nothing stays behind unless `finish` returned.
+
+    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process is to read the segment.
+    """
 
     cdef rs_segment_writer writer
     cdef rs_builder builder
     cdef str backing
     cdef str path
     cdef bint active
+    cdef object settings
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
         cdef rs_error err
-        cdef const char *c_directory = NULL
-        cdef const char *c_name = NULL
         self.active = False
         self.backing = backing
-        self.path = None
-        if backing == "directory":
-            d, n = encode_path(directory), encode_path(name)
-            c_directory = d
-            c_name = n
-            self.path = os.path.join(os.fsdecode(directory), name)
-        elif backing == "file":
-            n = encode_path(name)
-            c_name = n
-            self.path = os.fspath(name)
-        check(rs_segment_writer_open(&self.writer, BACKINGS[backing], c_directory, c_name, &err), &err)
+        self.settings = classes.Writer() if writer is None else writer
+        self.path = open_writer(&self.writer, backing, directory, name)
         self.active = True
         check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
 
@@ -398,7 +511,7 @@ cdef class Builder:
             raise errors.ClosedError("the builder is finished")
         mark = self.builder.arrays.size_bytes
         try:
-            encode_value(&self.builder.raw, &self.builder.arrays, record)
+            encode_value(&self.builder.raw, &self.builder.arrays, record, self.settings)
         except errors.EncodeError as e:
             rs_builder_drop_record(&self.builder, mark)
             raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
@@ -423,7 +536,6 @@ cdef class Builder:
 
     def finish(self):
         """Writes tables and header and returns the Segment; the builder is done then, also when this raises."""
-        cdef Segment segment = Segment.__new__(Segment)
         cdef rs_error err
         cdef rs_status status
         if not self.active:
@@ -431,26 +543,78 @@ cdef class Builder:
         try:
             with nogil:
                 status = rs_builder_finish(&self.builder, &err)
-                if status == RS_OK:
-                    status = rs_segment_writer_finish(&self.writer, &segment.seg, &err)
             check(status, &err)
+            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
         except BaseException:
             self.abort()
             raise
         self.active = False
         rs_builder_close(&self.builder)
         rs_os_trim()
-        segment.backing = self.backing
-        segment.path = self.path
-        segment.owner_pid = os.getpid() if self.backing == "directory" else None
-        try:
-            segment.prepare(OURS)
-        except BaseException:
-            if self.path is not None:
-                os.unlink(self.path)
-            raise
         return segment
 
+
+cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
+    """Opens an empty writer; the path it writes to, None for anonymous memory."""
+    cdef rs_error err
+    cdef const char *c_directory = NULL
+    cdef const char *c_name = NULL
+    path = None
+    if backing == "directory":
+        d, n = encode_path(directory), encode_path(name)
+        c_directory = d
+        c_name = n
+        path = os.path.join(os.fsdecode(directory), name)
+    elif backing == "file":
+        n = encode_path(name)
+        c_name = n
+        path = os.fspath(name)
+    check(rs_segment_writer_open(writer, BACKINGS[backing], c_directory, c_name, &err), &err)
+    return path
+
+
+cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
+    """Finishes a writer whose header is written: the Segment. When this raises, the caller still aborts the writer."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    cdef rs_status status
+    with nogil:
+        status = rs_segment_writer_finish(writer, &segment.seg, &err)
+    check(status, &err)
+    segment.backing = backing
+    segment.path = path
+    segment.owner_pid = os.getpid() if backing == "directory" else None
+    segment.reader = reader
+    try:
+        segment.prepare(OURS)
+    except BaseException:
+        if path is not None:
+            os.unlink(path)
+        raise
+    return segment
+
+
+cdef class StoreReader:
+    """Reads records of a store that is no segment of its own yet; the store outlives it."""
+
+    @staticmethod
+    cdef StoreReader over(rs_store *store, reader):
+        cdef StoreReader self = StoreReader.__new__(StoreReader)
+        self.store = store
+        self.reader = reader
+        self.programs = {}
+        return self
+
+    cdef object get(self, uint64_t index):
+        cdef rs_record record
+        cdef rs_cursor cursor
+        cdef rs_error err
+        check(rs_store_find(self.store, index, &record, &err), &err)
+        program = self.programs.get(record.block.tree)
+        if program is None:
+            program = self.programs[record.block.tree] = new_program(record.tree, self.reader)
+        cursor = rs_store_cursor(self.store, &record)
+        return (<Program>program).decode(&cursor, None)
 
 
 cdef class Blob:
@@ -463,6 +627,11 @@ cdef class Blob:
         self.data = NULL
         self.size = 0
         self.private = None
+        self.segment = None
+
+    cdef int require_open(self) except -1:
+        """ClosedError when the bytes are those of a segment that was closed."""
+        return 0 if self.segment is None else self.segment.require_open()
 
 
 def new_blob(bytes content):

@@ -42,6 +42,7 @@ cdef class Selection:
     cdef list held           # Blobs and _Permutations of the stages, in their order
     cdef readonly Segment segment
     cdef readonly int store
+    cdef readonly bint virtual   # ends in positions, not in records
     cdef readonly tuple parts
     cdef Py_ssize_t *ends
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1
@@ -55,6 +56,7 @@ cdef class Selection:
 cdef class How:
     """How a record is read: decoded whole unless a subclass says otherwise. Immutable, picklable by `describe`."""
     cdef object read(self, Segment segment, int store, Py_ssize_t index)
+    cdef object read_position(self, Selection selection, Py_ssize_t position)
 
 
 cdef class Records:
@@ -68,3 +70,11 @@ cdef class Records:
     cdef Py_ssize_t length
     cdef inline object at(self, Py_ssize_t i)
     cdef object at_slowly(self, Py_ssize_t i)
+
+
+cdef class GroupHow(How):
+    cdef readonly object records   # a RecordView
+    cdef readonly Blob starts
+    cdef readonly Blob rows
+    cdef readonly unsigned width
+    cdef readonly Py_ssize_t n

@@ -43,6 +43,7 @@ cdef class Selection:
         self.n_stages = 0
         self.nested = 0
         self.store = 0
+        self.virtual = False
         self.ends = NULL
         self.held = []
 
@@ -67,6 +68,13 @@ cdef class Selection:
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
         self.length = length
+        return self
+
+    @staticmethod
+    def of_positions(Py_ssize_t length):
+        """Positions that lead to no record: what stands there is for a How to say."""
+        cdef Selection self = Selection.of_nothing(length)
+        self.virtual = True
         return self
 
     @staticmethod
@@ -112,6 +120,7 @@ cdef class Selection:
         out.held = list(self.held)
         out.segment = self.segment
         out.store = self.store
+        out.virtual = self.virtual
         out.parts = self.parts
         if self.parts is not None:
             out.ends = <Py_ssize_t *>PyMem_Malloc((len(self.parts) + 1) * sizeof(Py_ssize_t))
@@ -145,7 +154,7 @@ cdef class Selection:
                 raise errors.CorruptError(f"a view of records {start} to {last} over {self.length}")
         if length <= 1:
             step = 1  # any step does, and one of 2**62 would overflow when it is multiplied again
-        if self.segment is None and self.parts is None:
+        if self.segment is None and self.parts is None and not self.virtual:
             return Selection.of_nothing(length)
         if start == 0 and step == 1 and length == self.length:
             return self
@@ -276,6 +285,10 @@ cdef class Selection:
             out.append(self.base_position(p))
         return base.indexed(new_blob(out.tobytes()), 0, width, len(out))
 
+    def settled(self):
+        """The same records, with room for a further stage."""
+        return self.flattened() if self.n_stages == MAX_STAGES else self
+
     def base(self):
         """What the stages stand on."""
         cdef Selection out
@@ -302,6 +315,7 @@ cdef class Selection:
                 position = stage.start + stage.step * position
             elif stage.kind == STAGE_INDEX:
                 position = stage.start + stage.step * position
+                (<Blob>stage.blob).require_open()
                 entry = (<Blob>stage.blob).data + position * stage.width
                 value = rs_load_u32(entry) if stage.width == 4 else rs_load_u64(entry)
                 if value >= <uint64_t>stage.n:
@@ -403,9 +417,46 @@ cdef class How:
     cdef object read(self, Segment segment, int store, Py_ssize_t index):
         return segment.get(store, <uint64_t>index)
 
+    cdef object read_position(self, Selection selection, Py_ssize_t position):
+        """What stands at a position of a selection."""
+        cdef Leaf leaf
+        selection.locate(position, &leaf)
+        return self.read(<Segment>leaf.segment, leaf.store, leaf.index)
+
     def describe(self):
         """A picklable description, from which the handle of a view makes an equal one."""
         return None
+
+
+cdef class GroupHow(How):
+    """Reads position g as the view of group g: the rows starts[g] to starts[g + 1] of an index array over `records`. `starts` and `rows` are
+    Blobs of `width` bytes an entry; there are `n` groups."""
+
+    def __init__(self, records, Blob starts, Blob rows, unsigned width, Py_ssize_t n):
+        if width not in (4, 8) or n < 0 or starts.size != (<object>n + 1) * width:
+            raise errors.CorruptError(f"{n} groups in {starts.size} bytes")
+        self.records = records
+        self.starts = starts
+        self.rows = rows
+        self.width = width
+        self.n = n
+
+    cdef object read_position(self, Selection selection, Py_ssize_t position):
+        cdef Py_ssize_t group = selection.base_position(position)
+        cdef uint64_t begin, end
+        cdef const uint8_t *entry
+        if group >= self.n:
+            raise errors.CorruptError(f"group {group} of {self.n}")
+        self.starts.require_open()
+        entry = self.starts.data + group * self.width
+        if self.width == 4:
+            begin, end = rs_load_u32(entry), rs_load_u32(entry + 4)
+        else:
+            begin, end = rs_load_u64(entry), rs_load_u64(entry + 8)
+        if begin > end or end > <uint64_t>self.rows.size // self.width:
+            raise errors.CorruptError(f"group {group} has rows {begin} to {end} of {self.rows.size // self.width}")
+        chosen = self.records.selection.indexed(self.rows, <Py_ssize_t>begin, self.width, <Py_ssize_t>(end - begin))
+        return self.records._derive(chosen)
 
 
 cdef class Records:
@@ -470,10 +521,10 @@ cdef class Records:
         cdef Leaf leaf
         if self.detached is not None or self.selection is None:
             self._require()
+        if self.how is not None:
+            return self.how.read_position(self.selection, i)
         self.selection.locate(i, &leaf)
-        if self.how is None:
-            return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
-        return self.how.read(<Segment>leaf.segment, leaf.store, leaf.index)
+        return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
     def _require(self):
         """SegmentNotFoundError when detached, ClosedError when closed."""

@@ -27,10 +27,15 @@ _HEAD = struct.Struct("<BBIQ16sQ")  # version, kind, pid, its start time, boot i
 _STORE = struct.Struct("<iQQ16sqqq")  # descriptor, device, inode, segment id, start, step, length
 _KINDS = {"anonymous": 1, "directory": 2, "file": 3}
 _BACKINGS = {number: name for name, number in _KINDS.items()}
+# Flags beside the kind: a view; and how the sender reads the segment, which a worker must not widen.
 _IS_VIEW = 0x80
+_UNTRUSTED = 0x40
+_PICKLES = 0x20
+_ARRAY_VIEWS = 0x10
+_KIND_BITS = 0x0F
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
-_attached = {}  # segment id -> weak reference to the Segment that maps it here
+_attached = {}  # (segment id, how it is read) -> weak reference to the Segment that maps it here
 _pins = {}  # id(Segment) -> (Segment, when the pin ends); not by segment id, which a saved copy shares
 _warned = False
 
@@ -42,8 +47,8 @@ def register(segment):
     if not _fork_hook:
         _fork_hook = True
         os.register_at_fork(after_in_child=_after_fork)
-    key = segment.id
-    if find(key) is not None:
+    key = segment.id, segment.reader and segment.reader.key()
+    if find(*key) is not None:
         return segment  # a saved file carries the id of the store it was saved from: the first stays known
 
     def forget(gone, key=key):
@@ -64,9 +69,9 @@ def _after_fork():
             segment.forget_calls()
 
 
-def find(segment_id):
-    """The open Segment with this id in this process, or None."""
-    known = _attached.get(segment_id)
+def find(segment_id, how=None):
+    """The open Segment with this id in this process that is read in this way (a Reader's key), or None."""
+    known = _attached.get((segment_id, how))
     segment = known and known()
     return segment if segment is not None and not segment.closed else None
 
@@ -136,14 +141,34 @@ def reduce(records, segment, recipe, is_view):
         # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is reaped.
         popen.__dict__.setdefault("_recstore_kept", {})[id(segment)] = segment
         passed = _pass_fd(popen, segment) if segment.backing == "anonymous" else None
-    kind = _KINDS[segment.backing] | (_IS_VIEW if is_view else 0)
+    kind = _KINDS[segment.backing] | (_IS_VIEW if is_view else 0) | _reader_flags(segment.reader)
+    allowed = segment.reader.classes if segment.reader is not None else None
     pid = os.getpid()
     device, inode = segment.identity
     handle = _HEAD.pack(HANDLE_VERSION, kind, pid, start_time(pid) or 0, boot_id(), pid_namespace())
     handle += _STORE.pack(segment.fileno(), device, inode, segment.id, *recipe)
     if segment.path is not None:
         handle += os.fsencode(os.path.abspath(segment.path))
+    if allowed:
+        return attach, (handle, passed, allowed)
     return (attach, (handle,)) if passed is None else (attach, (handle, passed))
+
+
+def _reader_flags(reader):
+    if reader is None:
+        return 0
+    trust = 0 if reader.trusted else _UNTRUSTED | (_PICKLES if reader.allow_pickle else 0)
+    return trust | (_ARRAY_VIEWS if reader.arrays == "view" else 0)
+
+
+def _reader_of(kind, allowed):
+    """The Reader that the flags of a handle ask for; None for the defaults."""
+    from recstore import classes
+
+    trusted = not kind & _UNTRUSTED
+    arrays = "view" if kind & _ARRAY_VIEWS else "copy"
+    reader = classes.Reader(trusted, bool(kind & _PICKLES), arrays, None if trusted else allowed)
+    return reader if reader.key() is not None else None
 
 
 def _spawning_popen():
@@ -232,8 +257,11 @@ def _on_gc(phase, info):
 # ---- Attaching ----
 
 
-def attach(handle, passed=None):
-    """What unpickling calls: the container that the handle describes, detached when its segment cannot be had."""
+def attach(handle, passed=None, allowed=None):
+    """What unpickling calls: the container that the handle describes, detached when its segment cannot be had.
+
+    `allowed` are the classes, by name, that the sender lets be made from bytes that it does not trust.
+    """
     from recstore._views import Selection
     from recstore.records import RecordList, RecordView
 
@@ -245,15 +273,17 @@ def attach(handle, passed=None):
     except struct.error:
         raise CorruptError(f"a recstore handle is cut short: {len(handle)} bytes") from None
     path = os.fsdecode(handle[_HEAD.size + _STORE.size :]) or None
-    backing = _BACKINGS.get(kind & ~_IS_VIEW)
+    backing = _BACKINGS.get(kind & _KIND_BITS)
+    reader = _reader_of(kind, allowed)
     if backing is None or (path is None) != (backing == "anonymous") or length < 0:
         raise CorruptError(f"not a recstore handle: kind {kind}, {length} records")
     reason = None
-    segment = find(segment_id)
+    segment = find(segment_id, reader and reader.key())
     if segment is None:
         holder = pid, started, boot, namespace
         try:
             segment = _attach_segment(backing, holder, fd, (device, inode), segment_id, path, passed)
+            segment.reader = reader
             register(segment)
         except (OSError, Error) as e:
             # Whoever loads a checkpoint must get through; the first access tells.

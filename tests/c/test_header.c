@@ -45,7 +45,7 @@ static rs_status read_both(const uint8_t *s, size_t size, const rs_limits *limit
     rs_status status;
     rs_error_clear(&err);
     status = rs_header_read(slice, limits, &header, &err);
-    if (status == RS_OK) status = rs_directory_read(slice, &header, &directory, &err);
+    if (status == RS_OK) status = rs_directory_read(slice, &header, 0, &directory, &err);
     free(exact);
     return status;
 }
@@ -214,9 +214,9 @@ static void test_write(void) {
     rs_directory directory;
     rs_buffer out = {0};
     REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
-    REQUIRE_OK(rs_directory_read(rs_slice_of(s, SIZE), &header, &directory, &err), &err);
+    REQUIRE_OK(rs_directory_read(rs_slice_of(s, SIZE), &header, 0, &directory, &err), &err);
     header.directory_count = 0, header.directory_crc = 0;
-    REQUIRE_OK(rs_directory_write(&directory, &header, &out, &err), &err);
+    REQUIRE_OK(rs_directory_write(&directory, NULL, &header, &out, &err), &err);
     rs_header_write(&header, written);
     CHECK_U64(out.size_bytes, 6 * ENTRY);
     CHECK(memcmp(out.data, s + DIRECTORY, 6 * ENTRY) == 0);

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import recstore
-from recstore import RecordList, _codec, handles
+from recstore import RecordList, _floor, handles
 from ref import writer as w
 
 
@@ -183,4 +183,4 @@ def test_the_floor_of_the_benchmarks_refuses_cycles():
     loop = []
     loop.append(loop)
     with pytest.raises(RecursionError):
-        _codec.rebuild(loop)
+        _floor.rebuild(loop)

@@ -8,13 +8,15 @@ import struct
 import sys
 from collections import namedtuple
 
-from .values import DEPTH, Budget, Cursor, FormatError, any_size, fail, read_alone, read_tree
+from .cursor import DEPTH, Budget, Cursor, FormatError, fail
+from .values import any_size, read_alone, read_tree
 
 __all__ = ["FormatError", "check", "crc32c", "read"]
 
 MAGIC = bytes.fromhex("89 52 45 43 53 0D 0A 1A")
 HEADER_SIZE = 4096
 READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
+FEATURE_EXT, FEATURE_DTYPES = 1, 4
 DIRECTORY_ENTRIES = 64
 HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE = range(1, 7)
 ENTRY_SIZES = {GROUPS: 4, BLOCKS: 80, TREE_TABLE: 16}
@@ -74,7 +76,7 @@ def read_header(data):
     if h.reader_version != 1:  # 3
         fail("VERSION", 10, f"reader_version {h.reader_version}")
     check_crc(data, 0, 4092, struct.unpack_from("<I", data, 4092)[0], "the header")  # 4
-    if h.features_required or h.content != 1:  # 5
+    if h.features_required & ~(FEATURE_EXT | FEATURE_DTYPES) or h.content != 1:  # 5
         fail("VERSION", 16, f"features {h.features_required:#x}, content {h.content}")
     if h.header_size != HEADER_SIZE or h.max_depth > DEPTH:  # 6
         fail("VALUE", 12, f"header_size {h.header_size}, max_depth {h.max_depth}")

@@ -27,11 +27,13 @@ ALLOWED = {
     "buffer": {"base", "status", "bytes"},
     "crc": {"base"},
     "permute": {"base"},
+    "hash": {"base", "bytes"},
     "format": {"base"},
     "any": BASE - {"crc"},
     "header": BASE,
     "schema": BASE | {"any"},
     "offsets": BASE | {"header"},
+    "keys": BASE | {"hash"},
     "scan": BASE | {"any"},
     "infer": BASE | {"any", "scan", "schema"},
     "encode": BASE | {"any", "scan", "schema"},
@@ -42,10 +44,11 @@ ALLOWED = {
     "segment": {"base", "status", "bytes", "os"},
     "store": BASE | LAYOUT | {"any", "scan", "infer", "encode", "decode", "os", "segment"},
     "builder": BASE | LAYOUT | {"any", "scan", "infer", "encode", "segment", "store"},
-    "verify": BASE | LAYOUT | {"any", "decode", "store"},
+    "mapping": BASE | LAYOUT | {"decode", "keys", "os", "segment", "store"},
+    "verify": BASE | LAYOUT | {"any", "decode", "hash", "keys", "store", "mapping"},
 }
 # Files of a module that has several.
-MODULE_OF = {"os_posix": "os", "os_memory": "os"}
+MODULE_OF = {"os_posix": "os", "os_memory": "os", "verify_keys": "verify"}
 # Known to these files alone. What C11 itself has is open to all, but for the streams of stdio.
 POSIX_FILES = {"rs_os_posix.c", "rs_os_memory.c"}
 C11_HEADERS = set(

@@ -1,0 +1,41 @@
+# Hashes of keys, tables and lookups for other compiled modules.
+from libc.stdint cimport uint8_t, uint64_t
+
+from recstore._c cimport *
+from recstore._store cimport Blob, Segment
+from recstore._views cimport Records
+
+cdef bint key_hash(object key, uint64_t seed, uint64_t *out) except -1
+
+
+cdef class KeyTable:
+    cdef rs_keys keys
+    cdef readonly Segment segment
+    cdef readonly Blob blob
+    cdef readonly Py_ssize_t nbytes
+    cdef int open(self, rs_slice bytes_, rs_error *err) except -1
+    cdef int require(self) except -1
+
+
+cdef class KeyHashes:
+    cdef rs_buffer hashes
+    cdef object opaque_flags    # a bytearray, as long as the last opaque key needs it
+    cdef readonly dict opaque   # key -> its records
+    cdef readonly object seed
+    cdef readonly uint64_t n
+    cpdef append(self, key)
+    cdef const uint8_t *flags(self)
+
+
+cdef class Mapping:
+    cdef readonly Records _keys
+    cdef readonly Records _values
+    cdef readonly KeyTable table
+    cdef readonly object factory
+    cdef readonly object detached
+    cdef dict opaque
+    cdef Segment native
+    cdef int require(self) except -1
+    cdef Py_ssize_t entry_of(self, key) except -2
+    cdef Py_ssize_t opaque_entry(self, key) except -2
+    cdef Py_ssize_t entry_by_comparing(self, key) except -2
