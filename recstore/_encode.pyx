@@ -133,6 +133,10 @@ cdef int put_extended(Out *out, object value, int depth) except -1:
     cdef uint8_t head[2]
     from recstore import extended
     writer = None if out.writer == NULL else <object>out.writer
+    if type(value) is extended.Record:
+        stored = value._stored()
+        if stored is not value:
+            return put(out, stored, depth)
     described = extended.describe(value, writer)
     if described is None:
         if writer is None or not writer.pickled:

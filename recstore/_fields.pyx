@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
 from recstore._codec cimport Program, check
+from recstore._exports cimport Owner
 from recstore._paths cimport *
 from recstore._store cimport Segment
 from recstore._views cimport How, Leaf, Records
@@ -60,12 +61,14 @@ cdef inline int find_record(Segment segment, int store, uint64_t index, rs_recor
 
 cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *cursor, rs_place *place) except -1:
     cdef rs_error err
-    cursor[0] = rs_store_cursor(store_of(segment, store), where)
+    cursor[0] = rs_store_cursor(&segment.store, where)
     return check(rs_path_begin(cursor, where.tree.nodes, place, &err), &err)
 
 
 cdef object in_record(error, uint64_t index):
-    """The same error, saying which record."""
+    """The same error, saying which record, if it is one that decoding raises."""
+    if type(error) not in (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError):
+        return error
     return type(error)(f"record {index}: {error}")
 
 
@@ -128,7 +131,7 @@ cdef class Record:
             if not go(self.program, &cursor, &place, key):
                 return default
             return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
-        except (errors.CorruptError, errors.VersionError) as e:
+        except errors.Error as e:
             raise in_record(e, self.index) from None
         finally:
             self.segment.leave()
@@ -175,7 +178,7 @@ cdef class Record:
             if <uint64_t>len(keys) != n:
                 raise errors.CorruptError("a dict with a key that is there twice")
             return tuple(keys)
-        except (errors.CorruptError, errors.VersionError) as e:
+        except errors.Error as e:
             raise in_record(e, self.index) from None
         finally:
             self.segment.leave()
@@ -195,7 +198,7 @@ cdef class Record:
         try:
             self.begin(&cursor, &place)
             return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
-        except (errors.CorruptError, errors.VersionError) as e:
+        except errors.Error as e:
             raise in_record(e, self.index) from None
         finally:
             self.segment.leave()
@@ -215,7 +218,7 @@ cdef class Record:
         try:
             self.begin(&cursor, &place)
             return go(self.program, &cursor, &place, key)
-        except (errors.CorruptError, errors.VersionError) as e:
+        except errors.Error as e:
             raise in_record(e, self.index) from None
         finally:
             self.segment.leave()
@@ -243,7 +246,7 @@ cdef class Record:
             if open_place(self.program, &cursor, &place, &described, keep) != NAMED:
                 return None
             return (<tuple>described)[0]
-        except (errors.CorruptError, errors.VersionError) as e:
+        except errors.Error as e:
             raise in_record(e, self.index) from None
         finally:
             self.segment.leave()
@@ -252,6 +255,14 @@ cdef class Record:
     def class_name(self):
         """``module.qualname`` of the class it was stored from; None for a plain record."""
         return self.name if self.held is not None else self.find_class_name()
+
+    @property
+    def _fields(self):
+        return self.plain()
+
+    def _stored(self):
+        """What a store keeps of it: the value it stands for; itself where that was of a class that could not be made."""
+        return self.whole() if self.held is None else self if self.name is not None else self.held
 
     def __eq__(self, other):
         if type(other) is Record:
@@ -321,7 +332,7 @@ cdef class LazyHow(How):
             if self.path is None and out.where.tree.nodes.kind == RS_FMT_NODE_STRUCT:
                 return out
             return record_or_value(out)
-        except (errors.CorruptError, errors.VersionError) as e:
+        except errors.Error as e:
             raise in_record(e, <uint64_t>index) from None
         finally:
             segment.leave()
@@ -380,7 +391,7 @@ cdef class FieldHow(How):
                 begin_record(segment, store, &where, &cursor, &place)
                 if self.path.walk(program, &cursor, &place, None):
                     return program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
-            except (errors.CorruptError, errors.VersionError) as e:
+            except errors.Error as e:
                 raise in_record(e, <uint64_t>index) from None
             finally:
                 segment.leave()
@@ -437,7 +448,7 @@ cdef class FieldsHow(How):
                 cursor, place, keys = begun_cursor, begun_place, []
                 if path.walk(program, &cursor, &place, keys):
                     put_nested(out, keys, program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner()), made)
-        except (errors.CorruptError, errors.VersionError) as e:
+        except errors.Error as e:
             raise in_record(e, <uint64_t>index) from None
         finally:
             segment.leave()
@@ -617,7 +628,7 @@ cdef bint gather_one(Records records, FieldHow how, Py_ssize_t i, rs_column *col
                 return False
             raise lacking(<uint64_t>leaf.index, how.path)
         check(rs_column_take(column, &cursor, &place, &shape, &n, &err), &err)
-    except (errors.CorruptError, errors.VersionError) as e:
+    except errors.Error as e:
         raise in_record(e, <uint64_t>leaf.index) from None
     finally:
         segment.leave()

@@ -346,7 +346,7 @@ cdef class Path:
 def pick(value, key):
     """`(True, child)` of a plain value, or `(False, None)`: what `go` does in a tree."""
     hash(key)
-    if isinstance(value, (dict, Mapping)):
+    if isinstance(value, (dict, Mapping)) and type(value).__name__ != "ChainMap":
         return (True, value[key]) if key in value else (False, None)
     names = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
     if names is not None and type(key) is str:
@@ -356,7 +356,8 @@ def pick(value, key):
             return True, value[key]
         return False, None
     cls = type(value)
-    if type(key) is str and (hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__attrs_attrs__") or key in getattr(value, "__dict__", ())):
+    if type(key) is str and (hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__attrs_attrs__") or
+                              (key in getattr(value, "__dict__", ()) and not hasattr(cls, "_member_map_"))):
         inner = getattr(value, key, MISSING)
         return (False, None) if inner is MISSING else (True, inner)
     return False, None

@@ -297,7 +297,7 @@ def test_never_built():
 
 MODULES = ["recstore", *(f"recstore.{name}" for name in (
     "arrays", "directory", "errors", "handles", "info", "memory", "records", "unsupported", "_codec", "_store",
-    "classes", "extended", "objects", "tensors", "_encode", "_exports", "_floor",
+    "classes", "extended", "objects", "tensors", "fields", "columns", "_paths", "_fields", "_encode", "_exports", "_floor",
     "cli.main", "cli.records"))]  # fmt: skip
 
 
