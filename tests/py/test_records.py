@@ -296,7 +296,7 @@ def test_never_built():
 
 
 MODULES = ["recstore", *(f"recstore.{name}" for name in (
-    "arrays", "directory", "errors", "handles", "info", "memory", "records", "unsupported", "_codec", "_store",
+    "arrays", "directory", "errors", "handles", "info", "memory", "recipes", "records", "unsupported", "views", "_codec", "_store",
     "cli.main", "cli.records"))]  # fmt: skip
 
 

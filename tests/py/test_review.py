@@ -2,13 +2,12 @@
 
 import os
 import pickle
-import struct
 import threading
 
 import numpy as np
 import pytest
 import recstore
-from recstore import RecordList, _codec, handles
+from recstore import RecordList, _codec, handles, recipes
 from ref import writer as w
 
 
@@ -27,10 +26,12 @@ def test_arrays_of_empty_items_keep_their_dtype(dtype):
 def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     with RecordList(range(100)) as x:
-        handle = bytearray(x.__reduce__()[1][0])
-        struct.pack_into("<qqq", handle, handles._HEAD.size + handles._STORE.size - 24, *recipe)
+        start, step, length = recipe
+        handle = recipes.Handle.unpack(x.__reduce__()[1][0])
+        handle.length = max(length, 0)
+        view = recipes.signed(start) + recipes.signed(step) + recipes.varint(length if length >= 0 else 2**64 + length)
         with pytest.raises(recstore.CorruptError):
-            handles.attach(bytes(handle))
+            handles.attach(handle.pack(b"\0\0" + b"\1\1" + view + b"\0\0\0"))
 
 
 def test_a_path_with_nul_is_refused_and_nothing_is_written(tmp_path):
