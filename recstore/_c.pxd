@@ -264,6 +264,7 @@ cdef extern from "recstore.h" nogil:
     rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
     rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
     rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err)
+    void rs_keys_prefetch(const rs_keys *keys, uint64_t hash)
     uint64_t rs_keys_hash_str(uint64_t seed, unsigned unit_bytes, const void *units, uint64_t n)
     uint64_t rs_keys_hash_int(uint64_t seed, int64_t value)
 
@@ -282,6 +283,7 @@ cdef extern from "recstore.h" nogil:
         uint32_t order_width
         uint64_t n_entries
     rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err)
+    rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
     void rs_mapping_close(rs_mapping *self)
 
     ctypedef struct rs_mapping_builder:
