@@ -444,7 +444,9 @@ cdef class Mapping:
         self.detached = detached
         # Keys read whole can be compared in their stores without making them.
         self.native = keys.how is None and detached is None
-        self.held = tuple({id(s): s for s in (*keys.segments, *values.segments)}.values())
+        # The values of group_by are views: what they look at.
+        looked_at = getattr(values.how, "records", values)
+        self.held = tuple({id(s): s for s in (*keys.segments, *looked_at.segments)}.values())
         return self
 
     cdef int require(self) except -1:
