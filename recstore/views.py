@@ -264,12 +264,12 @@ def _is_list(other):
 
 def _field(record, name, position):
     """The field `name` of a record: a dotted name is first looked for as it is, then by its parts."""
-    if isinstance(record, dict) and name in record:
+    if hasattr(type(record), "keys") and name in record:
         return record[name]
     value = record
     for part in name.split(".") if isinstance(name, str) else name:
         try:
-            if isinstance(part, str) and not isinstance(value, dict):
+            if isinstance(part, str) and not hasattr(type(value), "keys"):
                 value = _attribute(value, part)
             else:
                 value = value[part]
