@@ -168,9 +168,9 @@ ALL = (Resident, NumpyPickle, TorchPickle, Marshal, Msgspec, Orjson, Recstore)
 def rebuild():
     """The native deep structural copy: the time CPython itself needs to make equal objects, with no decoding."""
     try:
-        from recstore._codec import rebuild as native
+        from recstore._floor import rebuild as native
     except ImportError:
-        raise Absent("recstore._codec.rebuild is not in this build") from None
+        raise Absent("recstore._floor.rebuild is not in this build") from None
     return native
 
 

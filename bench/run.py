@@ -13,10 +13,11 @@ import platform
 import sys
 
 import data
+import fields
 import measures
 import memory_jobs
 
-SUITES = ("decode", "size", "build", "handle", "import", "workers")
+SUITES = ("decode", "size", "fields", "build", "handle", "import", "workers")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -34,7 +35,7 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     show_machine(found["machine"])
-    for run in (run_decode, run_build, run_handle, run_import, run_workers):
+    for run in (run_decode, run_fields, run_build, run_handle, run_import, run_workers):
         run(wanted, options, found)
     write(found, options)
 
@@ -94,6 +95,18 @@ def run_decode(wanted, options, found):
             keep(found, "decode", reads, f"decode: {name}, {len(dataset):,} records ({dataset.note})")
         if "size" in wanted:
             keep(found, "size", sizes, f"size and build from a list: {name}")
+
+
+def run_fields(wanted, options, found):
+    if "fields" not in wanted:
+        return
+    try:
+        dataset = data.load("coco", options.quick)
+    except data.Missing as error:
+        skip(found, "fields", str(error))
+        return
+    rows = fields.measure(dataset, options.quick, log)
+    keep(found, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
 
 
 def run_build(wanted, options, found):

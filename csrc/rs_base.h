@@ -51,7 +51,7 @@ static inline bool rs_mul_overflows(uint64_t a, uint64_t b, uint64_t *out) {
     return a != 0 && *out / a != b;
 }
 
-/* The high 64 bits of a * b, from products of 32 bits: no sum below overflows, as (2^32 - 1)^2 + 2 (2^32 - 1) < 2^64. */
+/* The high 64 bits of a * b, from products of 32 bits. No sum overflows: (2^32 - 1)^2 + 2 (2^32 - 1) < 2^64. */
 static inline uint64_t rs_mul_high_portable(uint64_t a, uint64_t b) {
     const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
     const uint64_t middle = a1 * b0 + ((a0 * b0) >> 32);

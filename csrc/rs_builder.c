@@ -1,5 +1,5 @@
-/* rs_builder.c: building side of rs_store.h: collects a block of raw records, chooses its tree, writes it, and closes the
- * segment with tables, directory and header. */
+/* rs_builder.c: building side of rs_store.h: collects a block of raw records, chooses its tree, writes it, and
+ * closes the segment with tables, directory and header, step by step for rs_mapping.c too. */
 #include <stdlib.h>
 
 #include "rs_crc.h"
@@ -8,11 +8,15 @@
 
 enum { ENTRY_OVERHEAD = RS_FMT_TREE_ENTRY_SIZE };
 
-rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
-    static const uint8_t blank[RS_FMT_HEADER_SIZE] = {0};
+void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress) {
     memset(self, 0, sizeof *self);
     self->writer = writer;
     self->compress = compress;
+}
+
+rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
+    static const uint8_t blank[RS_FMT_HEADER_SIZE] = {0};
+    rs_builder_begin(self, writer, compress);
     return rs_segment_writer_append(writer, blank, sizeof blank, err);
 }
 
@@ -68,6 +72,14 @@ rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
     self->ends[self->n_open++] = self->raw.size_bytes;
     self->n_records++;
     return RS_OK;
+}
+
+void rs_builder_pop_record(rs_builder *self, size_t shapes) {
+    RS_ASSERT(self->n_open > 0);
+    self->n_open--;
+    self->n_records--;
+    self->raw.size_bytes = (size_t)last_end(self);
+    self->scan.n_shapes = shapes;
 }
 
 /* Encodes the open block as `tree`; RS_E_ARG_RANGE when a record does not fit. */
@@ -126,8 +138,8 @@ static bool fits_last_tree(rs_builder *self, uint64_t *size) {
     return fits;
 }
 
-/* Leaves the block's best form in `encoded` (or, for `any`, in raw) and its tree's number. A new tree is added only where it saves more
- * than its own bytes, against `any` and against the last block's tree. */
+/* Leaves the block's best form in `encoded` (or, for `any`, in raw) and its tree's number. A new tree is added only
+ * where it saves more than its own bytes, against `any` and against the last block's tree. */
 static rs_status choose_form(rs_builder *self, uint32_t *number, bool *is_raw, rs_error *err) {
     rs_tree tree;
     rs_status status = RS_OK;
@@ -227,12 +239,11 @@ rs_status rs_builder_flush(rs_builder *self, rs_error *err) {
     return RS_OK;
 }
 
-static rs_status write_section(rs_builder *self, rs_directory *directory, unsigned kind, const rs_buffer *bytes,
-                               uint64_t count, rs_error *err) {
-    rs_section *s = &directory->sections[kind];
-    s->size_bytes = bytes->size_bytes;
-    s->count = count;
-    return write_part(self, bytes, &s->off, &s->crc, err);
+rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count, rs_section *out,
+                                   rs_error *err) {
+    out->size_bytes = bytes->size_bytes;
+    out->count = count;
+    return write_part(self, bytes, &out->off, &out->crc, err);
 }
 
 /* Turns index offsets from section-relative to absolute. */
@@ -245,44 +256,61 @@ static void place_index(rs_builder *self, uint64_t section_off) {
     }
 }
 
-static rs_status write_tables(rs_builder *self, rs_directory *directory, rs_error *err) {
-    rs_section *heap = &directory->sections[RS_FMT_SECTION_HEAP];
-    uint64_t n_blocks = self->blocks.size_bytes / RS_FMT_BLOCK_SIZE;
+rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *heap, rs_error *err) {
     RS_TRY(rs_segment_writer_align(self->writer, RS_FMT_ALIGNMENT, err));
     heap->off = RS_FMT_HEADER_SIZE;
     heap->size_bytes = self->writer->position - RS_FMT_HEADER_SIZE;
     heap->count = n_blocks;
-    RS_TRY(write_section(self, directory, RS_FMT_SECTION_OFFSETS, &self->offsets, 0, err));
-    place_index(self, directory->sections[RS_FMT_SECTION_OFFSETS].off);
-    RS_TRY(write_section(self, directory, RS_FMT_SECTION_GROUPS, &self->groups, self->groups.size_bytes / 4, err));
-    RS_TRY(write_section(self, directory, RS_FMT_SECTION_BLOCKS, &self->blocks, n_blocks, err));
-    RS_TRY(write_section(self, directory, RS_FMT_SECTION_TREES, &self->trees, self->n_trees, err));
-    return write_section(self, directory, RS_FMT_SECTION_TREE_TABLE, &self->tree_table, self->n_trees, err);
+    heap->crc = 0;
+    return RS_OK;
+}
+
+rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err) {
+    rs_section *sections = directory->sections;
+    RS_TRY(rs_builder_write_section(self, &self->offsets, 0, &sections[RS_FMT_SECTION_OFFSETS], err));
+    place_index(self, sections[RS_FMT_SECTION_OFFSETS].off);
+    RS_TRY(rs_builder_write_section(self, &self->groups, self->groups.size_bytes / 4, &sections[RS_FMT_SECTION_GROUPS], err));
+    RS_TRY(rs_builder_write_section(self, &self->blocks, rs_builder_n_blocks(self), &sections[RS_FMT_SECTION_BLOCKS], err));
+    RS_TRY(rs_builder_write_section(self, &self->trees, self->n_trees, &sections[RS_FMT_SECTION_TREES], err));
+    return rs_builder_write_section(self, &self->tree_table, self->n_trees, &sections[RS_FMT_SECTION_TREE_TABLE], err);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+void rs_builder_describe(const rs_builder *self, rs_header *header) {
+    header->features_required |= self->features_required | self->scan.features;
+    header->n_records = self->n_records;
+    header->max_values = larger(header->max_values, self->scan.max_values);
+    header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);
+    header->max_depth = (uint32_t)larger(header->max_depth, self->scan.max_depth);
+    header->raw_size += self->raw_size;
+}
+
+rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_directory *directory,
+                                  const rs_directory *keys, rs_error *err) {
+    uint8_t bytes[RS_FMT_HEADER_SIZE];
+    uint32_t crc;
+    self->raw.size_bytes = 0;
+    RS_TRY(rs_directory_write(directory, keys, header, &self->raw, err));
+    RS_TRY(write_part(self, &self->raw, &header->directory_off, &crc, err));
+    header->segment_size = self->writer->position;
+    header->created_ns = rs_os_now_ns();
+    RS_TRY(rs_os_random(header->segment_id, sizeof header->segment_id, err));
+    rs_header_write(header, bytes);
+    return rs_segment_writer_write_at(self->writer, 0, bytes, sizeof bytes, err);
 }
 
 rs_status rs_builder_finish(rs_builder *self, rs_error *err) {
     rs_header header;
     rs_directory directory;
-    uint8_t bytes[RS_FMT_HEADER_SIZE];
-    uint32_t crc;
     if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
     self->finished = true;
     memset(&header, 0, sizeof header);
     memset(&directory, 0, sizeof directory);
     RS_TRY(rs_builder_flush(self, err));
-    RS_TRY(write_tables(self, &directory, err));
-    self->raw.size_bytes = 0;
-    RS_TRY(rs_directory_write(&directory, &header, &self->raw, err));
-    RS_TRY(write_part(self, &self->raw, &header.directory_off, &crc, err));
+    RS_TRY(rs_builder_end_heap(self, rs_builder_n_blocks(self), &directory.sections[RS_FMT_SECTION_HEAP], err));
+    RS_TRY(rs_builder_write_tables(self, &directory, err));
     header.content = RS_FMT_CONTENT_LIST;
-    header.segment_size = self->writer->position;
-    header.n_records = self->n_records;
-    header.max_values = self->scan.max_values;
-    header.max_bytes = self->scan.max_bytes;
-    header.max_depth = self->scan.max_depth;
-    header.raw_size = self->raw_size;
-    header.created_ns = rs_os_now_ns();
-    RS_TRY(rs_os_random(header.segment_id, sizeof header.segment_id, err));
-    rs_header_write(&header, bytes);
-    return rs_segment_writer_write_at(self->writer, 0, bytes, sizeof bytes, err);
+    rs_builder_describe(self, &header);
+    return rs_builder_write_header(self, &header, &directory, NULL, err);
 }

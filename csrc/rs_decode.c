@@ -29,8 +29,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     switch (node->kind) {
     case RS_FMT_NODE_CONST: {
         rs_cursor aux = *self;
-        uint8_t tag = *node->aux;
-        if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE && tag != RS_FMT_TAG_DICT) return RS_OK;
+        if (!rs_tag_is_compound(*node->aux)) return RS_OK;
         RS_TRY(rs_decode_spend_bytes(self, node->aux_size_bytes, err));
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
         RS_TRY(rs_any_skip(&aux.in, 0, &self->budget, err));
@@ -69,6 +68,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
         group = rs_slice_of(body, child->alone_bytes);
         return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits), err);
     }
+    case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
     default: return RS_OK;
     }
 }
@@ -137,7 +137,11 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     uint64_t n;
     const uint8_t *p;
     switch (node->kind) {
-    case RS_FMT_NODE_ANY: return rs_any_skip(&self->in, self->arrays_size, &self->budget, err);
+    case RS_FMT_NODE_ANY:
+        if (node->payload && self->in.ptr != self->in.end && *self->in.ptr == RS_FMT_TAG_EXT) {
+            return RS_FAIL(rs_decode_bad_value(err, "an ext value directly within an ext value"), RS_E_FMT_VALUE);
+        }
+        return rs_any_skip(&self->in, self->arrays_size, &self->budget, err);
     case RS_FMT_NODE_STR: return skip_str(self, node, err);
     case RS_FMT_NODE_BYTES:
         RS_TRY(rs_decode_varint(self, &n, err));
@@ -149,6 +153,7 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
         if (bits >= node->n_children) return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
         return rs_decode_skip(self, &node->children[bits], err);
     case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
+    case RS_FMT_NODE_EXT: return skip_appended(self, node->children, bits, err);
     default: return RS_FAIL(rs_decode_bad_value(err, "a node that cannot stand here"), RS_E_FMT_VALUE);
     }
 }

@@ -45,6 +45,15 @@ static bool array_fits(const rs_node *node, rs_slice in) {
            rs_slice_left(&type.descriptor) == node->aux_size_bytes;
 }
 
+/* Takes tag, code and EXTRA where they are those of the node. `any` values end themselves, so equal bytes are equal values. */
+static bool take_ext_head(const rs_node *node, rs_slice *in) {
+    if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
+    in->ptr += 2;
+    if (!starts_with(*in, node->aux, node->aux_size_bytes)) return false;
+    in->ptr += node->aux_size_bytes;
+    return true;
+}
+
 /* Whether `node` is the child of a union that takes the value at in.ptr. */
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     uint8_t tag = *in.ptr;
@@ -74,6 +83,7 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
         in.ptr++;
         return rs_scan_varint_unchecked(&in) == node->n_children;
     case RS_FMT_NODE_NDARRAY: return array_fits(node, in);
+    case RS_FMT_NODE_EXT: return take_ext_head(node, &in);
     default: return false;
     }
 }
@@ -227,6 +237,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         if (size != 0) memcpy(self->out->data + at, in->ptr - size, (size_t)size);
         return RS_OK;
     }
+    case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_fixed(self, node->children, in, at, bits) : misfit(self);
     default: return misfit(self);
     }
 }
@@ -277,6 +288,7 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
         RS_TRY(choose(self, node, *in, bits));
         return put_alone(self, &node->children[*bits], in);
     case RS_FMT_NODE_NDARRAY: return put_array(self, node, in);
+    case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_appended(self, node->children, in, bits) : misfit(self);
     default: return misfit(self);
     }
 }

@@ -6,7 +6,11 @@
 
 #define RS_FMT_MAGIC "\x89RECS\r\n\x1a"
 enum { RS_FMT_VERSION = 1 };
-#define RS_FMT_FEATURES_KNOWN UINT64_C(0)
+/* Bits of features_required. */
+#define RS_FMT_FEATURE_EXT UINT64_C(1)
+#define RS_FMT_FEATURE_MAPPING UINT64_C(2)
+#define RS_FMT_FEATURE_DTYPES UINT64_C(4)
+#define RS_FMT_FEATURES_KNOWN (RS_FMT_FEATURE_EXT | RS_FMT_FEATURE_MAPPING | RS_FMT_FEATURE_DTYPES)
 
 /* Header fields. */
 enum {
@@ -53,7 +57,10 @@ enum {
     RS_FMT_SECTION_BLOCKS = 4,
     RS_FMT_SECTION_TREES = 5,
     RS_FMT_SECTION_TREE_TABLE = 6,
-    RS_FMT_SECTION_LAST = 6,
+    RS_FMT_SECTION_STORE_LAST = 6, /* what every store has ends here */
+    RS_FMT_SECTION_KEY_INDEX = 7,
+    RS_FMT_SECTION_ORDER = 8,
+    RS_FMT_SECTION_LAST = 8,
     RS_FMT_SECTION_OPTIONAL = 32768
 };
 
@@ -101,7 +108,8 @@ enum {
     RS_FMT_NODE_STRUCT = 10,
     RS_FMT_NODE_UNION = 11,
     RS_FMT_NODE_NDARRAY = 12,
-    RS_FMT_NODE_LAST = 12
+    RS_FMT_NODE_EXT = 13,
+    RS_FMT_NODE_LAST = 13
 };
 /* Flag 1 of list (count is fixed) and of ndarray (shape is fixed). */
 enum { RS_FMT_FLAG_FIXED = 1 };
@@ -126,11 +134,47 @@ enum {
     RS_FMT_TAG_TUPLE = 0x0E,
     RS_FMT_TAG_DICT = 0x0F,
     RS_FMT_TAG_NDARRAY = 0x10,
-    RS_FMT_TAG_LAST = 0x10,
+    RS_FMT_TAG_EXT = 0x11,
+    RS_FMT_TAG_LAST = 0x11,
     RS_FMT_TAG_SMALL = 0x80,
     RS_FMT_TAG_ZERO = 0x90
 };
 enum { RS_FMT_SMALL_MIN = -16, RS_FMT_SMALL_MAX = 111 };
+
+/* Codes of ext values. */
+enum {
+    RS_FMT_EXT_COMPLEX = 1,
+    RS_FMT_EXT_BYTEARRAY = 2,
+    RS_FMT_EXT_SET = 3,
+    RS_FMT_EXT_FROZENSET = 4,
+    RS_FMT_EXT_RANGE = 5,
+    RS_FMT_EXT_SLICE = 6,
+    RS_FMT_EXT_ELLIPSIS = 7,
+    RS_FMT_EXT_ORDEREDDICT = 8,
+    RS_FMT_EXT_COUNTER = 9,
+    RS_FMT_EXT_DEFAULTDICT = 10,
+    RS_FMT_EXT_CHAINMAP = 11,
+    RS_FMT_EXT_DEQUE = 12,
+    RS_FMT_EXT_DATE = 13,
+    RS_FMT_EXT_TIME = 14,
+    RS_FMT_EXT_DATETIME = 15,
+    RS_FMT_EXT_TIMEDELTA = 16,
+    RS_FMT_EXT_TIMEZONE = 17,
+    RS_FMT_EXT_ZONEINFO = 18,
+    RS_FMT_EXT_DECIMAL = 19,
+    RS_FMT_EXT_FRACTION = 20,
+    RS_FMT_EXT_UUID = 21,
+    RS_FMT_EXT_PATH = 22,
+    RS_FMT_EXT_ENUM = 23,
+    RS_FMT_EXT_NAMEDTUPLE = 24,
+    RS_FMT_EXT_DATACLASS = 25,
+    RS_FMT_EXT_ATTRS = 26,
+    RS_FMT_EXT_OBJECT = 27,
+    RS_FMT_EXT_PICKLED = 28,
+    RS_FMT_EXT_TENSOR = 29,
+    RS_FMT_EXT_STRINGDTYPE = 30,
+    RS_FMT_EXT_LAST = 30
+};
 
 /* Arrays. */
 enum { RS_FMT_ARRAY_FORTRAN = 1, RS_FMT_ARRAY_SCALAR = 2, RS_FMT_ARRAY_NDIM = 64 };
@@ -142,11 +186,31 @@ enum {
     RS_FMT_DTYPE_V = 17,
     RS_FMT_DTYPE_DATETIME = 18,
     RS_FMT_DTYPE_TIMEDELTA = 19,
-    RS_FMT_DTYPE_LAST = 19,
+    RS_FMT_DTYPE_STRUCT = 20,
+    RS_FMT_DTYPE_LONGDOUBLE = 21,
+    RS_FMT_DTYPE_CLONGDOUBLE = 22,
+    RS_FMT_DTYPE_LAST = 22,
     RS_FMT_DTYPE_BIG_ENDIAN = 0x80,
     RS_FMT_DTYPE_UNIT_GAP = 3,
     RS_FMT_DTYPE_UNIT_LAST = 14
 };
+
+/* KEY_INDEX: its head. */
+enum {
+    RS_FMT_KEYS_HEAD_SIZE = 64,
+    RS_FMT_K_SEED = 0,
+    RS_FMT_K_N_ENTRIES = 8,
+    RS_FMT_K_N_SLOTS = 16,
+    RS_FMT_K_N_OPAQUE = 24,
+    RS_FMT_K_LONGEST_PROBE = 32,
+    RS_FMT_K_SLOT_WIDTH = 40,
+    RS_FMT_K_INDEX_BITS = 44,
+    RS_FMT_K_FACTORY = 48,
+    RS_FMT_K_RESERVED = 52
+};
+/* Default factories of a mapping, in the order of the page: none, list, dict, set, str, float, bool, tuple, bytes,
+ * frozenset, complex, bytearray, int. */
+enum { RS_FMT_FACTORY_NONE = 0, RS_FMT_FACTORY_INT = 12, RS_FMT_FACTORY_LAST = 12 };
 
 /* Limits. */
 enum {
@@ -158,6 +222,9 @@ enum {
     RS_FMT_TREE_SHAPES = 1024,
     RS_FMT_TREE_BYTES = 1048576,
     RS_FMT_DEPTH = 200,
+    RS_FMT_EXTRA_DEPTH = 4,
+    RS_FMT_DTYPE_LEVELS = 8,
+    RS_FMT_DTYPE_FIELDS = 1024,
     RS_FMT_ARRAY_INLINE = 1024,
     RS_FMT_ALIGNMENT = 64,
     RS_FMT_DIRECTORY_ENTRIES = 64
@@ -169,6 +236,7 @@ enum {
 
 RS_STATIC_ASSERT(RS_FMT_H_HEADER_CRC + 4 == RS_FMT_HEADER_SIZE, "the checksum ends the header");
 RS_STATIC_ASSERT(RS_FMT_B_RESERVED_2 + 8 == RS_FMT_BLOCK_SIZE, "block entry");
+RS_STATIC_ASSERT(RS_FMT_K_RESERVED + 12 == RS_FMT_KEYS_HEAD_SIZE, "head of KEY_INDEX");
 RS_STATIC_ASSERT(RS_FMT_N_COUNT + 4 == RS_FMT_NODE_SIZE, "node entry");
 
 #endif

@@ -3,6 +3,11 @@
 
 #include "rs_crc.h"
 
+/* The content that goes with these features. */
+static uint32_t content_for(uint64_t features) {
+    return (features & RS_FMT_FEATURE_MAPPING) != 0 ? RS_FMT_CONTENT_MAPPING : RS_FMT_CONTENT_LIST;
+}
+
 rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err) {
     const uint8_t *p = segment.ptr;
     uint64_t size = rs_slice_left(&segment);
@@ -29,9 +34,10 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     }
     out->features_required = rs_load_u64(p + RS_FMT_H_FEATURES_REQUIRED);
     out->content = rs_load_u32(p + RS_FMT_H_CONTENT);
-    if ((out->features_required & ~RS_FMT_FEATURES_KNOWN) != 0 || out->content != RS_FMT_CONTENT_LIST) {
+    if ((out->features_required & ~RS_FMT_FEATURES_KNOWN) != 0 || out->content != content_for(out->features_required)) {
         return rs_error_set(err, RS_E_FMT_VERSION,
-                            out->content == RS_FMT_CONTENT_LIST ? RS_FMT_H_FEATURES_REQUIRED : RS_FMT_H_CONTENT,
+                            (out->features_required & ~RS_FMT_FEATURES_KNOWN) != 0 ? RS_FMT_H_FEATURES_REQUIRED
+                                                                                   : RS_FMT_H_CONTENT,
                             "the segment uses features 0x%llx (content %u) that this reader does not know",
                             (unsigned long long)out->features_required, out->content);
     }
@@ -90,11 +96,36 @@ static rs_status check_counts(const rs_header *header, const rs_directory *dir, 
     return RS_OK;
 }
 
-static rs_status read_entry(const rs_header *header, const uint8_t *e, uint64_t at, uint64_t *end_of_last,
-                            rs_directory *out, uint32_t *seen, rs_error *err) {
-    unsigned kind = rs_load_u16(e + RS_FMT_E_KIND);
+/* What the entries met so far say: the two stores, which kinds each has, where the last section ends. */
+typedef struct directory_reader {
+    const rs_header *header;
+    rs_directory stores[2];
+    uint32_t seen[2]; /* bit k: kind k */
+    uint64_t end_of_last;
+} directory_reader;
+
+/* The kinds that a store must have, and those that it may, as bits. */
+static uint32_t kinds_needed(const rs_header *header, unsigned store) {
+    uint32_t all = (1u << (RS_FMT_SECTION_STORE_LAST + 1)) - 2; /* 1 to STORE_LAST */
+    if (store == 0) return all;
+    return header->content == RS_FMT_CONTENT_MAPPING ? (all & ~(1u << RS_FMT_SECTION_HEAP)) | 1u << RS_FMT_SECTION_KEY_INDEX : 0;
+}
+
+static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
+    bool keys = store == 1 && header->content == RS_FMT_CONTENT_MAPPING;
+    return kinds_needed(header, store) | (keys ? 1u << RS_FMT_SECTION_ORDER : 0);
+}
+
+/* Whether kind and store are ones that a segment of this content may speak of at all. */
+static bool is_known(const rs_header *header, unsigned kind, unsigned store) {
+    if (header->content == RS_FMT_CONTENT_MAPPING) return kind <= RS_FMT_SECTION_LAST && store <= 1;
+    return kind <= RS_FMT_SECTION_STORE_LAST && store == 0;
+}
+
+static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t at, rs_error *err) {
+    unsigned kind = rs_load_u16(e + RS_FMT_E_KIND), store = rs_load_u16(e + RS_FMT_E_STORE);
+    uint64_t directory_off = self->header->directory_off, expected;
     rs_section s;
-    uint64_t expected;
     s.off = rs_load_u64(e + RS_FMT_E_OFFSET);
     s.size_bytes = rs_load_u64(e + RS_FMT_E_SIZE);
     s.count = rs_load_u64(e + RS_FMT_E_COUNT);
@@ -102,31 +133,46 @@ static rs_status read_entry(const rs_header *header, const uint8_t *e, uint64_t 
     if (rs_load_u32(e + RS_FMT_E_FLAGS) != 0 || rs_load_u32(e + RS_FMT_E_RESERVED) != 0) {
         return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of a directory entry is not zero");
     }
-    if (s.off % RS_FMT_ALIGNMENT != 0 || s.off < *end_of_last || s.off > header->directory_off ||
-        s.size_bytes > header->directory_off - s.off) {
+    if (s.off % RS_FMT_ALIGNMENT != 0 || s.off < self->end_of_last || s.off > directory_off ||
+        s.size_bytes > directory_off - s.off) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u at %llu with %llu bytes is out of place", kind,
                             (unsigned long long)s.off, (unsigned long long)s.size_bytes);
     }
-    *end_of_last = s.off + s.size_bytes;
+    self->end_of_last = s.off + s.size_bytes;
     if (kind >= RS_FMT_SECTION_OPTIONAL) return RS_OK;
     if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section of kind 0");
-    if (kind > RS_FMT_SECTION_LAST || rs_load_u16(e + RS_FMT_E_STORE) != 0) {
-        return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u is not one that this reader knows", kind);
+    if (!is_known(self->header, kind, store)) {
+        return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u of store %u is not one that this reader knows", kind,
+                            store);
     }
-    if ((*seen & (1u << kind)) != 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u is there twice", kind);
-    *seen |= 1u << kind;
+    if ((kinds_allowed(self->header, store) & 1u << kind) == 0) {
+        return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u does not belong to store %u", kind, store);
+    }
+    if ((self->seen[store] & 1u << kind) != 0) {
+        return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u is there twice", kind);
+    }
+    self->seen[store] |= 1u << kind;
     if (entry_size(kind) != 0 &&
         (rs_mul_overflows(s.count, entry_size(kind), &expected) || expected != s.size_bytes)) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u: count and size disagree", kind);
     }
-    out->sections[kind] = s;
+    self->stores[store].sections[kind] = s;
     return RS_OK;
 }
 
-rs_status rs_directory_read(rs_slice segment, const rs_header *header, rs_directory *out, rs_error *err) {
+static rs_status check_complete(const directory_reader *self, unsigned store, rs_error *err) {
+    uint32_t missing = kinds_needed(self->header, store) & ~self->seen[store], kind = 0;
+    if (missing == 0) return RS_OK;
+    while ((missing & 1u << kind) == 0) kind++;
+    return rs_error_set(err, RS_E_FMT_SECTION, self->header->directory_off, "section %u is missing", kind);
+}
+
+rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out, rs_error *err) {
     uint8_t entries[RS_FMT_DIRECTORY_ENTRIES * RS_FMT_ENTRY_SIZE];
-    uint64_t off = header->directory_off, size, end_of_last = RS_FMT_HEADER_SIZE;
-    uint32_t seen = 0, i;
+    directory_reader reader;
+    uint64_t off = header->directory_off, size;
+    uint32_t i;
+    RS_ASSERT(store == 0 || (store == 1 && header->content == RS_FMT_CONTENT_MAPPING));
     if (header->directory_count > RS_FMT_DIRECTORY_ENTRIES) {
         return rs_error_set(err, RS_E_FMT_SECTION, RS_FMT_H_DIRECTORY_COUNT, "%u directory entries",
                             header->directory_count);
@@ -140,15 +186,22 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, rs_direct
     if (rs_crc32c(0, entries, (size_t)size) != header->directory_crc) {
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the directory's checksum does not match");
     }
-    memset(out, 0, sizeof *out);
+    memset(&reader, 0, sizeof reader);
+    reader.header = header;
+    reader.end_of_last = RS_FMT_HEADER_SIZE;
     for (i = 0; i < header->directory_count; i++) {
-        RS_TRY(read_entry(header, entries + (size_t)i * RS_FMT_ENTRY_SIZE, off + (uint64_t)i * RS_FMT_ENTRY_SIZE,
-                          &end_of_last, out, &seen, err));
+        RS_TRY(read_entry(&reader, entries + (size_t)i * RS_FMT_ENTRY_SIZE, off + (uint64_t)i * RS_FMT_ENTRY_SIZE, err));
     }
-    for (i = 1; i <= RS_FMT_SECTION_LAST; i++) {
-        if ((seen & (1u << i)) == 0) return rs_error_set(err, RS_E_FMT_SECTION, off, "section %u is missing", i);
+    RS_TRY(check_complete(&reader, 0, err));
+    RS_TRY(check_counts(header, &reader.stores[0], err));
+    if (header->content == RS_FMT_CONTENT_MAPPING) {
+        RS_TRY(check_complete(&reader, 1, err));
+        RS_TRY(check_counts(header, &reader.stores[1], err));
     }
-    return check_counts(header, out, err);
+    /* The heaps of the keys lie in the one HEAP. */
+    reader.stores[1].sections[RS_FMT_SECTION_HEAP] = reader.stores[0].sections[RS_FMT_SECTION_HEAP];
+    *out = reader.stores[store];
+    return RS_OK;
 }
 
 void rs_header_write(const rs_header *h, uint8_t out[RS_FMT_HEADER_SIZE]) {
@@ -173,21 +226,31 @@ void rs_header_write(const rs_header *h, uint8_t out[RS_FMT_HEADER_SIZE]) {
     rs_store_u32(out + RS_FMT_H_HEADER_CRC, rs_crc32c(0, out, RS_FMT_H_HEADER_CRC));
 }
 
-rs_status rs_directory_write(const rs_directory *directory, rs_header *header, rs_buffer *out, rs_error *err) {
+static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store, rs_buffer *out, rs_error *err) {
+    uint8_t *e;
+    RS_TRY(rs_buffer_append_zeros(out, RS_FMT_ENTRY_SIZE, err));
+    e = out->data + out->size_bytes - RS_FMT_ENTRY_SIZE;
+    rs_store_u16(e + RS_FMT_E_KIND, (uint16_t)kind);
+    rs_store_u16(e + RS_FMT_E_STORE, (uint16_t)store);
+    rs_store_u64(e + RS_FMT_E_OFFSET, s->off);
+    rs_store_u64(e + RS_FMT_E_SIZE, s->size_bytes);
+    rs_store_u64(e + RS_FMT_E_COUNT, s->count);
+    rs_store_u32(e + RS_FMT_E_CRC, s->crc);
+    return RS_OK;
+}
+
+rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header, rs_buffer *out,
+                             rs_error *err) {
     size_t begin = out->size_bytes;
     unsigned kind;
-    for (kind = 1; kind <= RS_FMT_SECTION_LAST; kind++) {
-        const rs_section *s = &directory->sections[kind];
-        uint8_t *e;
-        RS_TRY(rs_buffer_append_zeros(out, RS_FMT_ENTRY_SIZE, err));
-        e = out->data + out->size_bytes - RS_FMT_ENTRY_SIZE;
-        rs_store_u16(e + RS_FMT_E_KIND, (uint16_t)kind);
-        rs_store_u64(e + RS_FMT_E_OFFSET, s->off);
-        rs_store_u64(e + RS_FMT_E_SIZE, s->size_bytes);
-        rs_store_u64(e + RS_FMT_E_COUNT, s->count);
-        rs_store_u32(e + RS_FMT_E_CRC, s->crc);
+    for (kind = 1; kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
+        RS_TRY(write_entry(&directory->sections[kind], kind, 0, out, err));
     }
-    header->directory_count = RS_FMT_SECTION_LAST;
+    for (kind = RS_FMT_SECTION_HEAP + 1; keys != NULL && kind <= RS_FMT_SECTION_LAST; kind++) {
+        if (kind == RS_FMT_SECTION_ORDER && keys->sections[kind].off == 0) continue;
+        RS_TRY(write_entry(&keys->sections[kind], kind, 1, out, err));
+    }
+    header->directory_count = (uint32_t)((out->size_bytes - begin) / RS_FMT_ENTRY_SIZE);
     header->directory_crc = rs_crc32c(0, out->data + begin, out->size_bytes - begin);
     return RS_OK;
 }

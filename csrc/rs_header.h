@@ -34,7 +34,8 @@ typedef struct rs_section {
     uint32_t crc;
 } rs_section;
 
-/* Sections of store 0 by kind; index 0 is unused. */
+/* Sections of one store by kind; index 0 is unused, a section that is not there is all zero. HEAP is the one of the
+ * segment. */
 typedef struct rs_directory {
     rs_section sections[RS_FMT_SECTION_LAST + 1];
 } rs_directory;
@@ -48,14 +49,17 @@ typedef struct rs_limits {
 /* Rules 1 to 8 of FORMAT.md. `limits` NULL: the defaults. Any thread. */
 RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err);
 
-/* Rules 9 to 12. `header` comes from rs_header_read of the same bytes. Any thread. */
-RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, rs_directory *out, rs_error *err);
+/* Rules 9 to 12 over the whole directory; gives the sections of `store`: 0, or 1 where header->content is a mapping.
+ * `header` comes from rs_header_read of the same bytes. Any thread. */
+RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
+                                         rs_error *err);
 
 /* Writes the 4096 bytes of a header, checksum included. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
-/* Appends the directory's entries (kinds 1 to LAST, sorted as written) and fills count and crc of `header`. */
-RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, rs_header *header, rs_buffer *out,
-                                          rs_error *err);
+/* Appends the directory's entries, sorted as a builder writes sections: those of store 0, then those of the keys
+ * (NULL for a list; ORDER left out when its off is 0). Fills count and crc of `header`. */
+RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
+                                          rs_buffer *out, rs_error *err);
 
 #endif

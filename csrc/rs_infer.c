@@ -25,7 +25,7 @@ typedef struct alternative {
     int64_t min, max;   /* int */
     uint64_t count_min, count_max; /* list */
     uint64_t shape_hash;           /* struct */
-    rs_slice descriptor, shape;    /* ndarray */
+    rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
     rs_slice *keys;     /* struct: n_children of them */
     position *children;
 } alternative;
@@ -106,6 +106,7 @@ static bool same_alternative(const alternative *a, const head *h) {
     case RS_FMT_NODE_LIST: return a->param == h->param;
     case RS_FMT_NODE_TUPLE: return a->n_children == h->n_children;
     case RS_FMT_NODE_STRUCT: return a->shape_hash == h->shape_hash && a->n_children == h->n_children;
+    case RS_FMT_NODE_EXT:
     case RS_FMT_NODE_NDARRAY: {
         size_t size = (size_t)(a->descriptor.end - a->descriptor.ptr);
         return size == (size_t)(h->descriptor.end - h->descriptor.ptr) &&
@@ -156,6 +157,11 @@ static void read_head(infer *self, rs_slice in, head *h) {
         h->descriptor = type.descriptor;
         break;
     }
+    case RS_FMT_TAG_EXT:
+        h->kind = RS_FMT_NODE_EXT;
+        h->n_children = 1;
+        if (rs_any_ext_head(&in, &h->descriptor, NULL) != RS_OK) h->kind = RS_FMT_NODE_ANY;
+        break;
     default: h->kind = RS_FMT_NODE_ANY; break;
     }
 }
@@ -284,6 +290,10 @@ static rs_status observe(infer *self, position *at, rs_slice *in) {
             RS_TRY(observe_struct(self, a, in));
             break;
         case RS_FMT_NODE_NDARRAY: RS_TRY(observe_array(self, a, in)); break;
+        case RS_FMT_NODE_EXT:
+            in->ptr += rs_slice_left(&h.descriptor);
+            RS_TRY(observe(self, a->children, in));
+            break;
         default: break;
         }
     }
@@ -398,6 +408,10 @@ static rs_status emit_alternative(emitter *self, uint8_t *node, const alternativ
             return put_aux(self, node, a->shape.ptr, rs_slice_left(&a->shape));
         }
         return RS_OK;
+    case RS_FMT_NODE_EXT:
+        node[RS_FMT_N_PARAM] = a->descriptor.ptr[0];
+        RS_TRY(put_aux(self, node, a->descriptor.ptr + 1, rs_slice_left(&a->descriptor) - 1));
+        return put_children(self, node, 1, a->children, NULL);
     default: return RS_OK;
     }
 }

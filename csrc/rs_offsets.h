@@ -59,6 +59,19 @@ RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, c
     }
 }
 
+/* Asks for what rs_offsets_locate will read of record `local` of a checked block, or, without offsets, for the record. */
+static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *block, uint32_t local) {
+    uint32_t w = block->index_width;
+    const uint8_t *group;
+    if (w == 0) {
+        RS_PREFETCH(segment + block->heap_off + (uint64_t)local * block->row_size_bytes);
+        return;
+    }
+    group = segment + block->index_off + (uint64_t)(local / RS_FMT_GROUP_RECORDS) * rs_offsets_group_size(w);
+    RS_PREFETCH(group);
+    RS_PREFETCH(group + 8 + (size_t)(local % RS_FMT_GROUP_RECORDS) * w);
+}
+
 /* Appends the offset groups for `n` records that end at ends[0..n) (ascending, from the heap's start), and sets
  * index_width and row_size of `block`: no groups at all when all records have one size. */
 RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, rs_block *block, rs_buffer *out,

@@ -1,7 +1,7 @@
 /* rs_permute.h: the order of a shuffled list, worked out one position at a time and kept nowhere.
  *
- * The permutation "feistel-1". It is not part of a segment's bytes, but results are pinned like a format: the same n and
- * seed give the same order on every machine and in every version of recstore. A better method gets another name.
+ * The permutation "feistel-1". It is not part of a segment's bytes, but results are pinned like a format: the same n
+ * and seed give the same order on every machine and in every version of recstore. A better method gets another name.
  *
  * All arithmetic is on u64, modulo 2^64 unless said otherwise; `div` and `mod` are of whole numbers.
  *
@@ -54,7 +54,8 @@ typedef struct rs_permutation {
     uint64_t keys[8]; /* of the rounds */
 } rs_permutation;
 
-/* Fills `self`, which may not be NULL. n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX; every seed is as good as another. */
+/* Fills `self`, which may not be NULL. n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX; any seed is as good as
+ * another. Cannot fail. */
 void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed);
 
 /* The element at position i, and the position of an element: each undoes the other. The answer is below n for every

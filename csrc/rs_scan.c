@@ -25,10 +25,28 @@ static rs_status add_shape(rs_scan *self, size_t *index, rs_error *err) {
     return RS_OK;
 }
 
+static rs_status scan_array(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_error *err) {
+    rs_array_type type;
+    rs_slice shape;
+    uint64_t size, outside;
+    in->ptr++;
+    RS_TRY(rs_array_skip(in, arrays_size, &type, &shape, &size, &outside, err));
+    if (type.code >= RS_FMT_DTYPE_STRUCT) self->features |= RS_FMT_FEATURE_DTYPES;
+    return RS_OK;
+}
+
 static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
     uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
     uint64_t n, i, hash = RS_SHAPE_SEED;
     size_t shape = 0;
+    if (tag == RS_FMT_TAG_NDARRAY) return scan_array(self, in, arrays_size, err);
+    if (tag == RS_FMT_TAG_EXT) {
+        rs_slice head;
+        self->features |= RS_FMT_FEATURE_EXT;
+        in->ptr++;
+        RS_TRY(rs_any_ext_head(in, &head, err));
+        return scan_value(self, in, arrays_size, budget, err);
+    }
     if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE && tag != RS_FMT_TAG_DICT) {
         return rs_any_skip(in, arrays_size, budget, err);
     }
@@ -65,10 +83,16 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
 
 rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err) {
     rs_budget budget = {UINT64_MAX - 1, 0, RS_FMT_DEPTH};
-    uint64_t size = rs_slice_left(&record), values;
-    RS_TRY(scan_value(self, &record, arrays_size, &budget, err));
-    if (record.ptr != record.end) {
-        return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "a record of more than one value");
+    uint64_t size = rs_slice_left(&record), values, features = self->features;
+    uint32_t max_depth = self->max_depth;
+    rs_status status = scan_value(self, &record, arrays_size, &budget, err);
+    if (status == RS_OK && record.ptr != record.end) {
+        status = rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "a record of more than one value");
+    }
+    if (status != RS_OK) {
+        self->features = features;
+        self->max_depth = max_depth;
+        return status;
     }
     values = UINT64_MAX - 1 - budget.values + 1;
     if (values > self->max_values) self->max_values = values;
@@ -80,7 +104,14 @@ void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
     uint8_t tag = *in->ptr;
     uint64_t n, i;
-    if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE && tag != RS_FMT_TAG_DICT) {
+    if (tag == RS_FMT_TAG_EXT) {
+        rs_slice head;
+        in->ptr++;
+        if (rs_any_ext_head(in, &head, NULL) != RS_OK) in->ptr = in->end;
+        if (in->ptr < in->end) rs_scan_skip_unchecked(self, in);
+        return;
+    }
+    if (!rs_tag_is_compound(tag)) {
         if (rs_any_skip(in, UINT64_MAX, &budget, NULL) != RS_OK) in->ptr = in->end;
         return;
     }

@@ -14,13 +14,14 @@ typedef struct rs_scan {
     uint64_t max_values; /* over all records since the last reset of the totals by the caller */
     uint64_t max_bytes;
     uint32_t max_depth;
+    uint64_t features; /* bits of features_required that the records need */
 } rs_scan;
 
 void rs_scan_clear(rs_scan *self);
-/* Forgets the shapes of a block; the maxima stay, they are the segment's. */
+/* Forgets the shapes of a block; maxima and features stay, they are the segment's. */
 void rs_scan_reset(rs_scan *self);
 
-/* Reads one record, which must be exactly one well-formed value (RS_E_FMT_* otherwise). */
+/* Reads one record, which must be exactly one well-formed value; RS_E_FMT_* otherwise, and the totals are as before. */
 RS_NODISCARD rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err);
 
 /* Passes over a value that rs_scan_record accepted, keeping `next` in step. Checks nothing. */

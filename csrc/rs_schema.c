@@ -42,6 +42,8 @@ static const char *check_fields(const rs_node *n) {
     case RS_FMT_NODE_UNION:
         if (n->param != 0 || n->aux_size_bytes != 0) return "a union with parameters";
         return n->n_children < 2 || n->n_children > RS_FMT_UNION_CHILDREN ? "a union of too few or too many" : NULL;
+    case RS_FMT_NODE_EXT:
+        return n->n_children != 1 || n->aux_size_bytes == 0 ? "an ext that is malformed" : NULL;
     default: return "a kind with no meaning";
     }
 }
@@ -142,6 +144,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
         n->fixed = true;
         RS_TRY(skip_aux_value(&aux, err));
         if (aux.ptr != aux.end) return bad(err, offset, n->index, "a const followed by more bytes");
+        if (n->payload && *n->aux == RS_FMT_TAG_EXT) return bad(err, offset, n->index, "an ext directly within an ext");
         break;
     case RS_FMT_NODE_INT:
         n->fixed = true;
@@ -165,6 +168,13 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     case RS_FMT_NODE_TUPLE: RS_TRY(compile_row(n, offset, err)); break;
     case RS_FMT_NODE_UNION: RS_TRY(compile_union(n, offset, err)); break;
     case RS_FMT_NODE_NDARRAY: RS_TRY(compile_array(n, offset, err)); break;
+    case RS_FMT_NODE_EXT: /* transparent: bits and body are the payload's */
+        RS_TRY(rs_any_extra_skip(&aux, err));
+        if (aux.ptr != aux.end) return bad(err, offset, n->index, "EXTRA followed by more bytes");
+        n->bits = n->children->bits;
+        n->fixed = n->children->fixed;
+        n->size_bytes = n->children->size_bytes;
+        break;
     default: break;
     }
     n->alone_bytes = (n->bits + 7u) / 8u;
@@ -187,6 +197,9 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
     n->count = rs_load_u32(e + RS_FMT_N_COUNT);
     if (n->kind > RS_FMT_NODE_LAST) {
         return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u is of kind %u, of a later version", i, n->kind);
+    }
+    if (n->kind == RS_FMT_NODE_EXT && (n->param == 0 || n->param > RS_FMT_EXT_LAST)) {
+        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: ext code %u is of a later version", i, n->param);
     }
     if (aux_off > rs_slice_left(&aux) || n->aux_size_bytes > rs_slice_left(&aux) - aux_off) {
         return bad(err, offset, i, "aux out of range");
@@ -226,6 +239,19 @@ static rs_status check_depth(const rs_tree *tree, uint64_t offset, rs_error *err
     return RS_OK;
 }
 
+/* Marks payloads; parents come before their children. */
+static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
+    uint32_t i, k;
+    for (i = 0; i < tree->n_nodes; i++) {
+        const rs_node *n = &tree->nodes[i];
+        bool payload = n->kind == RS_FMT_NODE_EXT || (n->kind == RS_FMT_NODE_UNION && n->payload);
+        if (n->kind == RS_FMT_NODE_EXT && n->payload) return bad(err, offset, i, "an ext directly within an ext");
+        if (!payload) continue;
+        for (k = 0; k < n->n_children; k++) tree->nodes[n->children[k].index].payload = true;
+    }
+    return RS_OK;
+}
+
 static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
     uint32_t aux_size, i, next_child = 1;
     uint64_t nodes_size;
@@ -246,6 +272,7 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
     for (i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
     if (next_child != tree->n_nodes) return bad(err, offset, next_child, "no parent");
     RS_TRY(check_depth(tree, offset, err));
+    RS_TRY(mark_payloads(tree, offset, err));
     for (i = tree->n_nodes; i-- > 0;) {
         rs_status status = compile_node(&tree->nodes[i], offset, err);
         if (status == RS_E_FMT_VERSION) return status;

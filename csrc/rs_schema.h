@@ -15,6 +15,7 @@ typedef struct rs_node {
     uint16_t flags;
     uint8_t bits;         /* what it puts into its parent's bit group, 0 to 64 */
     bool fixed;           /* every body has size_bytes */
+    bool payload;         /* its value is the payload of an ext node, perhaps by way of unions */
     uint32_t index;       /* its number in the tree */
     uint32_t n_children;
     uint32_t count;       /* list with the fixed flag */

@@ -25,6 +25,7 @@ typedef int rs_status;
     X(RS_E_FMT_LIMIT, 210, "a record exceeds the limits declared or accepted")                       \
     X(RS_E_FMT_TRAILING, 211, "bytes are left over after a record")                                  \
     X(RS_E_FMT_RESERVED, 212, "a reserved field is not zero")                                        \
+    X(RS_E_FMT_KEYS, 213, "the key index of a mapping is malformed")                                 \
     X(RS_E_STATE_FINISHED, 300, "the builder is already finished")                                   \
     X(RS_E_STATE_EXISTS, 301, "the name exists already")                                             \
     X(RS_E_SYS, 400, "a system call failed")                                                         \

@@ -1,15 +1,16 @@
-/* rs_store.c: reading side: caches of blocks and compiled trees, filled when first needed. */
+/* rs_store.c: reading side: caches of blocks and compiled trees, filled when first needed; keys compared where they
+ * lie. */
 #include "rs_store.h"
 
 #include <stdlib.h>
 
 #include "rs_crc.h"
 
-rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err) {
+rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header, const rs_directory *directory,
+                                 rs_error *err) {
     memset(self, 0, sizeof *self);
-    RS_TRY(rs_header_read(bytes, limits, &self->header, err));
-    bytes.end = bytes.ptr + self->header.segment_size;
-    RS_TRY(rs_directory_read(bytes, &self->header, &self->directory, err));
+    self->header = *header;
+    self->directory = *directory;
     self->segment = bytes;
     self->groups = bytes.ptr + self->directory.sections[RS_FMT_SECTION_GROUPS].off;
     self->n_blocks = self->directory.sections[RS_FMT_SECTION_BLOCKS].count;
@@ -22,6 +23,26 @@ rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits,
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to open a store");
     }
     return RS_OK;
+}
+
+rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err) {
+    rs_header header;
+    rs_directory directory;
+    memset(self, 0, sizeof *self);
+    RS_TRY(rs_header_read(bytes, limits, &header, err));
+    bytes.end = bytes.ptr + header.segment_size;
+    RS_TRY(rs_directory_read(bytes, &header, 0, &directory, err));
+    return rs_store_open_prepared(self, bytes, &header, &directory, err);
+}
+
+rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err) {
+    rs_directory directory;
+    memset(self, 0, sizeof *self);
+    if (values->header.content != RS_FMT_CONTENT_MAPPING) {
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "the segment holds a list, not a mapping");
+    }
+    RS_TRY(rs_directory_read(values->segment, &values->header, 1, &directory, err));
+    return rs_store_open_prepared(self, values->segment, &values->header, &directory, err);
 }
 
 void rs_store_close(rs_store *self) {
@@ -83,4 +104,144 @@ rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, r
                         self->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
                         "record %llu is not where its group says, in block %llu", (unsigned long long)index,
                         (unsigned long long)first);
+}
+
+/* ---- Comparing keys ---- */
+
+static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
+    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
+}
+
+/* Both hold n units that were taken within bounds; widths may differ, a str need not be stored in the narrowest. */
+static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
+    uint64_t i;
+    if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
+    for (i = 0; i < n; i++) {
+        if (unit_at(a, a_bytes, i) != unit_at(b, b_bytes, i)) return RS_KEY_DIFFERS;
+    }
+    return RS_KEY_EQUAL;
+}
+
+/* n units or bytes that fill what is left of the record. */
+static void take_units(rs_cursor *c, rs_scalar *out, rs_scalar_kind kind, uint64_t n, unsigned unit_bytes) {
+    if (rs_decode_units(c, n, unit_bytes, &out->units, NULL) != RS_OK) return;
+    out->kind = kind;
+    out->n = n;
+    out->unit_bytes = unit_bytes;
+}
+
+/* An `any` value. */
+static void take_any(rs_cursor *c, rs_scalar *out) {
+    const uint8_t *p;
+    uint64_t n;
+    uint8_t tag;
+    if (!rs_take(&c->in, 1, &p)) return;
+    tag = *p;
+    if (rs_tag_is_small(tag)) {
+        out->kind = RS_SCALAR_INT;
+        out->integer = rs_tag_small_value(tag);
+    } else if (rs_tag_is_int64(tag)) {
+        if (!rs_take(&c->in, rs_tag_int_size(tag), &p)) return;
+        out->kind = RS_SCALAR_INT;
+        out->integer = rs_load_int_unchecked(p, rs_tag_int_size(tag));
+    } else if (tag == RS_FMT_TAG_FLOAT) {
+        if (!rs_take(&c->in, 8, &p)) return;
+        out->kind = RS_SCALAR_FLOAT;
+        out->number = rs_load_f64(p);
+    } else if (tag == RS_FMT_TAG_NONE) {
+        out->kind = RS_SCALAR_NONE;
+    } else if (tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE) {
+        out->kind = RS_SCALAR_INT;
+        out->integer = tag == RS_FMT_TAG_TRUE;
+    } else if (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES) {
+        if (!rs_take_varint(&c->in, &n)) return;
+        if (tag == RS_FMT_TAG_BYTES) take_units(c, out, RS_SCALAR_BYTES, n, 1);
+        else take_units(c, out, RS_SCALAR_STR, n, 1u << (tag - RS_FMT_TAG_STR1));
+    } else if (tag == RS_FMT_TAG_BIGINT || tag == RS_FMT_TAG_TUPLE) {
+        out->kind = tag == RS_FMT_TAG_TUPLE ? RS_SCALAR_TUPLE : RS_SCALAR_BIGINT;
+        c->in.ptr = c->in.end;
+    }
+}
+
+static void take_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_scalar *out) {
+    const uint8_t *body = NULL, *units;
+    uint64_t n;
+    unsigned unit_bytes;
+    if (node->fixed && !rs_take(&c->in, node->size_bytes, &body)) return;
+    switch (node->kind) {
+    case RS_FMT_NODE_ANY: take_any(c, out); break;
+    case RS_FMT_NODE_CONST: {
+        rs_cursor aux = *c;
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        take_any(&aux, out);
+        break;
+    }
+    case RS_FMT_NODE_INT:
+        out->kind = RS_SCALAR_INT;
+        out->integer = rs_decode_int_unchecked(node, body, bits);
+        break;
+    case RS_FMT_NODE_BOOL:
+        out->kind = RS_SCALAR_INT;
+        out->integer = bits != 0;
+        break;
+    case RS_FMT_NODE_FLOAT:
+        out->kind = RS_SCALAR_FLOAT;
+        out->number = rs_load_f64(body);
+        break;
+    case RS_FMT_NODE_STR:
+        if (rs_decode_str(c, node, &n, &unit_bytes, &units, NULL) != RS_OK) break;
+        c->in.ptr = units;
+        take_units(c, out, RS_SCALAR_STR, n, unit_bytes);
+        break;
+    case RS_FMT_NODE_BYTES:
+        if (rs_take_varint(&c->in, &n)) take_units(c, out, RS_SCALAR_BYTES, n, 1);
+        break;
+    case RS_FMT_NODE_TUPLE:
+        if (node->param == 1) out->kind = RS_SCALAR_TUPLE;
+        c->in.ptr = c->in.end;
+        break;
+    default: break;
+    }
+}
+
+void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out) {
+    const rs_node *node;
+    const uint8_t *group;
+    uint64_t bits;
+    rs_record record;
+    rs_cursor cursor;
+    out->kind = RS_SCALAR_UNKNOWN;
+    if (rs_store_find(self, index, &record, NULL) != RS_OK) return;
+    cursor = rs_store_cursor(self, &record);
+    for (node = record.tree->nodes;; node = &node->children[bits]) {
+        rs_slice bits_of;
+        if (!rs_take(&cursor.in, node->alone_bytes, &group)) return;
+        bits_of = rs_slice_of(group, node->alone_bytes);
+        bits = rs_decode_bits_unchecked(&bits_of, 0, node->bits);
+        if (node->kind != RS_FMT_NODE_UNION) break;
+        if (bits >= node->n_children) return;
+    }
+    take_body(&cursor, node, bits, out);
+    if (cursor.in.ptr != cursor.in.end) out->kind = RS_SCALAR_UNKNOWN;
+}
+
+rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n) {
+    rs_scalar key;
+    rs_store_scalar(self, index, &key);
+    if (key.kind == RS_SCALAR_UNKNOWN) return RS_KEY_UNKNOWN;
+    if (key.kind != RS_SCALAR_STR || key.n != n) return RS_KEY_DIFFERS;
+    return same_units(key.units, key.unit_bytes, units, unit_bytes, n);
+}
+
+rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value) {
+    rs_scalar key;
+    rs_store_scalar(self, index, &key);
+    switch (key.kind) {
+    case RS_SCALAR_INT: return key.integer == value ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
+    case RS_SCALAR_NONE:
+    case RS_SCALAR_STR:
+    case RS_SCALAR_BYTES:
+    case RS_SCALAR_TUPLE: return RS_KEY_DIFFERS;
+    default: return RS_KEY_UNKNOWN;
+    }
 }

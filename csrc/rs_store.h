@@ -33,8 +33,15 @@ typedef struct rs_record {
     const rs_tree *tree;
 } rs_record;
 
-/* Checks rules 1 to 12 and prepares. `limits` NULL: the defaults. `bytes` outlives `self`. On failure nothing is held. */
+/* Checks rules 1 to 12 and prepares to read a list, or the values of a mapping. `limits` NULL: the defaults. `bytes`
+ * outlives `self`. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err);
+/* Prepares to read the keys of the mapping whose values `values` reads; `self` is then independent of `values`, with
+ * caches of its own. RS_E_ARG_RANGE where the segment holds a list. On failure nothing is held. */
+RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err);
+/* Prepares to read a store by header and directory that are known already, of a segment that is not finished, say. */
+RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
+                                              const rs_directory *directory, rs_error *err);
 void rs_store_close(rs_store *self);
 
 /* Reads block `number` and compiles its tree, once. */
@@ -72,10 +79,73 @@ static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *r
     return c;
 }
 
+/* ---- Keys, and reading many ---- */
+
+typedef enum rs_key_match { RS_KEY_DIFFERS = 0, RS_KEY_EQUAL = 1, RS_KEY_UNKNOWN = 2 } rs_key_match;
+
+/* What a record is, where it is of one piece. `units` borrows from the segment (or from a tree, for a const). */
+typedef enum rs_scalar_kind {
+    RS_SCALAR_UNKNOWN = 0, /* only its reader can tell, or it is malformed */
+    RS_SCALAR_NONE = 1,
+    RS_SCALAR_INT = 2,     /* bool too */
+    RS_SCALAR_FLOAT = 3,
+    RS_SCALAR_STR = 4,
+    RS_SCALAR_BYTES = 5,
+    RS_SCALAR_BIGINT = 6,  /* not looked into, like tuples */
+    RS_SCALAR_TUPLE = 7
+} rs_scalar_kind;
+typedef struct rs_scalar {
+    rs_scalar_kind kind;
+    unsigned unit_bytes;   /* str: 1, 2, 4, not always the narrowest that would do */
+    uint64_t n;            /* units of str, bytes of bytes */
+    const uint8_t *units;
+    int64_t integer;
+    double number;
+} rs_scalar;
+
+/* Reads record `index`, which is below header.n_records, without making an object of it. Never fails: what is not of
+ * one piece and what is malformed is UNKNOWN, and reading it says how. Fields beside those of the kind are not set.
+ * Fills caches as rs_store_find. */
+void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out);
+
+/* Whether record `index`, which is below header.n_records, is the str of n units of unit_bytes (1, 2, 4; `units` is
+ * not NULL), without making an object of it. UNKNOWN for a record that only its reader can compare (an enum, a numpy
+ * scalar) and for one that is malformed: reading it says how. Fills caches as rs_store_find does. */
+RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units,
+                                                  uint64_t n);
+/* The same for an int; UNKNOWN for floats and ints beyond 64 bits too. */
+RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value);
+
+/* The two steps by which a loop over known indices asks for memory ahead: first where the record's offsets stand,
+ * then, some steps later, where its bytes do. Neither fails: what is not in the caches or out of range is left
+ * alone. `index` is below header.n_records. */
+static inline void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
+    uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
+    if (RS_LIKELY(number < self->n_blocks)) {
+        const rs_block *block = &self->blocks[number];
+        uint64_t local = index - block->first_record;
+        if (RS_LIKELY(local < block->n_records)) rs_offsets_prefetch(self->segment.ptr, block, (uint32_t)local);
+    }
+}
+
+static inline void rs_store_prefetch(const rs_store *self, uint64_t index) {
+    uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
+    if (RS_LIKELY(number < self->n_blocks)) {
+        const rs_block *block = &self->blocks[number];
+        uint64_t local = index - block->first_record;
+        rs_slice bytes;
+        if (RS_LIKELY(local < block->n_records) &&
+            rs_offsets_locate(self->segment.ptr, block, (uint32_t)local, &bytes, NULL) == RS_OK) {
+            RS_PREFETCH(bytes.ptr);
+        }
+    }
+}
+
 /* ---- Building ---- */
 
-/* Owns its buffers; borrows the writer. The binding appends one `any` value at a time to `raw` (array data of RS_FMT_ARRAY_INLINE
- * bytes and more to `arrays`, 64-aligned) and ends each with rs_builder_end_record. One thread at a time. */
+/* Owns its buffers; borrows the writer. The binding appends one `any` value at a time to `raw` (array data of
+ * RS_FMT_ARRAY_INLINE bytes and more to `arrays`, 64-aligned) and ends each with rs_builder_end_record. One thread
+ * at a time. */
 typedef struct rs_builder {
     rs_segment_writer *writer;
     bool compress;       /* false: every block keeps `any` */
@@ -93,16 +163,20 @@ typedef struct rs_builder {
     rs_buffer offsets, groups, blocks, trees, tree_table;
     uint32_t n_trees;
     uint32_t last_tree;  /* index + 1 of the tree of the last block, 0 for none */
+    uint64_t features_required; /* bits that the caller adds to those of the header */
     rs_buffer tree_bytes;
 } rs_builder;
 
 /* Starts a store in an open, empty writer, which outlives the builder. */
 RS_NODISCARD rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err);
+/* The same for a further store of a segment whose header has its room already. Cannot fail. */
+void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress);
 
-/* Ends the record that was appended to `raw`. On failure the record is dropped, and the builder goes on as if it had not
- * been given. Never writes to the segment. */
+/* Ends the record that was appended to `raw`. On failure the record is dropped, and the builder goes on as if it had
+ * not been given. Never writes to the segment. */
 RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
-/* Drops what was appended to `raw` and `arrays` since the last record ended. arrays_mark is arrays.size_bytes as of then. */
+/* Drops what was appended to `raw` and `arrays` since the last record ended. arrays_mark is arrays.size_bytes as of
+ * then. */
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 
 /* Whether the open block is full: then call rs_builder_flush before the next record. */
@@ -112,11 +186,32 @@ static inline bool rs_builder_is_full(const rs_builder *self) {
            (self->n_open % RS_FMT_GROUP_RECORDS == 0 && (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
 }
 
-/* Chooses a tree for the open block, encodes and writes it. Needs no lock. After RS_E_SPACE the builder is fit only to be closed. */
+/* Chooses a tree for the open block, encodes and writes it. Needs no lock. After RS_E_SPACE the builder is fit only
+ * to be closed. */
 RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
 
-/* Flushes, writes tables, directory and, last, the header. `self` is then fit only to be closed; the caller finishes the writer. */
+/* Flushes, writes tables, directory and, last, the header. `self` is then fit only to be closed; the caller finishes
+ * the writer. */
 RS_NODISCARD rs_status rs_builder_finish(rs_builder *self, rs_error *err);
 void rs_builder_close(rs_builder *self);
+
+/* ---- The steps of finishing, for who composes several stores into one segment (rs_mapping.h) ---- */
+
+/* Takes back the record that rs_builder_end_record ended last, in the open block still. `shapes` is scan.n_shapes as
+ * of before it. The maxima of the scan keep what it said: they bound the records from above. */
+void rs_builder_pop_record(rs_builder *self, size_t shapes);
+/* The extent of HEAP, once all blocks of all stores are flushed. */
+RS_NODISCARD rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *heap, rs_error *err);
+/* Writes OFFSETS to TREE_TABLE of this store and says in `directory` where they are. */
+RS_NODISCARD rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err);
+/* Writes one section, aligned. */
+RS_NODISCARD rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count, rs_section *out,
+                                                rs_error *err);
+/* Fills what the header says of this store's records, over what it says already: maxima, sizes, features. */
+void rs_builder_describe(const rs_builder *self, rs_header *header);
+/* Writes directory (`keys` NULL for a list) and header: content and the rest of `header` are the caller's. */
+RS_NODISCARD rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_directory *directory,
+                                               const rs_directory *keys, rs_error *err);
+static inline uint64_t rs_builder_n_blocks(const rs_builder *self) { return self->blocks.size_bytes / RS_FMT_BLOCK_SIZE; }
 
 #endif

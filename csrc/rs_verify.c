@@ -2,7 +2,6 @@
 #include "rs_verify.h"
 
 #include "rs_crc.h"
-#include "rs_store.h"
 
 static rs_status check_crc(const rs_store *store, uint64_t off, uint64_t size, uint32_t crc, const char *what,
                            rs_error *err) {
@@ -71,11 +70,30 @@ static rs_status check_store(rs_store *store, rs_error *err) {
     return RS_OK;
 }
 
+/* The keys of a mapping: their store, the checksums of the index, and the index itself. */
+static rs_status check_mapping(const rs_store *values, rs_error *err) {
+    rs_mapping mapping;
+    rs_status status;
+    const rs_section *index, *order;
+    RS_TRY(rs_mapping_open(&mapping, values, err));
+    index = &mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX];
+    order = &mapping.keys.directory.sections[RS_FMT_SECTION_ORDER];
+    status = check_store(&mapping.keys, err);
+    if (status == RS_OK) status = check_crc(values, index->off, index->size_bytes, index->crc, "key index", err);
+    if (status == RS_OK && order->off != 0) {
+        status = check_crc(values, order->off, order->size_bytes, order->crc, "order", err);
+    }
+    if (status == RS_OK) status = rs_verify_keys(&mapping, err);
+    rs_mapping_close(&mapping);
+    return status;
+}
+
 rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err) {
     rs_store store;
     rs_status status;
     RS_TRY(rs_store_open(&store, segment, limits, err));
     status = check_store(&store, err);
+    if (status == RS_OK && store.header.content == RS_FMT_CONTENT_MAPPING) status = check_mapping(&store, err);
     rs_store_close(&store);
     return status;
 }

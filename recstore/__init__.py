@@ -7,7 +7,10 @@
 >>> samples.close()
 """
 
+from recstore._fields import Record
 from recstore._version import __version__
+from recstore.classes import register
+from recstore.dicts import RecordDict
 from recstore.errors import (
     BuildError,
     BusyError,
@@ -32,6 +35,8 @@ __all__ = [
     "EncodeError",
     "Error",
     "OutOfSpaceError",
+    "Record",
+    "RecordDict",
     "RecordList",
     "RecordView",
     "SegmentExistsError",
@@ -41,4 +46,5 @@ __all__ = [
     "WaitTimeoutError",
     "__version__",
     "open",
+    "register",
 ]

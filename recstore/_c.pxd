@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "recstore.h" nogil:
     ctypedef int rs_status
+    ctypedef bint rs_bool "bool"
 
     ctypedef struct rs_error:
         rs_status code
@@ -30,13 +31,21 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_TAG_NONE, RS_FMT_TAG_FALSE, RS_FMT_TAG_TRUE
         RS_FMT_TAG_INT8, RS_FMT_TAG_INT16, RS_FMT_TAG_INT32, RS_FMT_TAG_INT64, RS_FMT_TAG_BIGINT
         RS_FMT_TAG_FLOAT, RS_FMT_TAG_STR1, RS_FMT_TAG_STR2, RS_FMT_TAG_STR4, RS_FMT_TAG_BYTES
-        RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY
+        RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY, RS_FMT_TAG_EXT
         RS_FMT_TAG_ZERO, RS_FMT_SMALL_MIN, RS_FMT_SMALL_MAX
         RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_INT, RS_FMT_NODE_FLOAT, RS_FMT_NODE_BOOL
         RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
-        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY
+        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT
         RS_FMT_FLAG_FIXED, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
         RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
+        RS_FMT_SECTION_KEY_INDEX
+        RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
+        RS_FMT_EXT_SLICE, RS_FMT_EXT_ELLIPSIS, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
+        RS_FMT_EXT_CHAINMAP, RS_FMT_EXT_DEQUE, RS_FMT_EXT_DATE, RS_FMT_EXT_TIME, RS_FMT_EXT_DATETIME
+        RS_FMT_EXT_TIMEDELTA, RS_FMT_EXT_TIMEZONE, RS_FMT_EXT_ZONEINFO, RS_FMT_EXT_DECIMAL, RS_FMT_EXT_FRACTION
+        RS_FMT_EXT_UUID, RS_FMT_EXT_PATH, RS_FMT_EXT_ENUM, RS_FMT_EXT_NAMEDTUPLE, RS_FMT_EXT_DATACLASS
+        RS_FMT_EXT_ATTRS, RS_FMT_EXT_OBJECT, RS_FMT_EXT_PICKLED, RS_FMT_EXT_TENSOR, RS_FMT_EXT_STRINGDTYPE
+        RS_FMT_EXT_LAST
 
     ctypedef struct rs_slice:
         const uint8_t *ptr
@@ -56,6 +65,7 @@ cdef extern from "recstore.h" nogil:
         uint8_t *data
         size_t size_bytes
         size_t capacity_bytes
+    void rs_buffer_clear(rs_buffer *self)
     rs_status rs_buffer_reserve(rs_buffer *self, size_t extra, rs_error *err)
     rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err)
     rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err)
@@ -76,8 +86,11 @@ cdef extern from "recstore.h" nogil:
 
     ctypedef struct rs_array_type:
         uint8_t flags
+        uint8_t code
         uint64_t item_bytes
         rs_slice descriptor
+    rs_status rs_any_ext_head(rs_slice *s, rs_slice *head, rs_error *err)
+    rs_status rs_any_extra_skip(rs_slice *s, rs_error *err)
     rs_status rs_array_type_take(rs_slice *s, rs_array_type *out, rs_error *err)
     rs_status rs_array_shape_take(rs_slice *s, uint64_t item_bytes, uint32_t *ndim, uint64_t *dims,
                                   uint64_t *data_bytes, rs_error *err)
@@ -93,6 +106,7 @@ cdef extern from "recstore.h" nogil:
         uint16_t flags
         uint8_t bits
         bint fixed
+        bint payload
         uint32_t index
         uint32_t n_children
         uint32_t count
@@ -134,14 +148,40 @@ cdef extern from "recstore.h" nogil:
     uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes)
     rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err)
 
+    ctypedef struct rs_place:
+        const rs_node *node
+        const uint8_t *body
+        uint64_t bits
+    rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err)
+    rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err)
+    rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err)
+    rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, rs_bool *found, rs_error *err)
+    rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err)
+    rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err)
+
+    enum:
+        RS_COLUMN_OTHER, RS_COLUMN_SCALAR, RS_COLUMN_SEQUENCE
+        RS_COLUMN_BOOL, RS_COLUMN_INT, RS_COLUMN_FLOAT
+
+    ctypedef struct rs_column:
+        rs_buffer values
+        unsigned seen
+    rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n, rs_error *err)
+    void rs_column_clear(rs_column *self)
+
     ctypedef struct rs_limits:
         uint64_t max_values
         uint64_t max_bytes
 
+    enum:
+        RS_FMT_CONTENT_LIST, RS_FMT_CONTENT_MAPPING
+
     ctypedef struct rs_header:
         uint16_t version
+        uint64_t features_required
         uint64_t segment_size
         uint8_t segment_id[16]
+        uint32_t content
         uint64_t created_ns
         uint64_t n_records
         uint64_t max_values
@@ -155,7 +195,7 @@ cdef extern from "recstore.h" nogil:
         uint64_t count
 
     ctypedef struct rs_directory:
-        rs_section sections[7]
+        rs_section sections[9]
 
     ctypedef struct rs_block:
         uint64_t first_record
@@ -201,6 +241,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err)
     bint rs_os_is_sealed(int fd)
     void rs_os_trim()
+    void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
 
     ctypedef struct rs_store:
         rs_slice segment
@@ -221,10 +262,22 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
 
+    rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err)
+    void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
+    void rs_store_prefetch(const rs_store *self, uint64_t index)
+
+    ctypedef enum rs_key_match:
+        RS_KEY_DIFFERS
+        RS_KEY_EQUAL
+        RS_KEY_UNKNOWN
+    rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n)
+    rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
+
     ctypedef struct rs_builder:
         rs_buffer raw
         rs_buffer arrays
         uint64_t n_records
+        uint64_t features_required
     rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
     rs_status rs_builder_end_record(rs_builder *self, rs_error *err)
     void rs_builder_drop_record(rs_builder *self, size_t arrays_mark)
@@ -232,5 +285,60 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_builder_flush(rs_builder *self, rs_error *err)
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
+
+    uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
+
+    enum:
+        RS_FMT_FACTORY_NONE, RS_FMT_FACTORY_LAST
+
+    ctypedef struct rs_keys:
+        uint64_t seed
+        uint64_t n_entries
+        uint64_t n_slots
+        uint64_t n_opaque
+        uint64_t longest_probe
+        uint32_t factory
+    rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err)
+    rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed, uint32_t factory,
+                            rs_buffer *out, rs_error *err)
+    rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs, rs_error *err)
+    rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err)
+    void rs_keys_prefetch(const rs_keys *keys, uint64_t hash)
+    uint64_t rs_keys_hash_str(uint64_t seed, unsigned unit_bytes, const void *units, uint64_t n)
+    uint64_t rs_keys_hash_int(uint64_t seed, int64_t value)
+    uint64_t rs_keys_hash_bytes(uint64_t seed, const void *bytes, uint64_t n)
+
+    ctypedef struct rs_key_probe:
+        uint64_t left
+    rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
+    rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
+
+
+    ctypedef struct rs_mapping:
+        rs_store keys
+        rs_keys index
+        const uint8_t *order
+        uint32_t order_width
+        uint64_t n_entries
+    rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err)
+    void rs_mapping_close(rs_mapping *self)
+    rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
+    rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes, const uint8_t *units,
+                                  uint64_t n, rs_key_probe *probe, uint64_t *entry, uint64_t *unknown, rs_error *err)
+    rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *values, int64_t value, rs_key_probe *probe, uint64_t *entry,
+                                  uint64_t *unknown, rs_error *err)
+
+    ctypedef struct rs_mapping_builder:
+        rs_builder values
+        rs_builder keys
+    rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
+    void rs_mapping_builder_close(rs_mapping_builder *self)
+    rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err)
+    void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark)
+    rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err)
+    rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data, uint64_t *size_bytes,
+                                           rs_error *err)
+    rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order, uint64_t n,
+                                        rs_error *err)
 
     rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

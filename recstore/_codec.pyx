@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
-"""Python values to `any` bytes, and records back to Python values: the only place that makes Python values.
+"""Records back to Python values: the only place that makes Python values, and raises what the core reports.
 
 Decoding works on owned references by hand (`PyObject *`, NULL on error), because a record is little else than object
 creation and what Cython adds around each temporary showed in the profile of the first probe.
@@ -11,34 +11,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from recstore._c cimport *
+from recstore._exports cimport Owner, lease
 from recstore import errors
 
 import sys
 
 cdef extern from "Python.h":
-    ctypedef struct PyTypeObject:
-        pass
-    PyTypeObject PyUnicode_Type, PyFloat_Type, PyLong_Type, PyBytes_Type
-    PyTypeObject PyList_Type, PyTuple_Type, PyDict_Type
-    PyTypeObject *Py_TYPE(object)
-    int PyUnicode_READY(object) except -1
-    int PyUnicode_KIND(object)
-    void *PyUnicode_DATA(object)
-    Py_ssize_t PyUnicode_GET_LENGTH(object)
-    double PyFloat_AS_DOUBLE(object)
-    long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
-    char *PyBytes_AS_STRING(object)
-    Py_ssize_t PyBytes_GET_SIZE(object)
-    Py_ssize_t PyList_GET_SIZE(object)
-    PyObject *PyList_GET_ITEM(object, Py_ssize_t)
-    Py_ssize_t PyTuple_GET_SIZE(object)
-    PyObject *PyTuple_GET_ITEM(object, Py_ssize_t)
-    Py_ssize_t PyDict_GET_SIZE(object)
-    int PyDict_Next(object, Py_ssize_t *pos, PyObject **key, PyObject **value)
-    int PyObject_GetBuffer(object, Py_buffer *view, int flags) except -1
-    void PyBuffer_Release(Py_buffer *view)
     object PyMemoryView_FromMemory(char *mem, Py_ssize_t size, int flags)
-    int PyBUF_READ, PyBUF_SIMPLE
+    int PyBUF_READ
     void Py_DECREF(PyObject *)
     void incref "Py_INCREF"(PyObject *)
     # Owned references without reference counting by Cython.
@@ -60,6 +40,17 @@ cdef extern from "Python.h":
     PyObject *None_ "Py_None"
     PyObject *True_ "Py_True"
     PyObject *False_ "Py_False"
+
+
+# Makers of ext values that a program keeps: hostile bytes could name any number of classes.
+cdef enum:
+    MAKERS = 4096
+
+# Codes of ext values that never change and hold nothing that does: consts of them are made once.
+cdef uint64_t IMMUTABLE = (
+    1 << RS_FMT_EXT_COMPLEX | 1 << RS_FMT_EXT_RANGE | 1 << RS_FMT_EXT_ELLIPSIS | 1 << RS_FMT_EXT_DATE |
+    1 << RS_FMT_EXT_TIMEDELTA | 1 << RS_FMT_EXT_TIMEZONE | 1 << RS_FMT_EXT_ZONEINFO | 1 << RS_FMT_EXT_DECIMAL |
+    1 << RS_FMT_EXT_FRACTION | 1 << RS_FMT_EXT_UUID | 1 << RS_FMT_EXT_PATH)
 
 
 # ---- Errors ----
@@ -85,169 +76,14 @@ cdef int raise_status(rs_error *err) except -1:
     raise cls(f"{text} ({', '.join(where)})")
 
 
-# ---- Encoding ----
-
-cdef class _Unsupported(Exception):
-    pass
-
-
-cdef inline int put_head(rs_buffer *raw, uint8_t tag, uint64_t n) except -1:
-    cdef rs_error err
-    check(rs_buffer_reserve(raw, 16, &err), &err)
-    raw.data[raw.size_bytes] = tag
-    raw.size_bytes += 1 + rs_put_varint(raw.data + raw.size_bytes + 1, n)
-    return 0
-
-
-cdef inline int put_bytes(rs_buffer *raw, const void *data, size_t n) except -1:
-    cdef rs_error err
-    return check(rs_buffer_append(raw, data, n, &err), &err)
-
-
-cdef int put_int(rs_buffer *raw, object value) except -1:
-    cdef int overflow = 0
-    cdef long long v = PyLong_AsLongLongAndOverflow(value, &overflow)
-    cdef uint8_t *p
-    cdef rs_error err
-    if overflow != 0:
-        data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
-        put_head(raw, RS_FMT_TAG_BIGINT, len(data))
-        return put_bytes(raw, PyBytes_AS_STRING(data), len(data))
-    check(rs_buffer_reserve(raw, 9, &err), &err)
-    p = raw.data + raw.size_bytes
-    if RS_FMT_SMALL_MIN <= v <= RS_FMT_SMALL_MAX:
-        p[0] = <uint8_t>(RS_FMT_TAG_ZERO + v)
-        raw.size_bytes += 1
-    elif -128 <= v <= 127:
-        p[0] = RS_FMT_TAG_INT8
-        p[1] = <uint8_t>v
-        raw.size_bytes += 2
-    elif -32768 <= v <= 32767:
-        p[0] = RS_FMT_TAG_INT16
-        rs_store_u16(p + 1, <uint16_t>v)
-        raw.size_bytes += 3
-    elif -2147483648 <= v <= 2147483647:
-        p[0] = RS_FMT_TAG_INT32
-        rs_store_u32(p + 1, <uint32_t>v)
-        raw.size_bytes += 5
-    else:
-        p[0] = RS_FMT_TAG_INT64
-        rs_store_u64(p + 1, <uint64_t>v)
-        raw.size_bytes += 9
-    return 0
-
-
-cdef int put_str(rs_buffer *raw, object value) except -1:
-    cdef int kind
-    cdef Py_ssize_t n
-    PyUnicode_READY(value)
-    kind = PyUnicode_KIND(value)
-    n = PyUnicode_GET_LENGTH(value)
-    put_head(raw, RS_FMT_TAG_STR1 if kind == 1 else RS_FMT_TAG_STR2 if kind == 2 else RS_FMT_TAG_STR4, n)
-    return put_bytes(raw, PyUnicode_DATA(value), n * kind)
-
-
-cdef int put_array(rs_buffer *raw, rs_buffer *arrays, object value) except -1:
-    """An ndarray or numpy scalar; recstore.arrays describes it, the data is copied here."""
-    cdef Py_buffer view
-    cdef rs_error err
-    cdef uint8_t position[10]
-    from recstore import arrays as _arrays
-    described = _arrays.describe(value)
-    if described is None:
-        raise _Unsupported
-    head, data = described
-    raw_head = bytes([RS_FMT_TAG_NDARRAY]) + head
-    put_bytes(raw, PyBytes_AS_STRING(raw_head), len(raw_head))
-    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    try:
-        if view.len < RS_FMT_ARRAY_INLINE:
-            return put_bytes(raw, view.buf, view.len)
-        check(rs_buffer_append_zeros(arrays, <size_t>(-<int64_t>arrays.size_bytes & (RS_FMT_ALIGNMENT - 1)), &err), &err)
-        put_bytes(raw, position, rs_put_varint(position, arrays.size_bytes // RS_FMT_ALIGNMENT))
-        return put_bytes(arrays, view.buf, view.len)
-    finally:
-        PyBuffer_Release(&view)
-
-
-cdef int put_dict(rs_buffer *raw, rs_buffer *arrays, object value, int depth) except -1:
-    cdef Py_ssize_t n = PyDict_GET_SIZE(value), pos = 0, seen = 0
-    cdef PyObject *key
-    cdef PyObject *item
-    put_head(raw, RS_FMT_TAG_DICT, n)
-    while PyDict_Next(value, &pos, &key, &item):
-        k = <object>key
-        v = <object>item
-        put(raw, arrays, k, depth - 1)
-        put(raw, arrays, v, depth - 1)
-        seen += 1
-        if PyDict_GET_SIZE(value) != n:
-            break
-    if seen != n or PyDict_GET_SIZE(value) != n:
-        raise RuntimeError("a dict changed while it was being stored")
-    return 0
-
-
-cdef int put(rs_buffer *raw, rs_buffer *arrays, object value, int depth) except -1:
-    cdef PyTypeObject *t = Py_TYPE(value)
-    cdef Py_ssize_t n, i
-    cdef uint8_t head[9]
-    if t == &PyUnicode_Type:
-        return put_str(raw, value)
-    if t == &PyFloat_Type:
-        head[0] = RS_FMT_TAG_FLOAT
-        rs_store_f64(head + 1, PyFloat_AS_DOUBLE(value))
-        return put_bytes(raw, head, 9)
-    if t == &PyLong_Type:
-        return put_int(raw, value)
-    if value is None or value is True or value is False:
-        head[0] = RS_FMT_TAG_NONE if value is None else RS_FMT_TAG_TRUE if value is True else RS_FMT_TAG_FALSE
-        return put_bytes(raw, head, 1)
-    if t == &PyBytes_Type:
-        put_head(raw, RS_FMT_TAG_BYTES, PyBytes_GET_SIZE(value))
-        return put_bytes(raw, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
-    if depth == 0 and (t == &PyList_Type or t == &PyDict_Type or t == &PyTuple_Type):
-        raise _Unsupported
-    if t == &PyList_Type:
-        n = PyList_GET_SIZE(value)
-        put_head(raw, RS_FMT_TAG_LIST, n)
-        for i in range(n):
-            if i >= PyList_GET_SIZE(value):
-                break
-            item = <object>PyList_GET_ITEM(value, i)
-            put(raw, arrays, item, depth - 1)
-        if PyList_GET_SIZE(value) != n:
-            raise RuntimeError("a list changed while it was being stored")
-        return 0
-    if t == &PyDict_Type:
-        return put_dict(raw, arrays, value, depth)
-    if t == &PyTuple_Type:
-        n = PyTuple_GET_SIZE(value)
-        put_head(raw, RS_FMT_TAG_TUPLE, n)
-        for i in range(n):
-            put(raw, arrays, <object>PyTuple_GET_ITEM(value, i), depth - 1)
-        return 0
-    # No value can be an array while numpy is not loaded.
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
-        return put_array(raw, arrays, value)
-    raise _Unsupported
-
-
-cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value) except -1:
-    """Appends one `any` value. EncodeError with the path of what cannot be stored; the buffers then hold part of it."""
-    try:
-        return put(raw, arrays, value, RS_FMT_DEPTH)
-    except _Unsupported:
-        from recstore import unsupported
-    raise unsupported.explain(value, RS_FMT_DEPTH)
-
-
 # ---- Decoding ----
 
+# Borrows everything. `owner` keeps the bytes that arrays may look at; NULL where arrays are copied.
 cdef struct Context:
     rs_cursor *cursor
     void **slots
+    PyObject *program
+    PyObject *owner
     rs_error err
 
 
@@ -304,7 +140,13 @@ cdef PyObject *make_array(Context *c, const rs_array_type *t, bint scalar, uint3
     if scalar:
         value = _arrays.make_scalar(dtype, memory)
     else:
-        value = _arrays.make_array(dtype, tuple([dims[i] for i in range(ndim)]), (t.flags & RS_FMT_ARRAY_FORTRAN) != 0, memory)
+        shared = c.owner != NULL and size >= RS_FMT_ARRAY_INLINE
+        if shared:
+            memory = lease(<Owner>c.owner, data, <Py_ssize_t>size)
+        fortran = (t.flags & RS_FMT_ARRAY_FORTRAN) != 0
+        value = _arrays.make_array(dtype, tuple([dims[i] for i in range(ndim)]), fortran, memory, size, not shared)
+        if c.owner != NULL:
+            value.flags.writeable = False
     Py_INCREF(value)
     return <PyObject *>value
 
@@ -321,6 +163,35 @@ cdef PyObject *any_array(Context *c) except NULL:
         checked(c, rs_array_shape_take(&c.cursor.in_, t.item_bytes, &ndim, dims, &size, &c.err))
     checked(c, rs_decode_array_data(c.cursor, size, &data, &c.err))
     return make_array(c, &t, (t.flags & RS_FMT_ARRAY_SCALAR) != 0, ndim, dims, data, size, None)
+
+
+cdef PyObject *call_maker(object make, PyObject *payload) except NULL:
+    """Takes over the payload."""
+    value = make(take_owned(payload))
+    Py_INCREF(value)
+    return <PyObject *>value
+
+
+cdef PyObject *any_ext(Context *c) except NULL:
+    cdef rs_slice head
+    checked(c, rs_any_ext_head(&c.cursor.in_, &head, &c.err))
+    make = (<Program>c.program).maker(head.ptr[0], head.ptr + 1, head.end - head.ptr - 1, NULL)
+    return call_maker(make, any_value(c))
+
+
+cdef PyObject *node_ext(Context *c, const rs_node *node, const uint8_t *body, uint64_t bits) except NULL:
+    """An ext node, which is its child handed to the maker of its code and EXTRA; body is NULL when it is not fixed."""
+    cdef PyObject *payload
+    cdef void **slot = &c.slots[node.index]
+    if slot[0] != NULL:
+        make = <object>slot[0]
+    else:
+        make = (<Program>c.program).maker(node.param, node.aux, node.aux_size_bytes, slot)
+    if body != NULL:
+        payload = fixed_value(c, node.children, body, bits)
+    else:
+        payload = appended_value(c, node.children, bits)
+    return call_maker(make, payload)
 
 
 cdef PyObject *any_dict(Context *c) except NULL:
@@ -416,13 +287,15 @@ cdef PyObject *any_value(Context *c) except NULL:
         return new_bytes(<const char *>p, <Py_ssize_t>n) if tag == RS_FMT_TAG_BYTES else make_bigint(p, n)
     if tag == RS_FMT_TAG_NDARRAY:
         return any_array(c)
+    if tag == RS_FMT_TAG_EXT:
+        return any_ext(c)
     rs_error_set(&c.err, RS_E_FMT_VERSION, RS_NOWHERE, b"tag 0x%02x is of a later version", <int>tag)
     raise_status(&c.err)
     return NULL
 
 
 cdef PyObject *expand_const(Context *c, const rs_node *node) except NULL:
-    """A const whose value is mutable: decoded afresh, so that each record is the caller's own."""
+    """A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own."""
     cdef rs_slice rest = c.cursor.in_
     cdef PyObject *value
     if node.aux[0] != RS_FMT_TAG_NDARRAY:
@@ -430,6 +303,9 @@ cdef PyObject *expand_const(Context *c, const rs_node *node) except NULL:
     c.cursor.in_ = rs_slice_of(node.aux, node.aux_size_bytes)
     value = any_value(c)
     c.cursor.in_ = rest
+    if node.aux[0] == RS_FMT_TAG_EXT and (IMMUTABLE >> node.aux[1] & 1 or node.aux[1] == RS_FMT_EXT_ENUM and
+                                          (<Program>c.program).reader.trusted):
+        (<Program>c.program).remember(<object>value, &c.slots[node.index])
     return value
 
 
@@ -574,6 +450,8 @@ cdef PyObject *fixed_value(Context *c, const rs_node *node, const uint8_t *body,
         child = &node.children[bits]
         group = rs_slice_of(body, child.alone_bytes)
         return fixed_value(c, child, body + child.alone_bytes, rs_decode_bits_unchecked(&group, 0, child.bits))
+    if kind == RS_FMT_NODE_EXT:
+        return node_ext(c, node, body, bits)
     return node_array(c, node, body)
 
 
@@ -626,11 +504,15 @@ cdef PyObject *appended_value(Context *c, const rs_node *node, uint64_t bits) ex
             corrupt(b"a union number of no child")
         return alone_value(c, &node.children[bits])
     if kind == RS_FMT_NODE_ANY:
+        if node.payload and rs_slice_left(&c.cursor.in_) > 0 and c.cursor.in_.ptr[0] == RS_FMT_TAG_EXT:
+            corrupt(b"an ext value directly within an ext value")
         return any_value(c)
     if kind == RS_FMT_NODE_BYTES:
         checked(c, rs_decode_varint(c.cursor, &n, &c.err))
         checked(c, rs_decode_take(c.cursor, n, &p, &c.err))
         return new_bytes(<const char *>p, <Py_ssize_t>n)
+    if kind == RS_FMT_NODE_EXT:
+        return node_ext(c, node, NULL, bits)
     return node_array(c, node, NULL)
 
 
@@ -662,11 +544,17 @@ cdef class Program:
         cdef Context c
         cdef object value
         self.keep = []
+        self.makers = {}
+        if self.reader is None:
+            from recstore import classes
+            self.reader = classes.Reader()
         self.slots = <void **>PyMem_Calloc(self.tree.n_nodes, sizeof(void *))
         if self.slots == NULL:
             raise MemoryError
         c.cursor = &cursor
         c.slots = self.slots
+        c.program = <PyObject *>self
+        c.owner = NULL
         cursor.arrays = NULL
         cursor.arrays_size = 0
         for i in range(self.tree.n_nodes):
@@ -678,8 +566,9 @@ cdef class Program:
             if node.kind == RS_FMT_NODE_STRUCT:
                 value = prepare_keys(&c, node.n_children)
             elif node.kind == RS_FMT_NODE_CONST:
-                if node.aux[0] in (RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY):
-                    continue  # mutable, or may hold what is
+                if node.aux[0] in (RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY,
+                                   RS_FMT_TAG_EXT):
+                    continue  # mutable, or may hold what is, or of a class that may not be there
                 value = take_owned(any_value(&c))
             elif node.kind == RS_FMT_NODE_NDARRAY:
                 value = prepare_dtype(&c)
@@ -689,17 +578,65 @@ cdef class Program:
             self.slots[i] = <void *>value
         return self
 
-    cdef object decode(self, rs_cursor *cursor):
+    cdef object maker(self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot):
+        """The function that makes values of a code and an EXTRA, which the core has checked, from their payloads."""
+        cdef Context c
+        cdef rs_cursor cursor
+        head = bytes([code]) + (<const char *>extra)[:size]
+        make = self.makers.get(head)
+        if make is None:
+            cursor.in_ = rs_slice_of(extra, size)
+            cursor.arrays = NULL
+            cursor.arrays_size = 0
+            cursor.budget.values = cursor.budget.bytes = size
+            cursor.budget.depth = RS_FMT_DEPTH
+            c.cursor = &cursor
+            c.slots = self.slots
+            c.program = <PyObject *>self
+            c.owner = NULL
+            from recstore import extended
+            make, keep = extended.maker(code, take_owned(any_value(&c)), self.reader)
+            if not keep:
+                return make  # it depends on what is registered meanwhile
+            if len(self.makers) >= MAKERS:
+                self.makers.clear()
+            self.makers[head] = make
+        if slot != NULL:
+            self.remember(make, slot)
+        return make
+
+    cdef int remember(self, object value, void **slot) except -1:
+        """Keeps an object for as long as the program lives, in a slot that is empty or holds an equal one."""
+        self.keep.append(value)
+        slot[0] = <void *>value
+        return 0
+
+    cdef object decode(self, rs_cursor *cursor, Owner owner):
+        """A record; with `owner`, large arrays look at its bytes."""
         cdef Context c
         cdef PyObject *value
         c.cursor = cursor
         c.slots = self.slots
+        c.program = <PyObject *>self
+        c.owner = NULL if owner is None else <PyObject *>owner
         value = alone_value(&c, self.tree.nodes)
         if cursor.in_.ptr != cursor.in_.end:
             Py_DECREF(value)
             rs_error_set(&c.err, RS_E_FMT_TRAILING, RS_NOWHERE, b"bytes are left over after a record")
             raise_status(&c.err)
         return take_owned(value)
+
+    cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
+                             Owner owner):
+        """The value at a place, as rs_path.h defines it; `owner` as of decode."""
+        cdef Context c
+        c.cursor = cursor
+        c.slots = self.slots
+        c.program = <PyObject *>self
+        c.owner = NULL if owner is None else <PyObject *>owner
+        if node == NULL:
+            return take_owned(any_value(&c))
+        return take_owned(fixed_value(&c, node, body, bits) if node.fixed else appended_value(&c, node, bits))
 
 
 cdef inline object take_owned(PyObject *value):
@@ -729,68 +666,3 @@ cdef object prepare_dtype(Context *c):
     from recstore import arrays as _arrays
     checked(c, rs_array_type_take(&c.cursor.in_, &t, &c.err))
     return _arrays.dtype_of((<const char *>t.descriptor.ptr)[:t.descriptor.end - t.descriptor.ptr])
-
-
-# ---- The floor of the benchmarks ----
-
-def rebuild(object value):
-    """A fresh equal copy of str, bytes, float, int, list, tuple and dict, made natively: what creating the objects of a record
-    costs when nothing has to be decoded. For the benchmarks; other values are passed through.
-
-    >>> rebuild({"a": [1, 2.5, "x"]})
-    {'a': [1, 2.5, 'x']}
-    """
-    return take_owned(copy_value(value, 1000))
-
-
-cdef PyObject *copy_value(object value, int depth) except NULL:
-    cdef PyTypeObject *t = Py_TYPE(value)
-    cdef PyObject *out
-    cdef PyObject *item
-    cdef PyObject *key
-    cdef PyObject *held
-    cdef Py_ssize_t n, i, pos = 0
-    cdef int overflow = 0
-    cdef long long number
-    if depth == 0:
-        raise RecursionError("a value nested too deep to copy")
-    if t == &PyFloat_Type:
-        return new_float(PyFloat_AS_DOUBLE(value))
-    if t == &PyUnicode_Type:
-        n = PyUnicode_GET_LENGTH(value)
-        if n == 0 or (n == 1 and PyUnicode_KIND(value) == 1):
-            Py_INCREF(value)
-            return <PyObject *>value
-        out = new_unicode(n, 127 if value.isascii() else 255 if PyUnicode_KIND(value) == 1
-                          else 0xFFFF if PyUnicode_KIND(value) == 2 else 0x10FFFF)
-        if out == NULL:
-            return NULL
-        memcpy(unicode_data(out), PyUnicode_DATA(value), n * PyUnicode_KIND(value))
-        return out
-    if t == &PyLong_Type:
-        number = PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow == 0:
-            return new_long(number)
-    elif t == &PyList_Type:
-        n = PyList_GET_SIZE(value)
-        out = new_list(n)
-        for i in range(n):
-            list_put(out, i, copy_value(<object>PyList_GET_ITEM(value, i), depth - 1))
-        return out
-    elif t == &PyTuple_Type:
-        n = PyTuple_GET_SIZE(value)
-        out = new_tuple(n)
-        for i in range(n):
-            tuple_put(out, i, copy_value(<object>PyTuple_GET_ITEM(value, i), depth - 1))
-        return out
-    elif t == &PyDict_Type:
-        out = new_dict()
-        while PyDict_Next(value, &pos, &key, &held):
-            item = copy_value(<object>held, depth - 1)
-            dict_set(out, key, item)
-            Py_DECREF(item)
-        return out
-    elif t == &PyBytes_Type:
-        return new_bytes(PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value))
-    Py_INCREF(value)
-    return <PyObject *>value

@@ -1,10 +1,13 @@
-# Segment and Blob for other compiled modules.
+# Segment for other compiled modules.
 from recstore._c cimport *
+from recstore._exports cimport Owner
 
 
-cdef class Segment:
+cdef class Segment(Owner):
     cdef rs_segment seg
     cdef rs_store store
+    cdef rs_mapping mapping  # its keys, where it is one
+    cdef readonly bint is_mapping
     cdef dict programs
     cdef bint open_
     cdef bint closing
@@ -13,26 +16,32 @@ cdef class Segment:
     cdef readonly str path
     cdef readonly object owner_pid
     cdef public object kept_bytes
+    cdef object reader_
+    cdef bint views_  # what reader_ says of arrays
+    cdef object order_blob   # a weak reference
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
     cdef int enter(self) except -1
     cdef void leave(self)
     cdef object get(self, int store, uint64_t index)
-    cdef object program(self, uint32_t number, const rs_tree *tree)
-    cdef int list_trees(self, list out) except -1
-    cdef int verify_keys(self, const rs_block *block) except -1
+    cdef rs_store *numbered(self, int store)
+    cdef rs_slice key_index(self) except *
+    cdef int key_equals_str(self, int store, uint64_t index, object key) except -2
+    cdef object program(self, int store, uint32_t number, const rs_tree *tree)
+    cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1
     cdef bint release(self)
+    cdef inline Owner owner(self)
+    cdef int give_up_name(self)
 
 
-cdef class Blob:
-    cdef const uint8_t *data     # NULL once closed; publish and close change it: do not keep it without the GIL
-    cdef readonly Py_ssize_t size
-    cdef bytes private           # what data points into until published
-    cdef rs_segment seg          # what data points into from then on
-    cdef readonly str backing
-    cdef readonly str path
-    cdef readonly bytes id
-    cdef readonly object owner_pid
-    cdef object __weakref__
-    cdef int take_over(self, rs_segment *segment, bytes id_) except -1
+cdef class StoreReader:
+    cdef rs_store *store
+    cdef object reader
+    cdef dict programs
+    @staticmethod
+    cdef StoreReader over(rs_store *store, reader)
+    cdef object get(self, uint64_t index)
+
+
+cdef object sealed(rs_segment_writer *writer, str backing, path, reader)

@@ -1,33 +1,45 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Segments, their builder, and the base of the record containers: the only place that owns mappings.
+"""Segments and their builder: with _blobs, the only place that owns mappings.
 
 Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never point into
-it: arrays are copied. `close` unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close` unmaps at once, or,
+with calls in flight elsewhere, when the last of them returns.
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
+from recstore._blobs cimport Blob, encode_path, open_writer
 from recstore._c cimport *
-from recstore._codec cimport Program, check, encode_value, raise_status
-from recstore import errors
+from recstore._codec cimport Program, check, raise_status
+from recstore._encode cimport encode_value
+from recstore._exports cimport Owner
+from recstore import classes, errors
 
 import errno
 import os
+from _weakref import ref
 
-cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
+cdef extern from "Python.h":
+    int PyUnicode_KIND(object)
+    void *PyUnicode_DATA(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
 
+
+# Errors that speak of one record, which whoever reads it names.
+cdef tuple NAMED = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
 
 # Limits for bytes that this library wrote itself and reached by a build or a handle: whatever was built can be read.
 OURS = 2**64 - 1, 2**64 - 1
 
 
 @cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
-cdef class Segment:
+cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
 
     Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the process that
-    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind).
+    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind), ``reader``
+    (a classes.Reader, set before the first record is read; None for the defaults of trusted bytes).
     """
 
     def __cinit__(self):
@@ -37,6 +49,9 @@ cdef class Segment:
         self.path = None
         self.owner_pid = None
         self.kept_bytes = None
+        self.order_blob = None
+        self.reader_ = None
+        self.views_ = False
         self.seg.fd = -1
 
     def __dealloc__(self):
@@ -56,6 +71,12 @@ cdef class Segment:
                 chosen = &accepted
             status = rs_store_open(&self.store, rs_slice_of(self.seg.data, self.seg.size_bytes), chosen, &err)
             check(status, &err)
+            self.is_mapping = self.store.header.content == RS_FMT_CONTENT_MAPPING
+            if self.is_mapping:
+                status = rs_mapping_open(&self.mapping, &self.store, &err)
+                if status != RS_OK:
+                    rs_store_close(&self.store)
+                check(status, &err)
             self.programs = {}
         except BaseException:
             rs_segment_close(&self.seg)
@@ -77,8 +98,27 @@ cdef class Segment:
     cdef void leave(self):
         if self.busy > 0:
             self.busy -= 1
+        if self.closing and self.busy == 0 and self.exports == 0:
+            self.release()
+
+    cdef void exports_ended(self):
+        # Only where a call that was in flight when `close` came has given out an array.
         if self.closing and self.busy == 0:
             self.release()
+
+    @property
+    def reader(self):
+        return self.reader_
+
+    @reader.setter
+    def reader(self, reader):
+        self.reader_ = reader
+        self.views_ = reader is not None and reader.arrays == "view"
+
+    @property
+    def exported(self):
+        """How many arrays over the mapping are alive."""
+        return self.exports
 
     @property
     def closed(self):
@@ -114,52 +154,55 @@ cdef class Segment:
         """`{name: bytes}` of the sections."""
         self.require_open()
         names = ("heap", "offsets", "groups", "blocks", "trees", "tree table")
-        return {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
+        out = {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
+        if self.is_mapping:
+            for i, name in enumerate((*names[1:], "index", "order"), 2):
+                out[f"key {name}"] = self.mapping.keys.directory.sections[i].size_bytes
+        return out
 
-    def trees(self):
-        """For each tree: a list of `(kind, param, fixed, children, aux size)` by node number."""
+    def trees(self, int number=0):
+        """For each tree of a store: a list of `(kind, param, fixed, children, aux size)` by node number."""
         cdef uint64_t i
-        cdef uint32_t k
         cdef rs_error err
-        cdef const rs_node *node
+        cdef rs_store *store
         out = []
+        self.store_records(number)
         self.enter()
         try:
-            for i in range(self.store.n_blocks):
-                check(rs_store_load_block(&self.store, i, &err), &err)
-            self.list_trees(out)
+            store = self.numbered(number)
+            for i in range(store.n_blocks):
+                check(rs_store_load_block(store, i, &err), &err)
+            list_trees(store, out)
         finally:
             self.leave()
         return out
 
-    cdef int list_trees(self, list out) except -1:
-        cdef uint64_t i
-        cdef uint32_t k
-        cdef const rs_node *node
-        for i in range(self.store.n_trees):
-            nodes = []
-            for k in range(self.store.trees[i].n_nodes):
-                node = &self.store.trees[i].nodes[k]
-                children = [node.children[j].index for j in range(node.n_children)]
-                nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
-                              (<const char *>node.aux)[:node.aux_size_bytes]))
-            out.append(nodes)
-        return 0
-
-    def blocks(self):
-        """`(first record, records, tree, heap bytes, array bytes)` of each block."""
+    def blocks(self, int number=0):
+        """`(first record, records, tree, heap bytes, array bytes)` of each block of a store."""
         cdef uint64_t i
         cdef rs_error err
+        cdef rs_store *store
         out = []
+        self.store_records(number)
         self.enter()
         try:
-            for i in range(self.store.n_blocks):
-                check(rs_store_load_block(&self.store, i, &err), &err)
-                out.append((self.store.blocks[i].first_record, self.store.blocks[i].n_records, self.store.blocks[i].tree,
-                            self.store.blocks[i].heap_size_bytes, self.store.blocks[i].arrays_size_bytes))
+            store = self.numbered(number)
+            for i in range(store.n_blocks):
+                check(rs_store_load_block(store, i, &err), &err)
+                out.append((store.blocks[i].first_record, store.blocks[i].n_records, store.blocks[i].tree,
+                            store.blocks[i].heap_size_bytes, store.blocks[i].arrays_size_bytes))
         finally:
             self.leave()
         return out
+
+    def record_bytes(self, int number, uint64_t index):
+        """Bytes that a record takes in its heap."""
+        cdef rs_record record
+        cdef rs_error err
+        self.store_records(number)
+        self.require_open()
+        check(rs_store_find(self.numbered(number), index, &record, &err), &err)
+        return record.bytes.end - record.bytes.ptr
 
     cpdef int require_open(self) except -1:
         if self.closing or not self.open_:
@@ -168,12 +211,49 @@ cdef class Segment:
 
     @property
     def n_stores(self):
-        """How many stores the segment holds."""
-        return 1
+        """How many stores the segment holds: a mapping has two."""
+        return 1 + self.is_mapping
 
     def store_records(self, int store):
-        """How many records a store of the segment has."""
+        """How many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
+        if not 0 <= store <= self.is_mapping:
+            raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")
         return self.store.header.n_records
+
+    cdef rs_store *numbered(self, int store):
+        return &self.store if store == 0 else &self.mapping.keys
+
+    cdef rs_slice key_index(self) except *:
+        """The bytes of KEY_INDEX."""
+        cdef const rs_section *section = &self.mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX]
+        self.require_open()
+        if not self.is_mapping:
+            raise errors.CorruptError("the segment holds a list, not a mapping")
+        return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
+
+    def order(self):
+        """`(blob, width)` of ORDER: for each entry the records of its key and of its value; None when all records are entries."""
+        cdef Blob blob
+        self.require_open()
+        if not self.is_mapping or self.mapping.order == NULL:
+            return None
+        blob = None if self.order_blob is None else self.order_blob()
+        if blob is None:
+            blob = Blob.__new__(Blob)
+            blob.section_of = self
+            blob.data = self.mapping.order
+            blob.size = 2 * self.mapping.order_width * self.mapping.n_entries
+            self.order_blob = ref(blob)
+        return blob, self.mapping.order_width
+
+    cdef int key_equals_str(self, int store, uint64_t index, object key) except -2:
+        """Whether a record of a store is this str, without making it: 1, 0, or -1 when it has to be made to tell."""
+        cdef rs_key_match match
+        if self.closing or not self.open_:
+            self.require_open()
+        match = rs_store_key_equals_str(self.numbered(store), index, <unsigned>PyUnicode_KIND(key),
+                                        <const uint8_t *>PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
+        return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
     cdef object get(self, int store, uint64_t index):
         """The record `index`, which is in range, of a store, decoded."""
@@ -183,21 +263,29 @@ cdef class Segment:
         # Decoding arrays runs Python code, which may switch threads.
         self.enter()
         try:
-            if rs_store_find(&self.store, index, &record, &err) != RS_OK:
+            if rs_store_find(self.numbered(store), index, &record, &err) != RS_OK:
                 raise_status(&err)
-            program = self.program(record.block.tree, record.tree)
+            program = self.program(store, record.block.tree, record.tree)
             cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(&cursor)
-        except (errors.CorruptError, errors.VersionError) as e:
-            raise type(e)(f"record {index}: {e}") from None
+            return (<Program>program).decode(&cursor, self.owner())
+        except errors.Error as e:
+            if type(e) not in NAMED:
+                raise
+            raise type(e)(f"{'record' if store == 0 else 'key'} {index}: {e}") from None
         finally:
             self.leave()
 
-    cdef object program(self, uint32_t number, const rs_tree *tree):
-        program = self.programs.get(number)
+    cdef object program(self, int store, uint32_t number, const rs_tree *tree):
+        """The program of tree `number` of a store."""
+        cdef int64_t key = number if store == 0 else ~<int64_t>number
+        program = self.programs.get(key)
         if program is None:
-            program = self.programs[number] = new_program(tree)
+            program = self.programs[key] = new_program(tree, self.reader_)
         return program
+
+    cdef Owner owner(self):
+        """What arrays that look at the bytes hold; None when they are to be copied."""
+        return self if self.views_ else None
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
@@ -206,6 +294,7 @@ cdef class Segment:
         cdef rs_limits accepted
         cdef rs_slice bytes_
         cdef uint64_t i
+        cdef rs_store *store
         if limits is None:
             limits = self.store.header.max_values, self.store.header.max_bytes
         accepted.max_values, accepted.max_bytes = limits
@@ -216,23 +305,36 @@ cdef class Segment:
                 status = rs_verify_segment(bytes_, &accepted, &err)
             check(status, &err)
             # That dict keys can be hashed and differ, and that text in arrays is text, only Python tells.
-            for i in range(self.store.n_blocks):
-                check(rs_store_load_block(&self.store, i, &err), &err)
-                self.verify_keys(&self.store.blocks[i])
+            for number in range(1 + self.is_mapping):
+                store = self.numbered(number)
+                for i in range(store.n_blocks):
+                    check(rs_store_load_block(store, i, &err), &err)
+                    self.verify_keys(store, &store.blocks[i])
         finally:
             self.leave()
 
-    cdef int verify_keys(self, const rs_block *block) except -1:
-        """Makes the keys of the block's tree and, where it may hold other dicts or arrays, every record."""
-        cdef const rs_tree *tree = &self.store.trees[block.tree]
+    cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1:
+        """Makes the keys of the block's tree and, where it may hold other dicts, arrays or ext values, every record."""
+        cdef const rs_tree *tree = &store.trees[block.tree]
         cdef uint64_t i
         cdef uint32_t k
-        self.program(block.tree, tree)
+        cdef rs_record record
+        cdef rs_cursor cursor
+        cdef rs_error err
+        # Without classes and pickles: a check runs nobody's code.
+        cdef Program program = new_program(tree, classes.CHECKING)
         for k in range(tree.n_nodes):
-            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY):
-                for i in range(block.first_record, block.first_record + block.n_records):
-                    self.get(0, i)
-                return 0
+            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
+                break
+        else:
+            return 0
+        for i in range(block.first_record, block.first_record + block.n_records):
+            try:
+                check(rs_store_find(store, i, &record, &err), &err)
+                cursor = rs_store_cursor(store, &record)
+                program.decode(&cursor, None)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"record {i}: {e}") from None
         return 0
 
     def write_to(self, temporary):
@@ -266,44 +368,61 @@ cdef class Segment:
             return 0
         self.open_ = False
         self.programs = None
-        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
-            encoded = os.fsencode(self.path)
-            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+        blob = None if self.order_blob is None else self.order_blob()
+        if blob is not None:
+            (<Blob>blob).data = NULL
+        status = self.give_up_name()
+        if self.is_mapping:
+            rs_mapping_close(&self.mapping)
         rs_store_close(&self.store)
         rs_segment_close(&self.seg)
         # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
         return status == RS_OK
 
+    cdef int give_up_name(self):
+        cdef rs_status status = RS_OK
+        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
+            encoded = os.fsencode(self.path)
+            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
+            self.owner_pid = None
+        return status
+
+    def unlink(self):
+        """Removes a directory segment's file if it is ours; the mapping stays."""
+        self.give_up_name()
+
     def close(self):
-        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent."""
+        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent.
+
+        BusyError while arrays over it are alive.
+        """
+        if self.exports > 0 and not self.closing:
+            n = "1 array over its bytes is" if self.exports == 1 else f"{self.exports} arrays over its bytes are"
+            raise errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
         self.closing = True
-        if self.busy == 0:
+        if self.busy == 0 and self.exports == 0:
             self.release()
 
 
-cdef bytes encode_path(path):
-    """A path as the core takes it. ValueError for an embedded NUL, where C would end it."""
-    encoded = os.fsencode(path)
-    if b"\0" in encoded:
-        raise ValueError(f"a path with an embedded NUL: {path!r}")
-    return encoded
+cdef int list_trees(rs_store *store, list out) except -1:
+    cdef uint64_t i
+    cdef uint32_t k
+    cdef const rs_node *node
+    for i in range(store.n_trees):
+        nodes = []
+        for k in range(store.trees[i].n_nodes):
+            node = &store.trees[i].nodes[k]
+            children = [node.children[j].index for j in range(node.n_children)]
+            nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
+                          (<const char *>node.aux)[:node.aux_size_bytes]))
+        out.append(nodes)
+    return 0
 
 
-def publish(temporary, target):
-    """Renames a file just written to its final name; on failure the file is removed."""
-    cdef rs_error err
-    try:
-        source, destination = encode_path(temporary), encode_path(target)
-        check(rs_os_rename(source, destination, &err), &err)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    check(rs_os_sync_directory(destination, &err), &err)
-
-
-cdef object new_program(const rs_tree *tree):
+cdef object new_program(const rs_tree *tree, reader):
     cdef Program program = Program.__new__(Program)
     program.tree = tree
+    program.reader = reader
     return program.prepare()
 
 
@@ -352,31 +471,24 @@ def copy_segment(Segment source, limits=None):
 
 
 cdef class Builder:
-    """Streams records into a new segment. Nothing stays behind unless `finish` returned."""
+    """Streams records into a new segment. Nothing stays behind unless `finish` returned.
+
+    `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process reads the segment.
+    """
 
     cdef rs_segment_writer writer
     cdef rs_builder builder
     cdef str backing
     cdef str path
     cdef bint active
+    cdef object settings
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
         cdef rs_error err
-        cdef const char *c_directory = NULL
-        cdef const char *c_name = NULL
         self.active = False
         self.backing = backing
-        self.path = None
-        if backing == "directory":
-            d, n = encode_path(directory), encode_path(name)
-            c_directory = d
-            c_name = n
-            self.path = os.path.join(os.fsdecode(directory), name)
-        elif backing == "file":
-            n = encode_path(name)
-            c_name = n
-            self.path = os.fspath(name)
-        check(rs_segment_writer_open(&self.writer, BACKINGS[backing], c_directory, c_name, &err), &err)
+        self.settings = classes.Writer() if writer is None else writer
+        self.path = open_writer(&self.writer, backing, directory, name)
         self.active = True
         check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
 
@@ -403,7 +515,7 @@ cdef class Builder:
             raise errors.ClosedError("the builder is finished")
         mark = self.builder.arrays.size_bytes
         try:
-            encode_value(&self.builder.raw, &self.builder.arrays, record)
+            encode_value(&self.builder.raw, &self.builder.arrays, record, self.settings)
         except errors.EncodeError as e:
             rs_builder_drop_record(&self.builder, mark)
             raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
@@ -415,7 +527,9 @@ cdef class Builder:
             rs_builder_drop_record(&self.builder, mark)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise errors.EncodeError(f"record {self.builder.n_records}: {err.message.decode()}")
+            from recstore import unsupported
+            why = unsupported.refused(record, err.message.decode())
+            raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
         if rs_builder_is_full(&self.builder):
             with nogil:
                 status = rs_builder_flush(&self.builder, &err)
@@ -428,7 +542,6 @@ cdef class Builder:
 
     def finish(self):
         """Writes tables and header and returns the Segment; the builder is done then, also when this raises."""
-        cdef Segment segment = Segment.__new__(Segment)
         cdef rs_error err
         cdef rs_status status
         if not self.active:
@@ -436,210 +549,60 @@ cdef class Builder:
         try:
             with nogil:
                 status = rs_builder_finish(&self.builder, &err)
-                if status == RS_OK:
-                    status = rs_segment_writer_finish(&self.writer, &segment.seg, &err)
             check(status, &err)
+            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
         except BaseException:
             self.abort()
             raise
         self.active = False
         rs_builder_close(&self.builder)
         rs_os_trim()
-        segment.backing = self.backing
-        segment.path = self.path
-        segment.owner_pid = os.getpid() if self.backing == "directory" else None
-        try:
-            segment.prepare(OURS)
-        except BaseException:
-            if self.path is not None:
-                os.unlink(self.path)
-            raise
         return segment
 
 
-# ---- Blobs ----
-
-# A published blob is a file or sealed memory of its own, little-endian: magic, u32 version, u32 crc of the content, u64 size of
-# the content, 16 random bytes of id, 20 zero bytes, u32 crc of bytes 0 to 59; then the content. crc as in csrc/FORMAT.md. It is
-# read by the version of recstore that wrote it, while processes run: no file format to keep.
-cdef bytes BLOB_MAGIC = b"\x89RSBLOB\n"
-cdef enum:
-    BLOB_HEADER = 64
-    BLOB_VERSION = 1
-
-
-@cython.no_gc_clear  # as Segment
-cdef class Blob:
-    """Bytes of this process, such as an index array, that become a sealed segment of their own when they first have to travel.
-
-    Made by new_blob or adopt_blob. ``size`` is in bytes; ``id`` is None until published. Lives as long as a view on it does in any
-    process, and its memory as long as the last of them, SIGKILL included.
-    """
-
-    def __cinit__(self):
-        self.data = NULL
-        self.size = 0
-        self.private = None
-        self.seg.data = NULL
-        self.seg.fd = -1
-        self.id = None
-        self.path = None
-        self.owner_pid = None
-
-    def __dealloc__(self):
-        self.close()
-
-    @property
-    def closed(self):
-        return self.data == NULL
-
-    @property
-    def published(self):
-        return self.id is not None
-
-    @property
-    def identity(self):
-        """`(device, inode)` of what is mapped."""
-        return self.seg.identity.device, self.seg.identity.inode
-
-    def fileno(self):
-        if self.data == NULL or self.id is None:
-            raise errors.ClosedError("the index array is closed, or of this process alone")
-        return self.seg.fd
-
-    def forget_calls(self):
-        """For the table of what is attached, as Segment: no call on a blob outlasts the GIL."""
-
-    def content(self):
-        """A copy of the bytes, checked against their checksum where they came from outside."""
-        if self.data == NULL:
-            raise errors.ClosedError("the index array is closed")
-        if self.id is not None and rs_crc32c(0, self.data, self.size) != rs_load_u32(self.seg.data + 12):
-            raise errors.CorruptError("the bytes of an index array do not have the checksum that its header names")
-        return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
-
-    def publish(self, str backing, directory=None, name=None):
-        """Moves the bytes into a sealed segment ("anonymous"), or into a new file of `directory`, and lets go of the private ones.
-
-        Nothing when published already. OutOfSpaceError, OSError; the blob is as before then.
-        """
-        cdef rs_segment_writer writer
-        cdef rs_segment out
-        cdef rs_error err
-        cdef rs_status status
-        cdef bytes content = self.private
-        cdef const char *c_directory = NULL
-        cdef const char *c_name = NULL
-        cdef const char *bytes_ = NULL
-        cdef size_t n = self.size
-        if self.data == NULL:
-            raise errors.ClosedError("the index array is closed")
-        if self.id is not None:
-            return
-        id_ = os.urandom(16)
-        head = blob_header(rs_crc32c(0, self.data, n), n, id_)
-        cdef const char *c_head = head
-        if backing == "directory":
-            d, m = encode_path(directory), encode_path(name)
-            c_directory, c_name = d, m
-        check(rs_segment_writer_open(&writer, BACKINGS[backing], c_directory, c_name, &err), &err)
-        bytes_ = content
-        with nogil:
-            status = rs_segment_writer_append(&writer, c_head, BLOB_HEADER, &err)
-            if status == RS_OK:
-                status = rs_segment_writer_append(&writer, bytes_, n, &err)
-            if status == RS_OK:
-                status = rs_segment_writer_finish(&writer, &out, &err)
-        if status != RS_OK:
-            rs_segment_writer_abort(&writer)
-            raise_status(&err)
-        path = None if c_directory == NULL else os.path.join(os.fsdecode(directory), name)
-        if self.id is not None or self.data == NULL:  # another thread was faster, or has closed it
-            drop_blob_file(&out, path)
-            return
-        self.backing, self.path = backing, path
-        self.owner_pid = None if path is None else os.getpid()
-        self.take_over(&out, id_)
-
-    cdef int take_over(self, rs_segment *segment, bytes id_) except -1:
-        """Reads from the mapping of a published blob from now on."""
-        self.seg = segment[0]
-        self.data = self.seg.data + BLOB_HEADER
-        self.size = <Py_ssize_t>(self.seg.size_bytes - BLOB_HEADER)
-        self.id = id_
-        self.private = None
-        return 0
-
-    def close(self):
-        """Gives the memory back; reads raise ClosedError then. Idempotent."""
-        self.data = NULL
-        self.private = None
-        if self.seg.data != NULL:
-            drop_blob_file(&self.seg, self.path if self.owner_pid is not None and self.owner_pid == os.getpid() else None)
-
-
-cdef int drop_blob_file(rs_segment *segment, path) except -1:
-    """Unlinks what is ours, unmaps, closes. A name that cannot be removed is left to the next collect."""
-    cdef rs_status ignored
-    if path is not None:
-        encoded = os.fsencode(path)
-        ignored = rs_os_unlink(encoded, &segment.identity, NULL)
-    rs_segment_close(segment)
-    return 0
-
-
-def blob_header(uint32_t crc, uint64_t size, bytes id_):
-    """The 64 bytes before a published blob's content."""
-    cdef uint8_t numbers[16]
-    rs_store_u32(numbers, BLOB_VERSION)
-    rs_store_u32(numbers + 4, crc)
-    rs_store_u64(numbers + 8, size)
-    head = BLOB_MAGIC + PyBytes_FromStringAndSize(<const char *>numbers, 16) + id_ + bytes(20)
-    cdef const char *c_head = head
-    rs_store_u32(numbers, rs_crc32c(0, c_head, BLOB_HEADER - 4))
-    return head + PyBytes_FromStringAndSize(<const char *>numbers, 4)
-
-
-def new_blob(bytes content):
-    """A Blob over `content`, which it keeps."""
-    cdef Blob blob = Blob.__new__(Blob)
-    blob.private = content
-    blob.data = <const uint8_t *>(<const char *>content)
-    blob.size = len(content)
-    return blob
-
-
-cdef Blob map_blob(rs_segment *segment, str backing, path):
-    """The Blob over a mapping, which it takes over, also when it raises. Constant time: the header is checked, not the content."""
-    cdef Blob blob = Blob.__new__(Blob)
-    cdef const uint8_t *head = segment.data
-    cdef uint64_t left = segment.size_bytes
-    if (left < BLOB_HEADER or PyBytes_FromStringAndSize(<const char *>head, 8) != BLOB_MAGIC
-            or rs_load_u32(head + 8) != BLOB_VERSION or rs_load_u64(head + 16) != left - BLOB_HEADER
-            or rs_crc32c(0, head, BLOB_HEADER - 4) != rs_load_u32(head + BLOB_HEADER - 4)):
-        rs_segment_close(segment)
-        raise errors.CorruptError("not an index array of recstore, or one of another version")
-    blob.backing, blob.path = backing, path
-    blob.take_over(segment, PyBytes_FromStringAndSize(<const char *>head + 24, 16))
-    return blob
-
-
-def adopt_blob(int fd):
-    """Maps the blob behind a descriptor and takes the descriptor over, also when it raises."""
-    cdef rs_segment segment
+cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
+    """Finishes a writer whose header is written: the Segment. When this raises, the caller still aborts the writer."""
+    cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
+    cdef rs_status status
+    with nogil:
+        status = rs_segment_writer_finish(writer, &segment.seg, &err)
+    check(status, &err)
+    segment.backing = backing
+    segment.path = path
+    segment.owner_pid = os.getpid() if backing == "directory" else None
+    segment.reader = reader
     try:
-        check(rs_segment_adopt(&segment, fd, &err), &err)
+        segment.prepare(OURS)
     except BaseException:
-        os.close(fd)
+        if path is not None:
+            os.unlink(path)
         raise
-    return map_blob(&segment, "anonymous", None)
+    return segment
 
 
-def open_blob(path):
-    """Maps a blob that is a file of a private directory."""
-    cdef rs_segment segment
-    cdef rs_error err
-    encoded = encode_path(path)
-    check(rs_segment_open_path(&segment, encoded, False, &err), &err)
-    return map_blob(&segment, "directory", path)
+cdef class StoreReader:
+    """Reads records of a store that is no segment of its own yet; the store outlives it."""
+
+    @staticmethod
+    cdef StoreReader over(rs_store *store, reader):
+        cdef StoreReader self = StoreReader.__new__(StoreReader)
+        self.store = store
+        self.reader = reader
+        self.programs = {}
+        return self
+
+    def read(self, uint64_t index):
+        """The record `index`, which is in range."""
+        return self.get(index)
+
+    cdef object get(self, uint64_t index):
+        cdef rs_record record
+        cdef rs_cursor cursor
+        cdef rs_error err
+        check(rs_store_find(self.store, index, &record, &err), &err)
+        program = self.programs.get(record.block.tree)
+        if program is None:
+            program = self.programs[record.block.tree] = new_program(record.tree, self.reader)
+        cursor = rs_store_cursor(self.store, &record)
+        return (<Program>program).decode(&cursor, None)

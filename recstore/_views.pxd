@@ -2,7 +2,8 @@
 from libc.stdint cimport uint8_t
 
 from recstore._c cimport rs_permutation
-from recstore._store cimport Blob, Segment
+from recstore._blobs cimport Blob
+from recstore._store cimport Segment
 
 
 cdef enum:
@@ -46,6 +47,7 @@ cdef class Selection:
     cdef list held           # Blobs and _Permutations of the stages, in their order
     cdef readonly Segment segment
     cdef readonly int store
+    cdef readonly bint virtual   # ends in positions, not in records
     cdef readonly tuple parts
     cdef Py_ssize_t *ends
     cdef tuple found         # what leaves() found, or None
@@ -63,6 +65,7 @@ cdef class Selection:
 cdef class How:
     """How a record is read: decoded whole unless a subclass says otherwise. Immutable, picklable by `describe`."""
     cdef object read(self, Segment segment, int store, Py_ssize_t index)
+    cdef object read_position(self, Selection selection, Py_ssize_t position)
 
 
 cdef class Records:
@@ -77,3 +80,11 @@ cdef class Records:
     cdef Py_ssize_t length
     cdef inline object at(self, Py_ssize_t i)
     cdef object at_slowly(self, Py_ssize_t i)
+
+
+cdef class GroupHow(How):
+    cdef readonly object records   # a RecordView
+    cdef readonly Blob starts
+    cdef readonly Blob rows
+    cdef readonly unsigned width
+    cdef readonly Py_ssize_t n

@@ -13,10 +13,11 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
-from recstore._store cimport Blob, Segment
+from recstore._blobs cimport Blob
+from recstore._store cimport Segment
 from recstore import errors
 
-from recstore._store import new_blob
+from recstore._blobs import new_blob
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
@@ -74,6 +75,7 @@ cdef class Selection:
         self.weight = 1
         self.found = None
         self.store = 0
+        self.virtual = False
         self.ends = NULL
         self.held = []
 
@@ -98,6 +100,13 @@ cdef class Selection:
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
         self.length = length
+        return self
+
+    @staticmethod
+    def of_positions(Py_ssize_t length):
+        """Positions that lead to no record: what stands there is for a How to say."""
+        cdef Selection self = Selection.of_nothing(length)
+        self.virtual = True
         return self
 
     @staticmethod
@@ -150,6 +159,7 @@ cdef class Selection:
         out.held = list(self.held)
         out.segment = self.segment
         out.store = self.store
+        out.virtual = self.virtual
         out.parts = self.parts
         if self.parts is not None:
             out.ends = <Py_ssize_t *>PyMem_Malloc((len(self.parts) + 1) * sizeof(Py_ssize_t))
@@ -183,7 +193,7 @@ cdef class Selection:
                 raise errors.CorruptError(f"a view of records {start} to {last} over {self.length}")
         if length <= 1:
             step = 1  # any step does, and one of 2**62 would overflow when it is multiplied again
-        if self.segment is None and self.parts is None:
+        if self.segment is None and self.parts is None and not self.virtual:
             return Selection.of_nothing(length)
         if start == 0 and step == 1 and length == self.length:
             return self
@@ -329,6 +339,10 @@ cdef class Selection:
         finally:
             PyBuffer_Release(&buffer)
         return base.indexed(new_blob(content), 0, width, n)
+
+    def settled(self):
+        """The same records, with room for a further stage."""
+        return self.flattened() if self.n_stages == MAX_STAGES else self
 
     def base(self):
         """What the stages stand on."""
@@ -476,8 +490,8 @@ cdef class Selection:
         return list(self.found)
 
     def blobs(self):
-        """The index arrays that it looks at, each once."""
-        seen = {id(held): held for held in self.held if isinstance(held, Blob)}
+        """The index arrays that it looks at, each once; not those that are sections of its segments."""
+        seen = {id(held): held for held in self.held if isinstance(held, Blob) and held.section_of is None}
         for part in self.parts or ():
             seen.update((id(blob), blob) for blob in part.blobs())
         return list(seen.values())
@@ -507,9 +521,48 @@ cdef class How:
     cdef object read(self, Segment segment, int store, Py_ssize_t index):
         return segment.get(store, <uint64_t>index)
 
+    cdef object read_position(self, Selection selection, Py_ssize_t position):
+        """What stands at a position of a selection."""
+        cdef Leaf leaf
+        selection.locate(position, &leaf)
+        return self.read(<Segment>leaf.segment, leaf.store, leaf.index)
+
     def describe(self):
         """A picklable description, from which the handle of a view makes an equal one."""
         return None
+
+
+cdef class GroupHow(How):
+    """Reads position g as the view of group g: the rows starts[g] to starts[g + 1] of an index array over `records`. `starts` and `rows` are
+    Blobs of `width` bytes an entry; there are `n` groups."""
+
+    def __init__(self, records, Blob starts, Blob rows, unsigned width, Py_ssize_t n):
+        if width not in (4, 8) or n < 0 or starts.size != (<object>n + 1) * width:
+            raise errors.CorruptError(f"{n} groups in {starts.size} bytes")
+        self.records = records
+        self.starts = starts
+        self.rows = rows
+        self.width = width
+        self.n = n
+
+    cdef object read_position(self, Selection selection, Py_ssize_t position):
+        cdef Py_ssize_t group = selection.base_position(position)
+        cdef uint64_t begin, end
+        cdef const uint8_t *entry
+        if group >= self.n:
+            raise errors.CorruptError(f"group {group} of {self.n}")
+        entry = self.starts.data
+        if entry == NULL:
+            raise errors.ClosedError("the store is closed")
+        entry += group * self.width
+        if self.width == 4:
+            begin, end = rs_load_u32(entry), rs_load_u32(entry + 4)
+        else:
+            begin, end = rs_load_u64(entry), rs_load_u64(entry + 8)
+        if begin > end or end > <uint64_t>self.rows.size // self.width:
+            raise errors.CorruptError(f"group {group} has rows {begin} to {end} of {self.rows.size // self.width}")
+        chosen = self.records.selection.indexed(self.rows, <Py_ssize_t>begin, self.width, <Py_ssize_t>(end - begin))
+        return self.records._derive(chosen)
 
 
 cdef class Records:
@@ -550,6 +603,17 @@ cdef class Records:
         for segment, _ in self.selection.leaves():
             if not any(segment is other for other in out):
                 out.append(segment)
+        if isinstance(self.how, GroupHow):
+            out.extend((<GroupHow>self.how).records.segments)
+        return out
+
+    @property
+    def blobs(self):
+        """The index arrays that the records are found through, each once."""
+        out = [] if self.selection is None else self.selection.blobs()
+        if isinstance(self.how, GroupHow):
+            how = <GroupHow>self.how
+            out.extend(blob for blob in (how.starts, how.rows, *how.records.blobs) if not any(blob is other for other in out))
         return out
 
     @property
@@ -571,10 +635,10 @@ cdef class Records:
         cdef Leaf leaf
         if self.detached is not None or self.selection is None:
             self._require()
+        if self.how is not None:
+            return self.how.read_position(self.selection, i)
         self.selection.locate(i, &leaf)
-        if self.how is None:
-            return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
-        return self.how.read(<Segment>leaf.segment, leaf.store, leaf.index)
+        return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
     def _require(self):
         """SegmentNotFoundError when detached, ClosedError when closed."""

@@ -109,6 +109,7 @@ STATUS_CLASSES = {
     210: CorruptError,  # RS_E_FMT_LIMIT
     211: CorruptError,  # RS_E_FMT_TRAILING
     212: CorruptError,  # RS_E_FMT_RESERVED
+    213: CorruptError,  # RS_E_FMT_KEYS
     300: ClosedError,  # RS_E_STATE_FINISHED
     301: SegmentExistsError,  # RS_E_STATE_EXISTS
     400: OSError,  # RS_E_SYS

@@ -15,7 +15,7 @@ import sys
 from _weakref import ref
 from time import monotonic
 
-from recstore import _store
+from recstore import _blobs, _store
 from recstore.errors import CorruptError, Error, SegmentNotFoundError
 
 PIN_SECONDS = 60.0
@@ -28,15 +28,18 @@ MORE_BYTES = 32
 FREE_STORES = 4
 
 # What the container is; the class is looked up when a handle arrives.
-LIST, VIEW, FIELD_VIEW = 1, 2, 3
+LIST, VIEW, FIELD_VIEW, MAPPING = 1, 2, 3, 4
 _CONTAINERS = {
     LIST: ("recstore.records", "RecordList"),
     VIEW: ("recstore.records", "RecordView"),
     FIELD_VIEW: ("recstore.fields", "FieldView"),
+    MAPPING: ("recstore.dicts", "RecordDict"),
 }
+# Bits of a piece: how the sender reads it.
+_UNTRUSTED, _PICKLES, _ARRAY_VIEWS = 1, 2, 4
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
-_attached = {}  # id -> weak reference to the Segment or Blob that maps it here
+_attached = {}  # (id, how it is read) -> weak reference to the Segment or Blob that maps it here
 _pins = {}  # id(piece) -> (piece, when the pin ends); not by the piece's own id, which a saved copy shares
 _warned = False
 
@@ -48,8 +51,8 @@ def register(segment):
     if not _fork_hook:
         _fork_hook = True
         os.register_at_fork(after_in_child=_after_fork)
-    key = segment.id
-    if find(key) is not None:
+    key = segment.id, _reading_key(segment)
+    if find(*key) is not None:
         return segment  # a saved file carries the id of the store it was saved from: the first stays known
 
     def forget(gone, key=key):
@@ -70,11 +73,16 @@ def _after_fork():
             segment.forget_calls()
 
 
-def find(piece_id, cls=_store.Segment):
-    """The open Segment, or Blob, with this id in this process, or None."""
-    known = _attached.get(piece_id)
+def find(piece_id, how=None, cls=_store.Segment):
+    """The open Segment (or Blob) with this id in this process that is read in this way (a Reader's key), or None."""
+    known = _attached.get((piece_id, how))
     piece = known and known()
     return piece if isinstance(piece, cls) and not piece.closed else None
+
+
+def _reading_key(piece):
+    reader = getattr(piece, "reader", None)
+    return None if reader is None else reader.key()
 
 
 # ---- Who we are ----
@@ -132,48 +140,68 @@ def _exists(pid):
 # ---- Pickling ----
 
 
-def reduce(records):
+def reduce(container):
     """The `(function, arguments)` that a container returns from `__reduce__`."""
     popen = _spawning_popen()
     if popen is None:
         _mind_plain_pickle()
-    handle, pieces = _describe(records, popen)
+    handle, pieces = _describe(container, popen)
     for piece in pieces:
         if popen is None:
             pin(piece)
         else:
             # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is reaped.
             popen.__dict__.setdefault("_recstore_kept", {})[id(piece)] = piece
-    passed = popen is not None and "_recstore_fds" in popen.__dict__
-    return (attach, (handle, popen.DupFd)) if passed else (attach, (handle,))
+    dup_fd = popen.DupFd if popen is not None and "_recstore_fds" in popen.__dict__ else None
+    allowed = {i: piece.reader.classes for i, piece in enumerate(pieces) if getattr(piece, "reader", None) and piece.reader.classes}
+    if allowed:
+        return attach, (handle, dup_fd, allowed)
+    return (attach, (handle,)) if dup_fd is None else (attach, (handle, dup_fd))
 
 
-def _describe(records, popen):
-    """The bytes of the handle, and the pieces that have to last until it is read."""
+def _describe(container, popen):
+    """The bytes of the handle, and the pieces that have to last until it is read, segments first."""
     from recstore import recipes
 
-    selection, how = records.selection, records.how
-    segments, blobs = records.segments, selection.blobs()
+    segments, blobs = container.segments, container.blobs
     for blob in blobs:
         _publish(blob, segments)
     numbers = {id(piece): i for i, piece in enumerate((*segments, *blobs))}
     pid = os.getpid()
     holder = pid, start_time(pid) or 0, boot_id(), pid_namespace()
-    handle = recipes.Handle(records._kind, holder, len(records))
+    handle = recipes.Handle(container._kind, holder, len(container))
     handle.segments = [_piece(segment, popen) for segment in segments]
-    described = recipes.write_plain(how if how is None else how.describe())
-    view = recipes.write_selection(selection, lambda piece: numbers[id(piece)])
+    write = recipes.write_mapping if container._kind == MAPPING else recipes.write_records
+    body = write(container, lambda piece: numbers[id(piece)])
     room = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES)
     # Descriptors are passed only once it is known that the blobs' places have room here: a child has few to spare.
-    recipe = handle.pack_recipe([_piece(blob) for blob in blobs], described, view)
-    if records._spilled is None and len(handle.pack(recipe)) + 2 * len(blobs) <= room:
-        recipe = handle.pack_recipe([_piece(blob, popen) for blob in blobs], described, view)
+    recipe = handle.pack_recipe([_piece(blob) for blob in blobs], body)
+    if container._spilled is None and len(handle.pack(recipe)) + 2 * len(blobs) <= room:
+        recipe = handle.pack_recipe([_piece(blob, popen) for blob in blobs], body)
         return handle.pack(recipe), [*segments, *blobs]
-    spilled = records._spilled
+    spilled = container._spilled
     if spilled is None:
-        spilled = records._spilled = _store.new_blob(recipe)
+        spilled = container._spilled = _blobs.new_blob(recipe)
         _publish(spilled, segments)
     return handle.pack(b"", _piece(spilled, popen)), [*segments, *blobs, spilled]
+
+
+def _reading_bits(piece):
+    reader = getattr(piece, "reader", None)
+    if reader is None:
+        return 0
+    trust = 0 if reader.trusted else _UNTRUSTED | (_PICKLES if reader.allow_pickle else 0)
+    return trust | (_ARRAY_VIEWS if reader.arrays == "view" else 0)
+
+
+def _reader_of(bits, allowed):
+    """The Reader that the bits of a piece ask for; None for the defaults."""
+    if bits == 0:
+        return None
+    from recstore import classes
+
+    trusted = not bits & _UNTRUSTED
+    return classes.Reader(trusted, bool(bits & _PICKLES), "view" if bits & _ARRAY_VIEWS else "copy", None if trusted else allowed)
 
 
 def _publish(blob, segments):
@@ -184,10 +212,10 @@ def _publish(blob, segments):
     if hasattr(os, "memfd_create") and backing != "dir" and all(segment.backing != "directory" for segment in segments):
         blob.publish("anonymous")
     else:
-        from recstore import directory, records
+        from recstore import building, directory
 
         blob.publish("directory", directory.default(), directory.new_name())
-        records._unlink_at_exit()
+        building.unlink_at_exit()
     register(blob)
 
 
@@ -198,7 +226,7 @@ def _piece(piece, popen=None):
     device, inode = piece.identity
     path = None if piece.path is None else os.path.abspath(piece.path)
     passed = _pass_fd(popen, piece) if popen is not None and piece.backing == "anonymous" else None
-    return recipes.Piece(piece.backing, piece.fileno(), path, device, inode, piece.id, passed)
+    return recipes.Piece(piece.backing, piece.fileno(), path, device, inode, piece.id, passed, _reading_bits(piece))
 
 
 def _spawning_popen():
@@ -285,54 +313,87 @@ def _on_gc(phase, info):
 # ---- Attaching ----
 
 
-def attach(handle, dup_fd=None):
-    """What unpickling calls: the container that the handle describes, detached when a piece of it cannot be had."""
-    from recstore import _views, recipes
+def attach(handle, dup_fd=None, allowed=None):
+    """What unpickling calls: the container that the handle describes, detached when a piece of it cannot be had.
+
+    `allowed` are, by the number of a segment, the classes by name that the sender lets be made from bytes that it does not trust.
+    """
+    from recstore import recipes
 
     taken = recipes.Handle.unpack(handle)
     if taken.kind not in _CONTAINERS:
         raise CorruptError(f"not a recstore handle: kind {taken.kind}")
-    pieces, how, reason = [], None, None
+    pieces, reason = [], None
+
+    def attach_all(wanted, cls):
+        nonlocal reason
+        for one in wanted:
+            reader = _reader_of(one.reading, (allowed or {}).get(len(pieces)))
+            piece, why = _attach_piece(one, cls, taken.holder, dup_fd, reader)
+            pieces.append(piece)
+            reason = reason or why
+
     recipe = taken.recipe
-    blobs = taken.read_pieces(recipe) if recipe is not None else []
-    for wanted, cls in [*((p, _store.Segment) for p in taken.segments), *((p, _store.Blob) for p in (*blobs, taken.tail))]:
-        if wanted is not None:
-            piece, why = _attach_piece(wanted, cls, taken.holder, dup_fd)
-            pieces.append(piece)
-            reason = reason or why
-    if reason is None and recipe is None:
-        recipe = recipes.Reader(pieces.pop().content())
-        for wanted in taken.read_pieces(recipe):
-            piece, why = _attach_piece(wanted, _store.Blob, taken.holder, dup_fd)
-            pieces.append(piece)
-            reason = reason or why
-    selection = _views.Selection.of_nothing(taken.length)
-    if reason is None:
-        how = _how(recipes.read_plain(recipe))
-        selection = recipes.read_selection(recipe, pieces)
-        recipe.end()
-        if selection.length != taken.length:
-            raise CorruptError(f"a recstore handle for {taken.length} records describes {selection.length}")
-    module, name = _CONTAINERS[taken.kind]
+    attach_all(taken.segments, _store.Segment)
+    if recipe is not None:
+        attach_all(taken.read_pieces(recipe), _blobs.Blob)
+    else:
+        attach_all([taken.tail], _blobs.Blob)
+        spilled = pieces.pop()
+        if spilled is not None:
+            recipe = recipes.Reader(spilled.content())
+            attach_all(taken.read_pieces(recipe), _blobs.Blob)
+    if reason is not None:
+        return _detached(taken, reason)
+    container = _read(taken.kind, recipe, pieces)
+    recipe.end()
+    if len(container) != taken.length:
+        raise CorruptError(f"a recstore handle for {taken.length} records describes {len(container)}")
+    return container
+
+
+def _read(kind, recipe, pieces):
+    from recstore import recipes
+
+    if kind != MAPPING:
+        return recipes.read_records(recipe, pieces, _make)
+    made = recipes.read_mapping(recipe, pieces, _make)
+    return _blank(MAPPING)._set(*made)
+
+
+def _make(kind, selection, how, reason=None):
+    if kind not in _CONTAINERS or kind == MAPPING:
+        raise CorruptError(f"a recstore handle holds records of kind {kind}")
+    return _blank(kind)._set(selection, how, reason)
+
+
+def _detached(taken, reason):
+    from recstore import _views
+
+    nothing = _views.Selection.of_nothing(taken.length)
+    if taken.kind != MAPPING:
+        return _make(taken.kind, nothing, None, reason)
+    sides = (_make(VIEW, nothing, None, reason) for _ in range(2))
+    return _blank(MAPPING)._set(*sides, None, None, reason)
+
+
+def _blank(kind):
+    """A container of a kind, to be set: constructors build stores."""
+    module, name = _CONTAINERS[kind]
     cls = getattr(__import__(module, fromlist=[name]), name)
-    return _views.Records.__new__(cls)._set(selection, how, reason)
+    return cls.__new__(cls) if kind in (LIST, MAPPING) else cls._blank()
 
 
-def _how(description):
-    if description is None:
-        return None
-    from recstore._fields import how_from
-
-    return how_from(description)
-
-
-def _attach_piece(wanted, cls, holder, dup_fd):
+def _attach_piece(wanted, cls, holder, dup_fd, reader):
     """The Segment or Blob and None, or None and the reason: whoever loads a checkpoint must get through; the first access tells."""
-    piece = find(wanted.id, cls)
+    piece = find(wanted.id, reader and reader.key(), cls)
     if piece is not None:
         return piece, None
     try:
-        return register(_attach_new(wanted, cls, holder, dup_fd)), None
+        piece = _attach_new(wanted, cls, holder, dup_fd)
+        if reader is not None and cls is _store.Segment:
+            piece.reader = reader
+        return register(piece), None
     except (OSError, Error, ValueError, IndexError) as e:  # the last two: a path with a NUL, a descriptor never passed
         return None, e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
 
@@ -375,15 +436,15 @@ def _adopt(fd, wanted, cls, own):
         if own:
             os.close(fd)
         return None
-    piece = _store.adopt_blob(fd) if cls is _store.Blob else _store.adopt_fd(fd, "anonymous")
+    piece = _blobs.adopt_blob(fd) if cls is _blobs.Blob else _store.adopt_fd(fd, "anonymous")
     return piece if piece.id == wanted.id else None
 
 
 def _attach_path(wanted, cls):
     path, backing = wanted.path, wanted.backing
     try:
-        if cls is _store.Blob:
-            piece = _store.open_blob(path)
+        if cls is _blobs.Blob:
+            piece = _blobs.open_blob(path)
         else:
             piece = _store.open_path(path, _store.OURS, follow_links=backing == "file", backing=backing)
     except SegmentNotFoundError:

@@ -3,7 +3,12 @@
 import dataclasses
 import struct
 
-_KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray")
+_KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
+          "ext")  # fmt: skip
+_EXTS = ("", "complex", "bytearray", "set", "frozenset", "range", "slice", "Ellipsis", "OrderedDict", "Counter",
+         "defaultdict", "ChainMap", "deque", "date", "time", "datetime", "timedelta", "timezone", "ZoneInfo", "Decimal",
+         "Fraction", "UUID", "path", "enum",
+         "namedtuple", "dataclass", "attrs", "object", "pickled", "tensor", "StringDType")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,11 +107,28 @@ def _node(nodes, number, name):
         detail.append({0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param])
     elif label in ("list", "tuple") and param == 1:
         label = "tuple"
+    elif label == "ext":
+        label = _EXTS[param]
+        detail.extend(_class_name(aux))
     if fixed and size:
         detail.append(f"{size} bytes")
-    names = _keys(aux, len(children)) if label == "struct" else ["[]" if label == "list" else "|"] * len(children)
+    if label == "struct":
+        names = _keys(aux, len(children))
+    else:
+        names = ["[]" if label == "list" else "as" if _KINDS[kind] == "ext" else "|"] * len(children)
     below = tuple(_node(nodes, child, key) for child, key in zip(children, names))
     return Node(name, label, ", ".join(detail), below)
+
+
+def _class_name(aux):
+    """Module and qualified name where an EXTRA begins with them in Latin-1."""
+    if aux[:1] != b"\x0e":
+        return []
+    parts, at = [], 2
+    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == 0x09 and aux[at + 1] < 0x80:
+        parts.append(aux[at + 2 : at + 2 + aux[at + 1]].decode("latin-1"))
+        at += 2 + aux[at + 1]
+    return [".".join(parts)] if len(parts) == 2 else []
 
 
 def _keys(aux, n):

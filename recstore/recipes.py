@@ -8,20 +8,27 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-
     devices   = count, for each: a number                      written once, as pieces share them
     segments  = count, pieces
     tail      = 0, recipe  |  1, piece: the blob that holds the recipe
-    recipe    = count, pieces (the blobs), how, selection      pieces are numbered from 0, segments first
-    piece     = u8 flags (backing, 4 passed, 8 named by scheme), place, number of the device, inode, 16 bytes id,
+    recipe    = count, pieces (the blobs), body                pieces are numbered from 0, segments first
+    body      = records                                        of a list or a view
+              | number of the factory, table, records, records  of a mapping: its keys, then its values
+    table     = 0, piece: the segment whose KEY_INDEX it is  |  1, piece: the blob that it is
+    records   = u8 kind of container, how, selection
+    piece     = u8 flags (backing, 4 passed, 8 named by scheme, 16 not trusted, 32 pickles allowed, 64 arrays are views), place,
+                number of the device, inode, 16 bytes id,
                 with flag 4: what the child calls the descriptor that multiprocessing passed to it
     place     = descriptor                                     anonymous
               | number of the folder, name                     directory and file
     name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's | size, bytes
     selection = number of stages, stages from the outermost, base
     base      = 0, piece, store                     the records of a store
-              | number of parts + 1, selections     one after another; perhaps none
+              | 1, length                           positions, of groups
+              | number of parts + 2, selections     one after another; perhaps none
     stage     = 1, start, step, length              a slice; start and step signed
               | 2, seed                             the keyed permutation
-              | 3, piece, width, start, step, length  entries of an index array; start and step signed
+              | 3, piece, width, start, step, length  entries of an index array; start and step signed. A segment: its ORDER
               | 4, times                            a repetition
     how       = a plain value: None for whole records, else what `How.describe` gives
+              | 7, width, n, piece, piece, records  groups of records: n, the blobs of their starts and of their rows
     plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
 
 The bytes are hostile: what does not fit raises CorruptError. Whether the pieces are there is recstore.handles' question.
@@ -34,6 +41,8 @@ from recstore.errors import CorruptError
 VERSION = 2
 BACKINGS = ("", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
+_READING = 16  # and the two flags above it: how the sender reads the segment, which a worker must not widen
+_GROUPS = 7
 MAX_STAGES = 8  # these three as in _views.pxd: no view has more, and no reader builds more
 MAX_NESTED = 8
 MAX_WEIGHT = 256
@@ -117,13 +126,14 @@ class Reader:
 
 
 class Piece:
-    """Where a segment or a blob is: `fd` in the holder (anonymous), or `path`; `passed`, its number in a spawned child, or None."""
+    """Where a segment or a blob is: `fd` in the holder (anonymous), or `path`; `passed`, its number in a spawned child, or None;
+    `reading`, three bits that say how the sender reads it."""
 
-    __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path")
+    __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path", "reading")
 
-    def __init__(self, backing, fd, path, device, inode, id, passed=None):
+    def __init__(self, backing, fd, path, device, inode, id, passed=None, reading=0):
         self.backing, self.fd, self.path = backing, fd, path
-        self.device, self.inode, self.id, self.passed = device, inode, id, passed
+        self.device, self.inode, self.id, self.passed, self.reading = device, inode, id, passed, reading
 
 
 class Handle:
@@ -144,12 +154,12 @@ class Handle:
         out += [varint(len(self.devices)), *map(varint, self.devices), varint(len(segments)), *segments, end]
         return b"".join(out)
 
-    def pack_recipe(self, blobs, how, selection):
-        """The bytes of a recipe from Pieces and the bytes of its two parts."""
-        return b"".join([varint(len(blobs)), *map(self.pack_piece, blobs), how, selection])
+    def pack_recipe(self, blobs, body):
+        """The bytes of a recipe from Pieces and the bytes of its body."""
+        return b"".join([varint(len(blobs)), *map(self.pack_piece, blobs), body])
 
     def pack_piece(self, piece):
-        flags = BACKINGS.index(piece.backing)
+        flags = BACKINGS.index(piece.backing) | piece.reading * _READING
         passed = b""
         if piece.passed is not None:
             flags |= _PASSED
@@ -197,7 +207,7 @@ class Handle:
     def read_piece(self, reader):
         flags = reader.byte()
         backing = flags & 3
-        if backing == 0 or flags > 15 or (flags & _SCHEME and backing == 1):
+        if backing == 0 or flags > 127 or (flags & _SCHEME and backing == 1):
             raise CorruptError(f"a recstore handle holds a piece with flags {flags}")
         fd = path = None
         if backing == 1:
@@ -211,7 +221,7 @@ class Handle:
             path = os.fsdecode(os.path.join(folder, name))
         device, inode, id_ = _entry(self.devices, reader), reader.varint(), reader.take(16)
         passed = reader.size() if flags & _PASSED else None
-        return Piece(BACKINGS[backing], fd, path, device, inode, id_, passed)
+        return Piece(BACKINGS[backing], fd, path, device, inode, id_, passed, flags // _READING)
 
 
 def _index(table, value):
@@ -273,6 +283,77 @@ def _count(reader):
     return n
 
 
+# ---- Containers ----
+
+
+def write_records(records, number):
+    """The bytes of a list, a view or a part of a mapping; `number` gives the number of a piece, a Segment or a Blob."""
+    how = records.how
+    if hasattr(how, "rows"):
+        described = bytes([_GROUPS, how.width]) + varint(how.n) + varint(number(how.starts)) + varint(number(how.rows))
+        described += write_records(how.records, number)
+    else:
+        described = write_plain(None if how is None else how.describe())
+    return bytes([records._kind]) + described + write_selection(records.selection, number)
+
+
+def read_records(reader, pieces, make, depth=0):
+    """What `write_records` wrote; `make(kind, selection, how)` gives the container."""
+    kind = reader.byte()
+    if reader.left and reader.data[reader.at] == _GROUPS:
+        _bounded(depth, MAX_NESTED - 1, "nested groups")
+        how = _read_groups(reader, pieces, make, depth)
+    else:
+        how = read_plain(reader)
+        if how is not None:
+            from recstore._fields import how_from
+
+            how = how_from(how)
+    selection = read_selection(reader, pieces)
+    if _has_positions(selection) != hasattr(how, "rows"):
+        raise CorruptError("a recstore handle holds groups where records belong, or records where groups belong")
+    return make(kind, selection, how)
+
+
+def _has_positions(selection):
+    return selection.virtual or any(map(_has_positions, selection.parts or ()))
+
+
+def _read_groups(reader, pieces, make, depth):
+    from recstore._views import GroupHow
+
+    reader.byte()
+    width, n = reader.byte(), reader.size()
+    starts, rows = (_numbered(reader.size(), pieces, "blob") for _ in range(2))
+    return GroupHow(read_records(reader, pieces, make, depth + 1), starts, rows, width, n)
+
+
+def write_mapping(mapping, number):
+    """The bytes of a RecordDict."""
+    from recstore.building import FACTORIES
+
+    table = mapping.table
+    owner = b"\0" + varint(number(table.segment)) if table.segment is not None else b"\1" + varint(number(table.blob))
+    sides = (write_records(side, number) for side in (mapping._keys, mapping._values))
+    return varint(FACTORIES.index(mapping.factory)) + owner + b"".join(sides)
+
+
+def read_mapping(reader, pieces, make):
+    """What `write_mapping` wrote, as the arguments of `Mapping._set`."""
+    from recstore._keys import KeyTable
+    from recstore.building import FACTORIES
+
+    factory, owner = reader.size(), reader.byte()
+    if factory >= len(FACTORIES) or owner > 1:
+        raise CorruptError(f"a recstore handle holds a mapping with factory {factory} and a table of kind {owner}")
+    if owner == 0:
+        table = KeyTable.of_segment(_numbered(reader.size(), pieces, "segment"))
+    else:
+        table = KeyTable.of_blob(_numbered(reader.size(), pieces, "blob"))
+    keys, values = (read_records(reader, pieces, make) for _ in range(2))
+    return keys, values, table, FACTORIES[factory]
+
+
 # ---- Selections ----
 
 
@@ -285,9 +366,11 @@ def write_selection(selection, number):
         length = stage[1]
     if selection.segment is not None:
         out.append(b"\0" + varint(number(selection.segment)) + varint(selection.store))
+    elif selection.virtual:
+        out.append(b"\1" + varint(length))
     else:
         parts = selection.parts or ()
-        out.append(varint(len(parts) + 1))
+        out.append(varint(len(parts) + 2))
         out.extend(write_selection(part, number) for part in parts)
     return b"".join(out)
 
@@ -301,7 +384,7 @@ def _write_stage(stage, length, number):
         return bytes([_PERMUTE]) + varint(stage[2])
     if kind == "index":
         blob, start, step, width = stage[2:]
-        return bytes([_INDEX]) + varint(number(blob)) + bytes([width]) + signed(start) + signed(step) + varint(length)
+        return bytes([_INDEX]) + varint(number(blob if blob.section_of is None else blob.section_of)) + bytes([width]) + signed(start) + signed(step) + varint(length)
     return bytes([_REPEAT]) + varint(length // n)
 
 
@@ -313,8 +396,10 @@ def read_selection(reader, pieces, depth=0):
     n = reader.varint()
     if n == 0:
         selection = _whole(_numbered(reader.size(), pieces, "segment"), reader.size())
+    elif n == 1:
+        selection = Selection.of_positions(reader.size())
     else:
-        numbers = range(_bounded(n - 1, reader.left, "parts"))
+        numbers = range(_bounded(n - 2, reader.left, "parts"))
         _bounded(depth, MAX_NESTED - 1, "nested views")
         parts = [read_selection(reader, pieces, depth + 1) for _ in numbers]
         # What no view consists of would be made lighter, which takes time by its length: a handle costs time by its bytes.
@@ -351,7 +436,7 @@ def _apply(selection, stage, pieces):
     if kind == _REPEAT:
         return selection.repeated(first)
     width, start, step, length = more
-    blob = _numbered(first, pieces, "blob")
+    blob = _index_array(first, pieces)
     # The stage reads every step-th entry between the first and the last.
     last = start + step * (length - 1) if length else start
     low, high = min(start, last), max(start, last)
@@ -363,6 +448,16 @@ def _numbered(number, pieces, kind):
     if number >= len(pieces) or hasattr(pieces[number], "store_records") != (kind == "segment"):
         raise CorruptError(f"a recstore handle of {len(pieces)} pieces names number {number} as a {kind}")
     return pieces[number]
+
+
+def _index_array(number, pieces):
+    """The blob of this number, or the ORDER of the segment of this number."""
+    if number < len(pieces) and hasattr(pieces[number], "store_records"):
+        order = pieces[number].order()
+        if order is None:
+            raise CorruptError("a recstore handle names the order of a segment that has none")
+        return order[0]
+    return _numbered(number, pieces, "blob")
 
 
 def _whole(segment, store):

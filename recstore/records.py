@@ -4,10 +4,12 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _store, _views, handles, views
-from recstore.errors import SegmentNotFoundError
+from recstore import _blobs, _fields, _store, _views, building, classes, handles, views
+from recstore.errors import BusyError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
+
+_MISSING = object()
 
 _INSTEAD = {
     "append": "write x = x + [record]",
@@ -26,9 +28,14 @@ class RecordList(_views.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
-        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of None, bool,
-            int, float, str, bytes, list, tuple, dict, numpy arrays and numpy scalars.
+        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of Python's basic
+            types, those of collections, datetime, decimal, fractions, uuid, pathlib and enum, namedtuples, dataclasses, attrs
+            classes, classes given to ``register``, numpy arrays and scalars, and torch CPU tensors.
+        on_unsupported: "error" raises EncodeError for any other value; "pickle" stores it pickled.
         compression: "auto" finds a schema for each block of records; "none" stores every record self-describing.
+        arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without a copy from
+            1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive. torch
+            tensors, which know no read-only memory, are copies in either case.
         backing: "anonymous" memory that the kernel frees with its last process; "dir", files in a private directory (RECSTORE_DIR);
             "auto" takes RECSTORE_BACKING, else anonymous where the system has it.
         progress: show a progress bar (needs the extra ``cli``).
@@ -51,12 +58,11 @@ class RecordList(_views.Records, views.ListOperations):
     __slots__ = ("__weakref__",)
     _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
 
-    def __init__(self, records=(), *, compression="auto", backing="auto", progress=False):
-        if compression not in ("auto", "none"):
-            raise ValueError(f'compression is "auto" or "none", not {compression!r}')
+    def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False):
+        options = building.Options(on_unsupported, compression, arrays, backing, progress)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
-        segment = _build(records, compression == "auto", backing, progress)
+        segment = _build(records, options)
         self._set(_views.Selection.whole(segment))
 
     @classmethod
@@ -69,6 +75,79 @@ class RecordList(_views.Records, views.ListOperations):
         hint = _INSTEAD.get(name)
         more = f": it is read-only; {hint}" if hint else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+    # ---- Parts of records ----
+
+    def lazy(self):
+        """A view whose items are :class:`recstore.Record`: mappings that decode a field when it is read.
+
+        A record that is no mapping and no object with fields comes as it is.
+
+        >>> with RecordList([{"id": 1, "text": "..."}, {"id": 2, "text": "..."}]) as x: [r["id"] for r in x.lazy()]
+        [1, 2]
+        """
+        return self._reading(_fields.lazy_of(self.how))
+
+    def field(self, name, default=_MISSING):
+        """A list-like view of one field, which decodes only it: a :class:`recstore.fields.FieldView`, with ``to_numpy()``.
+
+        Args:
+            name: a str, whose dots lead into nested dicts and objects unless a record has the whole of it as a key; or a tuple of keys,
+                taken as they are: for keys with dots, keys that are no str, and integers, which lead into lists and tuples.
+            default: what stands in for records that lack the field.
+
+        Reading a record that lacks it raises KeyError, which names record and field; TypeError when `name` is neither.
+
+        >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: x.field("meta.camera", default=None).to_list()
+        [3, None]
+        >>> with RecordList([{"boxes": [[1, 2], [3, 4]]}]) as x: x.field(("boxes", 1))[0]
+        [3, 4]
+        """
+        return self._reading(_fields.field_of(self.how, name, *(() if default is _MISSING else (default,))))
+
+    def fields(self, *names):
+        """A view whose records are dicts with only these fields, in this order. Names are those of :meth:`field`; what dots or tuples lead to
+        stands in nested dicts, and fields that a record lacks are left out.
+
+        >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}]) as x: x.fields("meta.b", "id", "other")[0]
+        {'meta': {'b': 3}, 'id': 1}
+        """
+        return self._reading(_fields.fields_of(self.how, names))
+
+    def _reading(self, how):
+        """A view of the same records, read as `how` says."""
+        if type(how) is _fields.FieldHow:
+            from recstore.fields import FieldView as View
+        else:
+            View = RecordView
+        return View._blank()._set(self.selection, how, self.detached)
+
+    # ---- By key ----
+
+    def index_by(self, key):
+        """A :class:`RecordDict` of these records, over the same bytes, by the value of a field, or of `key(record)` for a function. Of records
+        with one value the last is taken, as in a dict comprehension.
+
+        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+
+        >>> with RecordList([{"id": 7, "name": "a"}, {"id": 9, "name": "b"}]) as x: x.index_by("id")[9]
+        {'id': 9, 'name': 'b'}
+        """
+        from recstore import grouping
+
+        return grouping.index_by(self, key)
+
+    def group_by(self, key):
+        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their order.
+
+        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+
+        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image")[5].field("id").to_list()
+        [1, 2]
+        """
+        from recstore import grouping
+
+        return grouping.group_by(self, key)
 
     # ---- What it is ----
 
@@ -105,7 +184,7 @@ class RecordList(_views.Records, views.ListOperations):
         backings = ", ".join(dict.fromkeys(segment.backing for segment in segments))
         if len(segments) != 1:
             backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
-        return f"<{name}: {records}, {_human(sum(segment.nbytes for segment in segments))}, {backings}>"
+        return f"<{name}: {records}, {building.human(sum(segment.nbytes for segment in segments))}, {backings}>"
 
     # ---- Lifetime and travel ----
 
@@ -115,38 +194,44 @@ class RecordList(_views.Records, views.ListOperations):
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         self._require()
-        # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
-        temporary = os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
+        temporary = building.temporary_beside(path)
         selection = self.selection
         if self.how is None and selection.segment is not None and not selection.describe():
             selection.segment.write_to(temporary)
         else:
-            builder = _store.Builder("file", name=temporary)
+            # What cannot be stored here but came out of a store was pickled there.
+            builder = _store.Builder("file", name=temporary, writer=classes.Writer(pickled=True))
             try:
                 builder.extend(self)
                 builder.finish().close()
             except BaseException:
                 builder.abort()
                 raise
-        _store.publish(temporary, path)
+        _blobs.publish(temporary, path)
 
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
 
         A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
+        Raises BusyError while arrays read with ``arrays="view"`` are alive.
         """
         if self.selection is None:
             return
-        for piece in (*self.segments, *self.selection.blobs(), self._spilled):
+        for piece in (*self.segments, *self.blobs, self._spilled):
             if piece is not None and not piece.closed:
-                handles.unpin(piece)
                 piece.close()
+                handles.unpin(piece)
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *exc):
-        self.close()
+    def __exit__(self, kind, error, traceback):
+        try:
+            self.close()
+        except BusyError:
+            # The frames of an error on its way hold the arrays: it is what the caller must see.
+            if error is None:
+                raise
 
     def __copy__(self):
         return self
@@ -188,16 +273,21 @@ class RecordView(RecordList):
 Sequence.register(RecordList)
 
 
-def open(path, *, verify="header", copy=False, limits=None):
-    """Opens a saved store read-only, in constant time.
+def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, limits=None, arrays="copy"):
+    """Opens a saved store read-only, in constant time. The file is not trusted: nothing in it is imported or executed.
 
     Args:
         path: what ``save`` wrote.
         verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first.
         copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
+        classes: the classes whose values may be made, beside those given to ``register``: an iterable, or a mapping from the names
+            in the file (``module.qualname``) to classes. Values of others are read as :class:`recstore.Record`.
+        allow_pickle: load pickled values, which can run any code: only for files from whom you trust.
         limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB.
+        arrays: "copy" or "view", as for RecordList. A view on a file that is cut meanwhile ends the process: see `copy`.
 
-    Raises SegmentNotFoundError, CorruptError, VersionError, OSError.
+    Raises SegmentNotFoundError, CorruptError, VersionError, OSError; reading a pickled value without leave, UntrustedError.
+    Workers that a store opened here is sent to read it under the same rules.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
@@ -207,6 +297,8 @@ def open(path, *, verify="header", copy=False, limits=None):
     """
     if verify not in ("header", "full"):
         raise ValueError(f'verify is "header" or "full", not {verify!r}')
+    building.check_arrays(arrays)
+    reader = _untrusting(classes, bool(allow_pickle), arrays)
     if limits is not None:
         limits = tuple(limits)
         if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
@@ -215,6 +307,7 @@ def open(path, *, verify="header", copy=False, limits=None):
     if copy:
         source, segment = segment, _store.copy_segment(segment, limits)
         source.close()
+    segment.reader = reader
     if verify == "full":
         segment.verify(limits)
     handles.register(segment)
@@ -223,11 +316,15 @@ def open(path, *, verify="header", copy=False, limits=None):
     return out
 
 
-def _build(records, compress, backing, progress):
+def _untrusting(allowed, allow_pickle, arrays):
+    return classes.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=classes.given(allowed))
+
+
+def _build(records, options):
     """Streams `records` into a new segment."""
-    builder, kept = _new_builder(backing, compress), _private_bytes()
+    builder, kept = building.new_builder(_store.Builder, options), building.private_bytes()
     try:
-        if progress:
+        if options.progress:
             from recstore.cli import bars
 
             records = bars.track(records)
@@ -236,73 +333,5 @@ def _build(records, compress, backing, progress):
     except BaseException:
         builder.abort()
         raise
-    if segment.backing == "directory":
-        _unlink_at_exit()
-    segment.kept_bytes = max(0, _private_bytes() - kept)
-    return handles.register(segment)
-
-
-def _new_builder(backing, compress):
-    chosen = os.environ.get("RECSTORE_BACKING", "auto") if backing == "auto" else backing
-    if chosen not in ("auto", "anonymous", "dir"):
-        raise ValueError(f'backing is "auto", "anonymous" or "dir", not {chosen!r}')
-    if chosen == "auto" and not hasattr(os, "memfd_create"):
-        chosen = "dir"
-    if chosen != "dir":
-        return _store.Builder("anonymous", compress=compress)
-    from recstore import directory
-
-    folder = directory.default()
-    builder = _store.Builder("directory", folder, directory.new_name(), compress)
-    directory.collect(folder)  # after the builder has checked whose folder it is
-    return builder
-
-
-_exit_hook_pid = None
-
-
-def _unlink_at_exit():
-    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
-    global _exit_hook_pid
-    if _exit_hook_pid == os.getpid():
-        return
-    _exit_hook_pid = os.getpid()
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open a file.
-        util.Finalize(None, _close_owned, exitpriority=-10)
-    else:
-        import atexit
-
-        atexit.register(_close_owned)
-
-
-def _close_owned():
-    pid = os.getpid()
-    for known in list(handles._attached.values()):
-        segment = known()
-        if segment is not None and segment.owner_pid == pid:
-            segment.close()
-
-
-def _private_bytes():
-    """Resident memory of this process that is not shared; 0 where the system does not tell."""
-    try:
-        with _open_file("/proc/self/statm") as f:
-            _, resident, shared, *_ = map(int, f.read().split())
-    except OSError:
-        return 0
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _open_file(path):
-    import io
-
-    return io.open(path)
-
-
-def _human(n):
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000 or unit == "GB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
+    segment.kept_bytes = max(0, building.private_bytes() - kept)
+    return building.announce(segment)

@@ -64,7 +64,7 @@ typedef struct built_layout {
 static inline void built_read(const built *b, built_layout *out) {
     uint64_t i;
     if (rs_header_read(built_slice(b), NULL, &out->header, NULL) != RS_OK ||
-        rs_directory_read(built_slice(b), &out->header, &out->directory, NULL) != RS_OK) {
+        rs_directory_read(built_slice(b), &out->header, 0, &out->directory, NULL) != RS_OK) {
         abort();
     }
     out->n_blocks = out->directory.sections[RS_FMT_SECTION_BLOCKS].count;

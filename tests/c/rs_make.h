@@ -81,6 +81,17 @@ static inline void make_array(rs_buffer *out, uint64_t n, uint64_t position) {
     }
 }
 
+/* Tag, code and EXTRA of an ext value: None, or (module, qualname, fields) when `name` is given. The payload follows. */
+static inline void make_ext(rs_buffer *out, unsigned code, const char *name) {
+    make_tag(out, 0x11), make_tag(out, code);
+    if (name == NULL) {
+        make_tag(out, 0);
+        return;
+    }
+    make_head(out, 0x0E, 3), make_str(out, "module"), make_str(out, name);
+    make_head(out, 0x0E, 1), make_str(out, "field");
+}
+
 /* ---- Trees ---- */
 
 typedef struct make_node {
@@ -153,7 +164,8 @@ static inline uint64_t make_random(uint64_t below) {
 
 static inline void make_random_value(rs_buffer *out, unsigned depth) {
     static const char *const keys[] = {"a", "b", "name", "", "a longer key"};
-    uint64_t n, i, kind = make_random(depth == 0 ? 10 : 13);
+    uint64_t n, i, kind = make_random(depth == 0 ? 11 : 15);
+    size_t at;
     switch (kind) {
     case 0: make_tag(out, (unsigned)make_random(3)); break;
     case 1: make_int(out, (int64_t)make_random(40) - 20); break;
@@ -165,14 +177,21 @@ static inline void make_random_value(rs_buffer *out, unsigned depth) {
     case 7: make_units(out, 0x0C, (size_t)make_random(9), 1, 0xFF); break;
     case 8: make_units(out, 0x07, 9, 1, 0x7F); break;
     case 9: make_array(out, make_random(4), 0); break;
-    case 12:
+    case 10: make_ext(out, 1 + (unsigned)make_random(3), NULL), make_int(out, (int64_t)make_random(40)); break;
+    case 13:
         n = make_random(5);
         make_head(out, 0x0F, n);
         for (i = 0; i < n; i++) make_str(out, keys[i]), make_random_value(out, depth - 1);
         break;
+    case 14:
+        i = make_random(6);
+        make_ext(out, i < 3 ? 4 : 25, i < 3 ? NULL : keys[i - 3]);
+        at = out->size_bytes;
+        do out->size_bytes = at, make_random_value(out, depth - 1); while (out->data[at] == 0x11);
+        break;
     default:
         n = make_random(5);
-        make_head(out, kind == 10 ? 0x0D : 0x0E, n);
+        make_head(out, kind == 11 ? 0x0D : 0x0E, n);
         for (i = 0; i < n; i++) make_random_value(out, depth - 1);
     }
 }

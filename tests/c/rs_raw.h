@@ -92,6 +92,10 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     case RS_FMT_NODE_STRUCT: raw_row(c, node, out); break;
     case RS_FMT_NODE_UNION: raw_alone(c, &node->children[bits], out); break;
     case RS_FMT_NODE_NDARRAY: raw_array(c, node, out); break;
+    case RS_FMT_NODE_EXT:
+        make_tag(out, 0x11), make_tag(out, node->param), make_bytes(out, node->aux, node->aux_size_bytes);
+        raw_body(c, node->children, bits, out);
+        break;
     default: abort();
     }
 }

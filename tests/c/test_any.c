@@ -22,7 +22,7 @@ static rs_status skip_freely(const void *bytes, size_t n) {
 static const struct {
     rs_status code;
     size_t n;
-    uint8_t bytes[24];
+    uint8_t bytes[40];
 } cases[] = {
     {RS_OK, 1, {0x00}},
     {RS_OK, 1, {0x01}},
@@ -47,7 +47,7 @@ static const struct {
     {RS_OK, 5, {0x10, 2, 0x83, 0, 1}},             /* a big-endian int16 scalar */
     {RS_OK, 5, {0x10, 1, 1, 0, 1}},                /* a bool array of no dimensions */
     {RS_E_FMT_TRUNCATED, 0, {0}},
-    {RS_E_FMT_VERSION, 1, {0x11}},
+    {RS_E_FMT_VERSION, 1, {0x12}},
     {RS_E_FMT_VERSION, 1, {0x7F}},
     {RS_E_FMT_VALUE, 6, {0x0B, 1, 0x00, 0x00, 0x11, 0x00}},
     {RS_E_FMT_TRUNCATED, 2, {0x0D, 1}},
@@ -63,7 +63,7 @@ static const struct {
     {RS_E_FMT_VALUE, 4, {0x10, 4, 3, 0}},
     {RS_E_FMT_TAG, 4, {0x10, 0, 0, 0}},
     {RS_E_FMT_TAG, 4, {0x10, 0, 0x80, 0}},
-    {RS_E_FMT_VERSION, 4, {0x10, 0, 20, 0}},
+    {RS_E_FMT_VERSION, 4, {0x10, 0, 23, 0}},
     {RS_E_FMT_VERSION, 4, {0x10, 0, 127, 0}},
     {RS_E_FMT_VALUE, 4, {0x10, 0, 2, 65}},
     {RS_E_FMT_VALUE, 5, {0x10, 0, 16, 5, 0}},      /* U of 5 bytes */
@@ -77,6 +77,57 @@ static const struct {
     {RS_OK, 7, {0x10, 0, 2, 1, 0x80, 0x08, 0}},    /* 1024 bytes of the 1024 in the arrays */
     {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x81, 0x08, 0}},
     {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 0x08, 1}},
+    /* Ext values: an EXTRA, then a payload. */
+    {RS_OK, 4, {0x11, 7, 0x00, 0x00}},
+    {RS_OK, 4, {0x11, 30, 0x00, 0x90}},
+    {RS_OK, 5, {0x11, 12, 0x91, 0x0D, 0}},
+    {RS_OK, 6, {0x11, 12, 0x04, 0, 1, 0x00}},                                 /* an int16 as EXTRA */
+    {RS_OK, 7, {0x11, 12, 0x07, 2, 0, 1, 0x00}},                              /* a long int as EXTRA */
+    {RS_OK, 7, {0x11, 22, 0x0A, 1, 0x00, 0xD8, 0x00}},                        /* a str of 2-byte units */
+    {RS_OK, 18, {0x11, 24, 0x0E, 3, 9, 1, 'm', 9, 1, 'P', 0x0E, 1, 9, 1, 'x', 0x0E, 1, 0x91}},
+    {RS_OK, 12, {0x11, 24, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x00, 0x00}},  /* 4 tuples deep */
+    {RS_E_FMT_VALUE, 14, {0x11, 24, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x00, 0x00}},
+    {RS_OK, 7, {0x11, 3, 0x00, 0x0D, 1, 0x0C, 0}},
+    {RS_OK, 9, {0x11, 4, 0x00, 0x0E, 1, 0x11, 7, 0x00, 0x00}},                /* ext within a container within ext */
+    {RS_E_FMT_VALUE, 7, {0x11, 4, 0x00, 0x11, 7, 0x00, 0x00}},                /* and directly */
+    {RS_E_FMT_VALUE, 7, {0x11, 4, 0x11, 7, 0x00, 0x00, 0x00}},                /* ext as EXTRA */
+    {RS_E_FMT_VALUE, 9, {0x11, 4, 0x0E, 1, 0x11, 7, 0x00, 0x00, 0x00}},
+    {RS_E_FMT_VALUE, 5, {0x11, 4, 0x0F, 0, 0x00}},                            /* a dict, a list, bytes, a bool, an array as EXTRA */
+    {RS_E_FMT_VALUE, 5, {0x11, 4, 0x0D, 0, 0x00}},
+    {RS_E_FMT_VALUE, 5, {0x11, 4, 0x0C, 0, 0x00}},
+    {RS_E_FMT_VALUE, 4, {0x11, 4, 0x01, 0x00}},
+    {RS_E_FMT_VALUE, 8, {0x11, 4, 0x10, 0, 2, 1, 0, 0x00}},
+    {RS_E_FMT_VALUE, 4, {0x11, 4, 0x7F, 0x00}},
+    {RS_E_FMT_TRUNCATED, 13, {0x11, 4, 0x0E, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 0x00}},
+    {RS_E_FMT_VERSION, 4, {0x11, 0, 0x00, 0x00}},
+    {RS_E_FMT_VERSION, 4, {0x11, 31, 0x00, 0x00}},
+    {RS_E_FMT_VERSION, 4, {0x11, 255, 0x00, 0x00}},
+    {RS_OK, 8, {0x0F, 1, 0x11, 4, 0x00, 0x0E, 0, 0x00}},                      /* a frozenset as key; a set; a bytearray */
+    {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 3, 0x00, 0x0D, 0, 0x00}},
+    {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 2, 0x00, 0x0C, 0, 0x00}},
+    /* Struct dtypes: item size, aligned, n; name, offset, dtype, ndim of each field. */
+    {RS_OK, 17, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 0, 1, 1, 0, 0, 0, 0}},
+    {RS_OK, 7, {0x10, 2, 20, 1, 1, 0, 0}},                                    /* no fields */
+    {RS_OK, 19, {0x10, 0, 20, 4, 0, 2, 1, 'a', 0, 3, 0, 2, 0xC3, 0xA9, 2, 0x83, 0, 1, 0}},
+    {RS_OK, 23, {0x10, 2, 20, 4, 0, 1, 1, 'a', 0, 20, 4, 0, 1, 1, 'b', 3, 6, 0, 0}},
+    {RS_OK, 17, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 2, 0}},               /* int16[2] in an array of no dimensions */
+    {RS_E_FMT_VALUE, 13, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 3, 0}},      /* int16[3] */
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 3, 3, 0, 0}},         /* beyond by its offset */
+    {RS_E_FMT_VALUE, 21, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 3, 0, 0}},
+    {RS_E_FMT_VALUE, 7, {0x10, 2, 20, 0, 2, 0, 0}},                           /* an aligned flag of 2 */
+    {RS_E_FMT_VALUE, 11, {0x10, 0, 20, 4, 0, 1, 0, 0, 3, 0, 0}},              /* a name of no bytes */
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xFF, 0, 3, 0, 0}},        /* no UTF-8; overlong; a surrogate */
+    {RS_E_FMT_VALUE, 13, {0x10, 0, 20, 4, 0, 1, 2, 0xC0, 0x80, 0, 3, 0, 0}},
+    {RS_E_FMT_VALUE, 14, {0x10, 0, 20, 4, 0, 1, 3, 0xED, 0xA0, 0x80, 0, 3, 0, 0}},
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xE2, 0, 3, 0, 0}},        /* a character cut off */
+    {RS_E_FMT_TAG, 6, {0x10, 0, 20 | 0x80, 4, 0, 0}},
+    {RS_E_FMT_TAG, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 0, 0, 0}},           /* a field of no dtype; of a later one */
+    {RS_E_FMT_VERSION, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 23, 0, 0}},
+    {RS_E_FMT_VALUE, 10, {0x10, 0, 20, 0x80, 0x80, 0x80, 0x80, 8, 0, 0}},
+    {RS_E_FMT_TRUNCATED, 7, {0x10, 0, 20, 4, 0, 0x80, 0x08}},              /* 1024 fields may be, 1025 not */
+    {RS_E_FMT_VALUE, 8, {0x10, 0, 20, 4, 0, 0x81, 0x08, 0}},
+    {RS_OK, 19, {0x10, 2, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+    {RS_OK, 35, {0x10, 2, 22 | 0x80}},
     {RS_E_FMT_VALUE, 16, {0x10, 0, 2, 1, 0x80, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01}},
 };
 
@@ -117,8 +168,66 @@ static void test_budgets(void) {
     CHECK_CODE(skip_nested(201, &budget), RS_E_FMT_LIMIT, &err);
 }
 
+/* n containers in each other, each the payload of an ext value: it adds no depth of its own. */
+static void test_ext_budgets(void) {
+    uint32_t n, i;
+    for (n = 199; n <= 201; n++) {
+        rs_budget budget = {1000, 0, 200};
+        rs_buffer bytes = {0};
+        for (i = 0; i < n; i++) make_ext(&bytes, 3, i % 2 == 0 ? NULL : "x"), make_head(&bytes, 0x0D, i + 1 < n);
+        CHECK_CODE(skip(bytes.data, bytes.size_bytes, 0, &budget), n <= 200 ? RS_OK : RS_E_FMT_LIMIT, &err);
+        if (n <= 200) CHECK(budget.values == 1000 - (n - 1) && budget.depth == 200);
+        rs_buffer_clear(&bytes);
+    }
+}
+
+/* Structs in structs: 8 levels may be. Fields: 1024 over all of them. */
+static rs_status skip_dtype(unsigned levels, unsigned fields) {
+    static const uint8_t scalar[] = {0x10, 2}, one[] = {20, 0, 0, 1, 1, 'a', 0}, end[] = {3, 1, 0};
+    rs_buffer bytes = {0};
+    rs_status status;
+    unsigned i;
+    make_bytes(&bytes, scalar, 2);
+    for (i = 1; i < levels; i++) make_bytes(&bytes, one, sizeof one);
+    make_bytes(&bytes, "\x14\0\0", 3), make_varint(&bytes, fields);
+    for (i = 0; i < fields; i++) make_bytes(&bytes, "\1f\0", 3), make_bytes(&bytes, end, sizeof end);
+    for (i = 1; i < levels; i++) make_tag(&bytes, 0);
+    status = skip_freely(bytes.data, bytes.size_bytes);
+    rs_buffer_clear(&bytes);
+    return status;
+}
+
+static void test_dtype_limits(void) {
+    CHECK_OK(skip_dtype(1, 1024), &err);
+    CHECK_CODE(skip_dtype(1, 1025), RS_E_FMT_VALUE, &err);
+    CHECK_OK(skip_dtype(8, 1017), &err);
+    CHECK_CODE(skip_dtype(8, 1018), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(skip_dtype(9, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(skip_dtype(100, 1), RS_E_FMT_VALUE, &err);
+}
+
+/* The parts that the codec takes one by one. */
+static void test_ext_head(void) {
+    static const uint8_t bytes[] = {10, 9, 3, 'i', 'n', 't', 0x0F, 0};
+    rs_slice in = rs_slice_of(bytes, sizeof bytes), head;
+    REQUIRE_OK(rs_any_ext_head(&in, &head, &err), &err);
+    CHECK(head.ptr == bytes && head.end == bytes + 6 && in.ptr == bytes + 6);
+    in = rs_slice_of(bytes + 1, 5);
+    REQUIRE_OK(rs_any_extra_skip(&in, &err), &err);
+    CHECK(in.ptr == bytes + 6);
+    in = rs_slice_of(bytes, 0);
+    CHECK_CODE(rs_any_ext_head(&in, &head, &err), RS_E_FMT_TRUNCATED, &err);
+}
+
 static void test_may_be_key(void) {
     static const uint8_t list[] = {0x0D}, dict[] = {0x0F}, array[] = {0x10, 1}, scalar[] = {0x10, 2}, tuple[] = {0x0E};
+    static const uint8_t no_keys[] = {2, 3, 8, 9, 10, 11, 12, 29, 30};
+    uint8_t ext[2] = {0x11, 0};
+    unsigned code;
+    for (code = 1; code < 256; code++) {
+        ext[1] = (uint8_t)code;
+        CHECK(rs_any_may_be_key(rs_slice_of(ext, 2)) == (memchr(no_keys, (int)code, sizeof no_keys) == NULL));
+    }
     CHECK(!rs_any_may_be_key(rs_slice_of(list, 1)) && !rs_any_may_be_key(rs_slice_of(dict, 1)));
     CHECK(!rs_any_may_be_key(rs_slice_of(array, 2)) && rs_any_may_be_key(rs_slice_of(scalar, 2)));
     CHECK(rs_any_may_be_key(rs_slice_of(tuple, 1)) && rs_any_may_be_key(rs_slice_of(tuple, 0)));
@@ -178,6 +287,9 @@ static void test_random(void) {
 int main(void) {
     RUN(test_literals);
     RUN(test_budgets);
+    RUN(test_ext_budgets);
+    RUN(test_dtype_limits);
+    RUN(test_ext_head);
     RUN(test_may_be_key);
     RUN(test_array_parts);
     RUN(test_array_outside);

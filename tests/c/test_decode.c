@@ -3,7 +3,7 @@
 #include "rs_decode.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY };
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
 
 static rs_error err;
 static rs_budget budget; /* of the next check; what is left afterwards */
@@ -78,6 +78,16 @@ static const struct {
     {"scalar", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {2, 5}, 2, {0}, 8},
     {"array outside", RS_OK, {{NDARRAY, 0, 1, 0, 0, 0, 5, 0}}, 1, {0, 3, 1, 0x80, 4}, 5, {16}, 1},
     {"array outside, beyond", RS_E_FMT_VALUE, {{NDARRAY, 0, 1, 0, 0, 0, 5, 0}}, 1, {0, 3, 1, 0x80, 4}, 5, {17}, 1},
+    {"ext of bits", RS_OK, {{EXT, 13, 0, 1, 1, 8, 1, 0}, INT_NODE(3)}, 2, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 9, {0xFF}, 1},
+    {"ext of a str", RS_OK, {{EXT, 22, 0, 1, 1, 0, 3, 0}, LEAF(STR, 1)}, 2, {9, 1, 'p'}, 3, {1, 'x'}, 2},
+    {"ext of any", RS_OK, {{EXT, 4, 0, 1, 1, 0, 1, 0}, LEAF(ANY, 0)}, 2, {0}, 1, {0x0E, 1, 0x11, 7, 0, 0}, 6},
+    {"ext of any that is an ext", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, LEAF(ANY, 0)}, 2, {0}, 1, {0x11, 7, 0, 0}, 4},
+    {"ext of a union", RS_OK, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(ANY, 0)}, 4, {0}, 1, {1, 0x90}, 2},
+    {"ext of a union of an any that is an ext", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(ANY, 0)}, 4, {0}, 1, {1, 0x11, 7, 0, 0}, 5},
+    {"ext of a union number beyond", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0), INT_NODE(1)}, 5, {0}, 9, {3, 1}, 2},
+    {"list of ext of bits", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, INT_NODE(3)}, 3, {0}, 9, {4, 0x88, 6}, 3},
+    {"tuple of ext", RS_OK, {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {EXT, 13, 0, 1, 3, 0, 1, 0}, LEAF(STR, 1), LEAF(BOOL, 0)}, 4, {0}, 1, {1, 0}, 2},
+    {"struct array", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {2, 20, 2, 0, 1, 1, 'a', 0, 3, 0}, 10, {7, 7}, 2},
     {"array of 65 dimensions", RS_E_FMT_VALUE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2, {65}, 1},
 };
 
@@ -132,6 +142,8 @@ static void test_limits(void) {
     static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
     static const make_node lists[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 4, 0}};
     static const make_node nested[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {TUPLE, 0, 0, 2, 2, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0)};
+    static const make_node sets[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 7, 0}};
+    static const uint8_t set[] = {0x11, 3, 0x00, 0x0D, 2, 0x90, 0x91};
     static const uint8_t none[] = {0x00}, three[] = {3}, huge[] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
     static const uint8_t pair[] = {0x0D, 2, 0x90, 0x91}, rows[] = {3, 0, 0, 0};
     set_budget(3, 0, 1);
@@ -153,6 +165,13 @@ static void test_limits(void) {
     CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
     set_budget(9, 12, 1);
     CHECK_CODE(check_limits(lists, 2, pair, 4, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(6, 21, 2); /* an ext const like a container: here a set of two */
+    CHECK_CODE(check_limits(sets, 2, set, 7, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 21, 2);
+    CHECK_OK(check_limits(sets, 2, set, 7, three, 1), &err);
+    CHECK(budget.values == 0 && budget.bytes == 0);
+    set_budget(9, 20, 2);
+    CHECK_CODE(check_limits(sets, 2, set, 7, three, 1), RS_E_FMT_LIMIT, &err);
     set_budget(9, 0, 2); /* rows in fixed bodies */
     CHECK_OK(check_limits(nested, 4, NULL, 0, rows, 4), &err);
     CHECK_U64(budget.values, 0);

@@ -3,7 +3,7 @@
 #include "rs_encode.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY };
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
 
 static rs_error err;
 static make_block block;
@@ -211,6 +211,34 @@ static void test_array(void) {
     CHECK_ENCODED(10);
 }
 
+/* The tag, the code and EXTRA are the tree's; bits and body the payload's. */
+static void test_ext(void) {
+    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
+    static const make_node text[] = {{EXT, 22, 0, 1, 1, 0, 3, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}};
+    static const make_node either[] = {{UNION, 0, 0, 3, 1, 0, 0, 0}, {EXT, 22, 0, 1, 4, 0, 3, 0}, {EXT, 22, 0, 1, 5, 3, 3, 0},
+                                       {ANY, 0, 0, 0, 0, 0, 0, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}};
+    static const char aux[] = "\0\0\0\0\0\0\0\0\0";
+    unsigned i;
+    make_head(&block.raw, 0x0D, 4);
+    for (i = 0; i < 4; i++) make_ext(&block.raw, 13, NULL), make_int(&block.raw, i);
+    CHECK_OK(encode(nodes, 3, aux, 9), &err);
+    CHECK_ENCODED(4, 0x88, 0x06);
+    make_head(&block.raw, 0x0D, 1), make_ext(&block.raw, 14, NULL), make_int(&block.raw, 1);
+    CHECK_CODE(encode(nodes, 3, aux, 9), RS_E_ARG_RANGE, &err);
+    make_head(&block.raw, 0x0D, 1), make_int(&block.raw, 1);
+    CHECK_CODE(encode(nodes, 3, aux, 9), RS_E_ARG_RANGE, &err);
+    make_bytes(&block.raw, "\x11\x16\x09\1p\x09\1x", 8);
+    CHECK_OK(encode(text, 2, "\x09\1p", 3), &err);
+    CHECK_ENCODED(1, 'x');
+    make_bytes(&block.raw, "\x11\x16\x09\1q\x09\1x", 8);
+    CHECK_CODE(encode(text, 2, "\x09\1p", 3), RS_E_ARG_RANGE, &err);
+    for (i = 0; i < 3; i++) { /* the child is chosen by EXTRA */
+        make_bytes(&block.raw, i == 0 ? "\x11\x16\x09\1p\x09\1x" : i == 1 ? "\x11\x16\x09\1q\x09\1x" : "\x11\x16\x09\1r\x09\1x", 8);
+        CHECK_OK(encode(either, 6, "\x09\1p\x09\1q", 6), &err);
+        CHECK(encoded.data[0] == i && encoded.size_bytes == (i < 2 ? 3 : 9));
+    }
+}
+
 /* A list of many small values against a tree of large fixed elements: refused before room is made for them. */
 static void test_no_room_for_misfits(void) {
     static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {LIST, 0, 1, 1, 2, 0, 0, 1000000}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
@@ -229,6 +257,7 @@ int main(void) {
     RUN(test_union);
     RUN(test_fixed_union);
     RUN(test_array);
+    RUN(test_ext);
     RUN(test_no_room_for_misfits);
     rs_buffer_clear(&encoded);
     return rs_test_finish("test_encode");

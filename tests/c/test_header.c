@@ -45,7 +45,7 @@ static rs_status read_both(const uint8_t *s, size_t size, const rs_limits *limit
     rs_status status;
     rs_error_clear(&err);
     status = rs_header_read(slice, limits, &header, &err);
-    if (status == RS_OK) status = rs_directory_read(slice, &header, &directory, &err);
+    if (status == RS_OK) status = rs_directory_read(slice, &header, 0, &directory, &err);
     free(exact);
     return status;
 }
@@ -103,7 +103,9 @@ static const struct {
     {3, 10, 2, 0, 0, RS_E_FMT_VERSION, 10},
     {3, 10, 2, 2, SEAL, RS_E_FMT_VERSION, 10},
     {4, 4092, 4, 0, 0, RS_E_FMT_CHECKSUM, 4092},
-    {5, 16, 8, 1, SEAL, RS_E_FMT_VERSION, 16},
+    {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE}, /* ext values */
+    {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE}, /* dtypes */
+    {5, 16, 8, 8, SEAL, RS_E_FMT_VERSION, 16},
     {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
     {5, 64, 4, 0, SEAL, RS_E_FMT_VERSION, 64},
     {5, 64, 4, 2, SEAL, RS_E_FMT_VERSION, 64},
@@ -212,9 +214,9 @@ static void test_write(void) {
     rs_directory directory;
     rs_buffer out = {0};
     REQUIRE_OK(rs_header_read(rs_slice_of(s, SIZE), NULL, &header, &err), &err);
-    REQUIRE_OK(rs_directory_read(rs_slice_of(s, SIZE), &header, &directory, &err), &err);
+    REQUIRE_OK(rs_directory_read(rs_slice_of(s, SIZE), &header, 0, &directory, &err), &err);
     header.directory_count = 0, header.directory_crc = 0;
-    REQUIRE_OK(rs_directory_write(&directory, &header, &out, &err), &err);
+    REQUIRE_OK(rs_directory_write(&directory, NULL, &header, &out, &err), &err);
     rs_header_write(&header, written);
     CHECK_U64(out.size_bytes, 6 * ENTRY);
     CHECK(memcmp(out.data, s + DIRECTORY, 6 * ENTRY) == 0);

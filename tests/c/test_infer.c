@@ -25,12 +25,13 @@ static void say(const char *format, ...) {
 
 static void say_node(const rs_node *n) {
     static const char *const names[] = {"",      "any",  "const", "int",    "float", "bool",   "str",
-                                        "bytes", "list", "list",  "struct", "union", "ndarray"};
+                                        "bytes", "list", "list",  "struct", "union", "ndarray", "ext"};
     uint32_t i;
     say("%s", n->kind == RS_FMT_NODE_TUPLE && n->param == 1 ? "tuple" : names[n->kind]);
     if (n->kind == RS_FMT_NODE_INT) say("%u+%lld", n->param, (long long)n->base);
     if (n->kind == RS_FMT_NODE_STR) say("%u", n->param);
     if (n->kind == RS_FMT_NODE_LIST && n->param == 1) say("-tuple");
+    if (n->kind == RS_FMT_NODE_EXT) say("%u", n->param);
     if (n->flags != 0) say("*");
     if (n->kind == RS_FMT_NODE_LIST && n->flags != 0) say("%u", n->count);
     if (n->n_children == 0) return;
@@ -209,6 +210,50 @@ static void test_arrays(void) {
     CHECK_STR(inferred(), "const");
 }
 
+static void add_ext(unsigned code, const char *name, int64_t payload) {
+    make_ext(&block.raw, code, name), make_int(&block.raw, payload);
+    make_record_end(&block);
+}
+
+static void test_ext(void) {
+    add_ext(13, NULL, 5), add_ext(13, NULL, 6);
+    CHECK_STR(inferred(), "ext13(int1+5)");
+    add_ext(13, NULL, 5), add_ext(13, NULL, 5);
+    CHECK_STR(inferred(), "const");
+    add_ext(13, NULL, 5), add_ext(16, NULL, 6), add_ext(13, NULL, 6), add_ext(16, NULL, 7), add_int(1), add_int(2);
+    CHECK_STR(inferred(), "union(ext13(int1+5), ext16(int1+6), int1+1)");
+    add_ext(25, "A", 0), add_ext(25, "B", 0), add_ext(25, "A", 1), add_ext(25, "B", 2); /* told apart by EXTRA */
+    CHECK_STR(inferred(), "union(ext25(int1+0), ext25(int2+0))");
+    add_ext(25, "A", 0), add_ext(25, "A", 1), make_ext(&block.raw, 25, "A"), make_tag(&block.raw, 0), make_record_end(&block);
+    CHECK_STR(inferred(), "ext25(union(int1+0, const))");
+}
+
+/* Dicts within payloads: infer and encode ask for shapes in the order in which scan met them. */
+static void test_ext_of_dicts(void) {
+    int64_t i;
+    for (i = 0; i < 2; i++) {
+        make_head(&block.raw, 0x0F, 2);
+        make_str(&block.raw, "x"), make_ext(&block.raw, 8, NULL);
+        make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "inner"), make_int(&block.raw, i);
+        make_str(&block.raw, "y"), make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "other"), make_int(&block.raw, i);
+        make_record_end(&block);
+    }
+    CHECK_STR(inferred(), "struct(ext8(struct(int1+0)), struct(int1+0))");
+}
+
+/* More classes than a position may have: the rest goes under `any`. */
+static void test_many_classes(void) {
+    char name[8];
+    unsigned i, k;
+    for (i = 0; i < 300; i++) {
+        (void)snprintf(name, sizeof name, "C%u", i);
+        for (k = 0; k < 2; k++) add_ext(25, name, k);
+    }
+    (void)inferred();
+    CHECK(strncmp(text, "union(ext25(int1+0), ", 21) == 0);
+    CHECK_STR(text + text_size - 6, ", any)");
+}
+
 /* ---- Limits ---- */
 
 /* More shapes than a position may have: the rest goes under `any`. */
@@ -309,6 +354,9 @@ int main(void) {
     RUN(test_structs);
     RUN(test_tree_bytes);
     RUN(test_arrays);
+    RUN(test_ext);
+    RUN(test_ext_of_dicts);
+    RUN(test_many_classes);
     RUN(test_many_shapes);
     RUN(test_many_keys);
     RUN(test_any_tree);

@@ -2,7 +2,7 @@
 #include "rs_schema.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY };
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
 
 static rs_error err;
 
@@ -35,7 +35,7 @@ static const struct {
 } cases[] = {
     {"any", RS_OK, {{ANY, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"kind 0", RS_E_FMT_TREE, {{0, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"kind 13", RS_E_FMT_VERSION, {{13, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"kind 14", RS_E_FMT_VERSION, {{14, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"kind 255", RS_E_FMT_VERSION, {{255, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"any with param", RS_E_FMT_TREE, {{ANY, 1, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"any with flag", RS_E_FMT_TREE, {{ANY, 0, 1, 0, 0, 0, 0, 0}}, 1, {0}, 0},
@@ -62,7 +62,7 @@ static const struct {
     {"const of nothing", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"const and more", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 2, 0}}, 1, {0x00, 0x00}, 2},
     {"const cut off", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 2, 0}}, 1, {0x04, 0x00}, 2},
-    {"const of a later tag", RS_E_FMT_VERSION, {{CONST, 0, 0, 0, 0, 0, 1, 0}}, 1, {0x11}, 1},
+    {"const of a later tag", RS_E_FMT_VERSION, {{CONST, 0, 0, 0, 0, 0, 1, 0}}, 1, {0x12}, 1},
     {"const of a bad code point", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 6, 0}}, 1, {0x0B, 1, 0, 0, 0x11, 0}, 6},
     {"const dict with a list as key", RS_E_FMT_TREE, {{CONST, 0, 0, 0, 0, 0, 5, 0}}, 1, {0x0F, 1, 0x0D, 0, 0}, 5},
     {"const array inside", RS_OK, {{CONST, 0, 0, 0, 0, 0, 7, 0}}, 1, {0x10, 0, 2, 1, 2, 7, 8}, 7},
@@ -103,8 +103,29 @@ static const struct {
     {"array with a shape of no flag", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 4, 0}}, 1, {0, 3, 1, 7}, 4},
     {"scalar with a shape", RS_E_FMT_TREE, {{NDARRAY, 0, 1, 0, 0, 0, 4, 0}}, 1, {2, 3, 1, 7}, 4},
     {"array of dtype 0", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 0}, 2},
-    {"array of a later dtype", RS_E_FMT_VERSION, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 20}, 2},
+    {"array of a later dtype", RS_E_FMT_VERSION, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 23}, 2},
     {"array of a later flag", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {4, 3}, 2},
+    {"ext", RS_OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
+    {"ext of code 30", RS_OK, {{EXT, 30, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
+    {"ext of code 31", RS_E_FMT_VERSION, {{EXT, 31, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
+    {"ext of code 0", RS_E_FMT_VERSION, {{EXT, 0, 0, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
+    {"ext of no child", RS_E_FMT_TREE, {{EXT, 7, 0, 0, 0, 0, 1, 0}}, 1, {0}, 1},
+    {"ext of two children", RS_E_FMT_TREE, {{EXT, 7, 0, 2, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 1},
+    {"ext with flag", RS_E_FMT_TREE, {{EXT, 7, 1, 1, 1, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
+    {"ext with count", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 1, 1}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 1},
+    {"ext without EXTRA", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
+    {"EXTRA and more", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 2, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0, 0}, 2},
+    {"EXTRA cut off", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 2, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {9, 1, 'x'}, 3},
+    {"EXTRA of a dict", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 2, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0x0F, 0}, 2},
+    {"EXTRA of a class", RS_OK, {{EXT, 24, 0, 1, 1, 0, 10, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0x0E, 3, 9, 1, 'm', 9, 1, 'P', 0x0E, 0}, 10},
+    {"ext of ext", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {EXT, 7, 0, 1, 2, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 1},
+    {"ext of a const of ext", RS_E_FMT_TREE, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {CONST, 0, 0, 0, 0, 1, 4, 0}}, 2, {0, 0x11, 7, 0, 0}, 5},
+    {"const of ext", RS_OK, {{CONST, 0, 0, 0, 0, 0, 4, 0}}, 1, {0x11, 7, 0, 0}, 4},
+    {"const of a later ext", RS_E_FMT_VERSION, {{CONST, 0, 0, 0, 0, 0, 4, 0}}, 1, {0x11, 31, 0, 0}, 4},
+    {"struct with a set as key", RS_E_FMT_TREE, {{STRUCT, 0, 0, 1, 1, 0, 5, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0x11, 3, 0, 0x0D, 0}, 5},
+    {"struct with a date as key", RS_OK, {{STRUCT, 0, 0, 1, 1, 0, 4, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0x11, 13, 0, 0x91}, 4},
+    {"array of a struct", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {0, 20, 2, 0, 1, 1, 'a', 0, 3, 0}, 10},
+    {"array of a struct too small", RS_E_FMT_TREE, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {0, 20, 1, 0, 1, 1, 'a', 0, 3, 0}, 10},
     {"node without a parent", RS_E_FMT_TREE, {{ANY, 0, 0, 0, 0, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"its own child", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 0, 0, 0, 0}}, 1, {0}, 0},
     {"child skipped", RS_E_FMT_TREE, {{LIST, 0, 0, 1, 2, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
@@ -183,6 +204,54 @@ static rs_status compile_deep(uint32_t depth, bool unions) {
     return compile(nodes, n, NULL, 0);
 }
 
+/* Below an ext a union must not lead to one either, however many unions there are in between. */
+static void test_ext_by_way_of_unions(void) {
+    make_node nodes[] = {{EXT, 7, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0}, {UNION, 0, 0, 2, 4, 0, 0, 0},
+                         {LIST, 0, 0, 1, 6, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 1, 0},
+                         {EXT, 7, 0, 1, 7, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}};
+    static const uint8_t aux[] = {0, 0x11, 7, 0, 0};
+    rs_tree tree;
+    REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* within the list it may be */
+    CHECK(!tree.nodes[0].payload && tree.nodes[1].payload && tree.nodes[2].payload && tree.nodes[3].payload);
+    CHECK(tree.nodes[4].payload && tree.nodes[5].payload && !tree.nodes[6].payload && tree.nodes[7].payload);
+    rs_tree_clear(&tree);
+    nodes[5].aux_off = 1, nodes[5].aux_size = 4;
+    CHECK_CODE(compile(nodes, 8, aux, 5), RS_E_FMT_TREE, &err);
+    nodes[5].aux_off = 0, nodes[5].aux_size = 1;
+    nodes[3].kind = EXT, nodes[3].param = 7, nodes[3].aux_size = 1, nodes[6].kind = LIST, nodes[6].param = 0, nodes[6].aux_size = 0;
+    CHECK_CODE(compile(nodes, 8, aux, 5), RS_E_FMT_TREE, &err);
+}
+
+/* Bits, body and whether it is fixed are the child's. */
+static void test_ext_is_transparent(void) {
+    static const make_node kinds[] = {{INT, 3, 0, 0, 0, 0, 8, 0}, {INT, 16, 0, 0, 0, 0, 8, 0}, {FLOAT, 0, 0, 0, 0, 0, 0, 0},
+                                      {STR, 1, 0, 0, 0, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
+    static const uint8_t aux[8] = {0};
+    size_t i;
+    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        make_node nodes[2] = {{EXT, 1, 0, 1, 1, 0, 1, 0}};
+        rs_tree tree;
+        nodes[1] = kinds[i];
+        if (!CHECK_OK(compile_with(&tree, nodes, 2, aux, 8), &err)) continue;
+        CHECK(tree.nodes[0].bits == tree.nodes[1].bits && tree.nodes[0].fixed == tree.nodes[1].fixed);
+        CHECK(tree.nodes[0].size_bytes == tree.nodes[1].size_bytes && tree.nodes[0].alone_bytes == tree.nodes[1].alone_bytes);
+        rs_tree_clear(&tree);
+    }
+}
+
+/* Lists in lists, each an ext: two levels a container, and 400 may be. */
+static rs_status compile_ext_deep(uint32_t depth) {
+    make_node nodes[1300];
+    uint32_t n;
+    memset(nodes, 0, sizeof nodes);
+    for (n = 0; n < 2 * depth; n++) {
+        nodes[n].kind = n % 2 == 0 ? EXT : LIST, nodes[n].n_children = 1, nodes[n].first_child = n + 1;
+        if (n % 2 == 0) nodes[n].param = 3, nodes[n].aux_size = 1;
+    }
+    nodes[n++].kind = ANY;
+    return compile(nodes, n, "", 1);
+}
+
 static void test_limits(void) {
     rs_buffer aux = {0};
     make_node constant = {CONST, 0, 0, 0, 0, 0, 0, 0};
@@ -198,6 +267,8 @@ static void test_limits(void) {
     CHECK_CODE(compile_deep(201, false), RS_E_FMT_TREE, &err);
     CHECK_OK(compile_deep(200, true), &err);
     CHECK_CODE(compile_deep(201, true), RS_E_FMT_TREE, &err);
+    CHECK_OK(compile_ext_deep(200), &err);
+    CHECK_CODE(compile_ext_deep(201), RS_E_FMT_TREE, &err);
     for (size = (1 << 20) - 1; size <= (1 << 20) + 1; size++) { /* of a whole tree: 32 bytes are head and node */
         uint32_t n = size - 32 - 4;
         aux.size_bytes = 0;
@@ -311,6 +382,8 @@ static void test_any_byte_changed(void) {
 int main(void) {
     RUN(test_every_rule);
     RUN(test_sizes);
+    RUN(test_ext_by_way_of_unions);
+    RUN(test_ext_is_transparent);
     RUN(test_limits);
     RUN(test_unions);
     RUN(test_int_widths);

@@ -203,6 +203,76 @@ static void test_header_maxima_hold(void) {
     built_clear(&b);
 }
 
+/* ---- features_required: what the records use, and nothing else ---- */
+
+static void add_plain_array(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)i, (void)arrays;
+    make_array(raw, 2, 0);
+}
+
+static void add_ext(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0D, 1), make_ext(raw, 25, "P"), make_head(raw, 0x0E, 1), make_int(raw, (int64_t)i);
+}
+
+static void add_struct_array(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint8_t head[] = {0x10, 2, 20, 2, 0, 1, 1, 'a', 0, 3, 0};
+    uint16_t data = (uint16_t)i;
+    (void)arrays;
+    make_bytes(raw, head, sizeof head), make_bytes(raw, &data, 2);
+}
+
+static void add_longdouble_in_ext(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint8_t value[] = {0x11, 29, 0, 0x10, 0, 21, 1, 0};
+    (void)i, (void)arrays;
+    make_bytes(raw, value, sizeof value);
+}
+
+static void test_features(void) {
+    static const built_record records[] = {add_row, add_plain_array, add_ext, add_struct_array, add_longdouble_in_ext};
+    static const uint64_t features[] = {0, 0, 1, 4, 5};
+    uint64_t blocks, trees;
+    size_t i;
+    unsigned compress;
+    for (i = 0; i < sizeof features / sizeof features[0]; i++) {
+        for (compress = 0; compress < 2; compress++) {
+            built b = build(records[i], 100, compress != 0);
+            REQUIRE(b.data != NULL);
+            CHECK_U64(rs_load_u64(b.data + 16), features[i]);
+            built_clear(&b);
+            check_store(records[i], 100, compress != 0, &blocks, &trees);
+            CHECK(blocks == 1 && trees == 1);
+        }
+    }
+}
+
+/* [None, deque([None, deque(...)])]: a list, a union and an ext for each level, so that at 134 the tree passes 400 levels and
+ * the block falls back to `any`. */
+static uint64_t deep_levels;
+
+static void add_deep(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t k;
+    (void)arrays;
+    make_head(raw, 0x0D, 2);
+    for (k = 1; k < deep_levels; k++) make_tag(raw, 0), make_ext(raw, 12, NULL), make_head(raw, 0x0D, 2);
+    make_tag(raw, 0), make_int(raw, (int64_t)i);
+}
+
+static void test_trees_too_deep(void) {
+    uint64_t blocks, trees;
+    for (deep_levels = 130; deep_levels <= 200; deep_levels += deep_levels < 138 ? 1 : 31) {
+        built b = build(add_deep, 1000, true);
+        built_layout layout;
+        REQUIRE(b.data != NULL);
+        built_read(&b, &layout);
+        CHECK(layout.blocks[0].heap_size_bytes < 1000 * 3 * deep_levels || deep_levels > 132); /* of 6 as `any` */
+        CHECK(layout.blocks[0].heap_size_bytes > 1000 * 5 * deep_levels || deep_levels < 136);
+        built_clear(&b);
+        check_store(add_deep, 300, true, &blocks, &trees);
+        CHECK(blocks == 1 && trees == 1);
+    }
+}
+
 /* ---- The builder's states ---- */
 
 static void refuse(rs_builder *b, const void *bytes, size_t n, rs_status code) {
@@ -211,12 +281,14 @@ static void refuse(rs_builder *b, const void *bytes, size_t n, rs_status code) {
     CHECK_CODE(rs_builder_end_record(b, &err), code, &err);
     CHECK_U64(err.record, b->n_records);
     CHECK(b->raw.size_bytes == before && b->scan.n_shapes == shapes);
+    CHECK(b->scan.features == 0 && b->scan.max_depth <= 2);
 }
 
 static void test_refused_records(void) {
-    static const uint8_t later[] = {0x11}, cut[] = {0x0D, 2, 0x90}, two[] = {0x90, 0x90};
-    static const uint8_t dicts[] = {0x0F, 1, 0x90, 0x0F, 1, 0x90, 0x11};
+    static const uint8_t later[] = {0x12}, cut[] = {0x0D, 2, 0x90}, two[] = {0x90, 0x90};
+    static const uint8_t dicts[] = {0x0F, 1, 0x90, 0x0F, 1, 0x90, 0x12};
     static const uint8_t list_key[] = {0x0F, 1, 0x0D, 0, 0x90}, dict_in_key[] = {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90};
+    static const uint8_t ext_cut[] = {0x0D, 1, 0x0D, 1, 0x0D, 2, 0x11, 7, 0, 0}, dict_in_ext_key[] = {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90};
     rs_segment_writer writer;
     rs_builder builder;
     rs_segment segment;
@@ -233,6 +305,8 @@ static void test_refused_records(void) {
         refuse(&builder, dicts, sizeof dicts, RS_E_FMT_VERSION);
         refuse(&builder, list_key, sizeof list_key, RS_E_FMT_VALUE);
         refuse(&builder, dict_in_key, sizeof dict_in_key, RS_E_FMT_VALUE);
+        refuse(&builder, ext_cut, sizeof ext_cut, RS_E_FMT_TRUNCATED);
+        refuse(&builder, dict_in_ext_key, sizeof dict_in_ext_key, RS_E_FMT_VALUE);
         make_tag(&builder.raw, 0);
         rs_builder_drop_record(&builder, builder.arrays.size_bytes);
     }
@@ -283,7 +357,7 @@ static void test_broken_tables(void) {
         {6, 8, 4, UINT32_MAX, RS_E_FMT_TREE},
         {6, 8, 4, 0, RS_E_FMT_TREE},
         {5, 0, 4, 0, RS_E_FMT_TREE},                       /* a tree of no nodes */
-        {5, 8, 1, 13, RS_E_FMT_VERSION},                   /* a root of a later kind */
+        {5, 8, 1, 14, RS_E_FMT_VERSION},                   /* a root of a later kind */
     };
     built c = build(add_uneven, 103, true);
     built_layout layout;
@@ -313,6 +387,8 @@ int main(void) {
     RUN(test_arrays_outside);
     RUN(test_header_maxima);
     RUN(test_header_maxima_hold);
+    RUN(test_features);
+    RUN(test_trees_too_deep);
     RUN(test_refused_records);
     RUN(test_broken_tables);
     return rs_test_finish("test_store");

@@ -1,17 +1,26 @@
 """The reference reader and writer against each other, and against literals worked out by hand from FORMAT.md."""
 
+import collections
+import datetime
+import decimal
+import fractions
+import pathlib
 import struct
+import uuid
+import zoneinfo
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from prop import extended
 from prop import strategies as own
 from prop.strategies import same
 from prop.trees import many_blocks, trees_and_values
 from ref import reader
 from ref import writer as w
+from ref.extended import Ext
 
 slow_to_draw = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CRC_OF_DIGITS = 0xE3069283  # RFC 3720, "123456789"
@@ -51,13 +60,57 @@ LITERALS = [
 ]
 
 BAD_ANY = [  # bytes, code
-    ("", "TRUNCATED"), ("11", "VERSION"), ("7F", "VERSION"), ("03", "TRUNCATED"), ("00 00", "TRAILING"),
+    ("", "TRUNCATED"), ("12", "VERSION"), ("7F", "VERSION"), ("03", "TRUNCATED"), ("00 00", "TRAILING"),
     ("09 02 61", "TRUNCATED"), ("0D FF FF FF FF 0F", "TRUNCATED"), ("0D 02 00", "TRUNCATED"),
     ("0B 01 00 00 11 00", "VALUE"), ("0F 02 91 00 02 00", "VALUE"), ("0F 01 0D 00 00", "VALUE"),
-    ("10 00 00 00", "TAG"), ("10 00 14 00", "VERSION"), ("10 00 12 03 01 00", "TAG"), ("10 00 12 0F 01 00", "TAG"),
+    ("10 00 00 00", "TAG"), ("10 00 17 00", "VERSION"), ("10 00 12 03 01 00", "TAG"), ("10 00 12 0F 01 00", "TAG"),
     ("10 00 02 01 80 08 00", "VALUE"),  # 1024 bytes outside, and no arrays
     ("10 00 02 01 04 00", "TRUNCATED"),
     ("10 00 05 02 FF FF FF FF FF FF FF FF 7F 02 00", "VALUE"),
+]
+
+
+NONE_ZONE = datetime.timezone(datetime.timedelta(hours=-1), "A")
+PAIR = np.dtype({"names": ["a", "é"], "formats": ["u1", ">i2"], "offsets": [0, 2], "itemsize": 5})
+ALIGNED = np.dtype([("a", "u1"), ("b", "<i2", (2,))], align=True)
+
+EXT_LITERALS = [
+    ("11 01 00 0E 02 08 00 00 00 00 00 00 F0 3F 08 00 00 00 00 00 00 00 80", complex(1.0, -0.0)), ("11 02 00 0C 01 FF", bytearray(b"\xff")),
+    ("11 03 00 0D 02 91 92", {1, 2}), ("11 04 00 0E 01 11 04 00 0E 00", frozenset({frozenset()})), ("11 05 00 0E 03 91 99 8F", range(1, 9, -1)),
+    ("11 06 00 0E 03 00 92 00", slice(2)), ("11 07 00 00", ...), ("11 08 00 0F 01 91 92", collections.OrderedDict({1: 2})),
+    ("11 09 00 0F 01 91 92", collections.Counter({1: 2})), ("11 0A 09 03 69 6E 74 0F 01 91 92", collections.defaultdict(int, {1: 2})),
+    ("11 0A 00 0F 00", collections.defaultdict(None)), ("11 0B 00 0D 02 0F 00 0F 01 91 92", collections.ChainMap({}, {1: 2})),
+    ("11 0C 92 0D 01 91", collections.deque([1], 2)), ("11 0C 00 0D 00", collections.deque()), ("11 0D 00 91", datetime.date(1, 1, 1)),
+    ("11 0E 00 0E 03 91 91 00", datetime.time(0, 0, 0, 1, fold=1)), ("11 0F 00 0E 03 90 90 00", datetime.datetime(1, 1, 1)),
+    ("11 0F 00 0E 03 90 90 11 11 00 0E 02 06 00 5C 6C 29 FF FF FF FF 09 01 41", datetime.datetime(1, 1, 1, tzinfo=NONE_ZONE)),
+    ("11 10 00 8F", datetime.timedelta(microseconds=-1)), ("11 11 00 0E 02 90 00", datetime.timezone.utc),
+    ("11 12 00 09 03 55 54 43", zoneinfo.ZoneInfo("UTC")), ("11 13 00 09 04 31 2E 31 30", decimal.Decimal("1.10")),
+    ("11 14 00 0E 02 8F 92", fractions.Fraction(-1, 2)), ("11 15 00 0C 10" + " 00" * 15 + " 07", uuid.UUID(int=7)),
+    ("11 16 09 0D 50 75 72 65 50 6F 73 69 78 50 61 74 68 09 01 61", pathlib.PurePosixPath("a")),
+    ("11 17 0E 02 09 01 6D 09 01 45 09 01 41", Ext(23, ("m", "E"), "A")), ("11 17 0E 02 09 01 6D 09 01 45 93", Ext(23, ("m", "E"), 3)),
+    ("11 18 0E 03 09 01 6D 09 01 50 0E 01 09 01 78 0E 01 91", Ext(24, ("m", "P", ("x",)), (1,))),
+    ("11 1B 0E 03 09 01 6D 09 01 50 0E 00 0E 00", Ext(27, ("m", "P", ()), ())), ("11 1C 00 0C 02 80 2E", Ext(28, None, b"\x80.")),
+    ("10 00 14 05 00 02 01 61 00 06 00 02 C3 A9 02 83 00 01 01 07 00 01 02 00", np.frombuffer(bytes([7, 0, 1, 2, 0]), PAIR)),
+    ("10 02 14 06 01 02 01 61 00 06 00 01 62 02 03 01 02 07 00 01 00 02 00", np.frombuffer(bytes([7, 0, 1, 0, 2, 0]), ALIGNED)[0]),
+    ("10 00 15 00" + " 00" * 16, np.zeros((), "f16")), ("10 00 16 01 00", np.zeros(0, "c32")),
+]
+
+BAD_EXT = [
+    ("11", "TRUNCATED"), ("11 07", "TRUNCATED"), ("11 07 00", "TRUNCATED"), ("11 00 00 00", "VERSION"), ("11 1F 00 00", "VERSION"),
+    ("11 07 01 00", "VALUE"), ("11 07 0D 00 00", "VALUE"), ("11 07 0F 00 00", "VALUE"), ("11 07 11 07 00 00 00", "VALUE"),
+    ("11 03 00 11 07 00 00", "VALUE"), ("11 18 0E 01 0E 01 0E 01 0E 01 0E 01 00 00", "VALUE"), ("11 07 91 00", "VALUE"), ("11 07 00 91", "VALUE"),
+    ("11 03 00 0D 02 91 91", "VALUE"), ("11 03 00 0D 01 0D 00", "VALUE"), ("11 04 00 0D 00", "VALUE"), ("11 05 00 0E 03 91 91 90", "VALUE"),
+    ("11 0A 09 01 78 0F 00", "VALUE"), ("11 0C 90 0D 01 91", "VALUE"), ("11 0D 00 90", "VALUE"), ("11 0E 00 0E 03 8F 90 00", "VALUE"),
+    ("11 0E 00 0E 03 90 92 00", "VALUE"), ("11 0E 00 0E 03 90 90 91", "VALUE"), ("11 11 00 0E 02 06 00 60 DC 1D 14 00 00 00 00", "VALUE"),
+    ("11 12 00 09 01 2F", "VALUE"), ("11 13 00 09 01 78", "VALUE"), ("11 13 00 09 03 31 65 35", "VALUE"), ("11 14 00 0E 02 92 94", "VALUE"), ("11 14 00 0E 02 92 90", "VALUE"),
+    ("11 15 00 0C 01 00", "VALUE"), ("11 16 09 01 78 09 01 78", "VALUE"), ("11 18 0E 02 09 01 6D 09 01 50 0E 00", "VALUE"),
+    ("11 18 0E 03 09 01 6D 09 01 50 0E 01 09 01 78 0E 00", "VALUE"),
+    ("11 18 0E 03 09 01 6D 09 01 50 0E 02 09 01 78 09 01 78 0E 02 90 90", "VALUE"), ("0F 01 11 03 00 0D 00 00", "VALUE"),
+    ("10 00 10 04 00 00 00 11 00", "VALUE"), ("10 00 14 04 00 01 01 61 00 10 04 00 00 00 00 11 00", "VALUE"),
+    ("10 00 94 00 00 00 00", "TAG"), ("10 00 14 01 02 00 00", "VALUE"), ("10 00 14 01 00 01 01 61 00 03 00 00", "VALUE"),
+    ("10 00 14 01 00 01 00 00 06 00 00", "VALUE"), ("10 00 14 01 00 01 01 FF 00 06 00 00", "VALUE"),
+    ("10 00 14 01 00 02 01 61 00 06 00 01 61 00 06 00 00", "VALUE"), ("10 00 14 80 80 80 80 08 00 00 00", "VALUE"),
+    ("10 00 14 01 00 81 08 00", "VALUE"), ("10 00" + " 14 00 00 01 01 61 00" * 9 + " 06 00 00", "VALUE"),
 ]
 
 
@@ -65,12 +118,12 @@ def test_crc():
     assert reader.crc32c(b"123456789") == CRC_OF_DIGITS
 
 
-@pytest.mark.parametrize(("raw", "value"), LITERALS, ids=[raw for raw, _ in LITERALS])
+@pytest.mark.parametrize(("raw", "value"), LITERALS + EXT_LITERALS, ids=[raw for raw, _ in LITERALS + EXT_LITERALS])
 def test_literal(raw, value):
     assert same(read_any(bytes.fromhex(raw)), value)
 
 
-@pytest.mark.parametrize(("raw", "code"), BAD_ANY, ids=[raw for raw, _ in BAD_ANY])
+@pytest.mark.parametrize(("raw", "code"), BAD_ANY + BAD_EXT, ids=[raw for raw, _ in BAD_ANY + BAD_EXT])
 def test_bad_any(raw, code):
     assert code_of(w.segment([w.Block([bytes.fromhex(raw)])], [w.any_()]), deep=False) == code
 
@@ -90,6 +143,11 @@ NODE_LITERALS = [  # tree, the record's bytes, the value
     (w.union([w.const(None), w.int_(8), w.bool_()]), "02 01", True),
     (w.list_(w.union([w.bool_(), w.int_(8)])), "03 02 01 07 00", [True, 7, False]),
     (w.ndarray(np.zeros(2, "u1"), True), "01 02", np.array([1, 2], "u1")),
+    (w.ext(13, None, w.int_(20, 1)), "02 00 00", datetime.date(1, 1, 3)),
+    (w.list_(w.ext(16, None, w.int_(3))), "02 11", [1 * extended.US, 2 * extended.US]),
+    (w.ext(23, ("m", "E"), w.str_(1)), "01 41", Ext(23, ("m", "E"), "A")), (w.const(datetime.date(1, 1, 1)), "", datetime.date(1, 1, 1)),
+    (w.ext(3, None, w.union([w.bytes_(), w.list_(w.any_())])), "01 01 91", {1}),
+    (w.ndarray(np.zeros(2, PAIR), True), "00 00 01 00 00 07 00 00 02 00", np.frombuffer(bytes([0, 0, 1, 0, 0, 7, 0, 0, 2, 0]), PAIR)),
     (w.ndarray(np.zeros(2, "u1")), "01 01 09", np.array([9], "u1")), (w.ndarray(np.uint8(0)), "09", np.uint8(9)),
 ]
 
@@ -103,10 +161,16 @@ def test_node_literal(tree, raw, value):
 
 
 BAD_TREES = [
-    (w.Node(0), "TREE"), (w.Node(13), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
+    (w.Node(0), "TREE"), (w.Node(14), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
     (w.Node(11, (w.any_(),)), "TREE"), (w.Node(8), "TREE"), (w.Node(2), "TREE"), (w.Node(2, aux=b"\0\0"), "TREE"),
     (w.Node(6, param=3), "TREE"), (w.Node(1, flags=1), "TREE"), (w.Node(4, count=1), "TREE"),
     (w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x02"), "TREE"), (w.list_(w.float_(), 0, 1 << 28), "TREE"),
+    (w.ext(13, None, w.ext(13, None, w.any_())), "TREE"), (w.ext(13, None, w.const(...)), "TREE"), (w.Node(13, (w.any_(),), 13), "TREE"),
+    (w.ext(13, None, w.union([w.any_(), w.union([w.any_(), w.ext(13, None, w.any_())])])), "TREE"), (w.ext(0, None, w.any_()), "VERSION"),
+    (w.ext(31, None, w.any_()), "VERSION"), (w.Node(13, (w.any_(), w.any_()), 13, aux=b"\0"), "TREE"), (w.Node(13, (), 13, aux=b"\0"), "TREE"),
+    (w.Node(13, (w.any_(),), 13, aux=b"\0\0"), "TREE"), (w.Node(13, (w.any_(),), 13, aux=b"\x0D\0"), "TREE"),
+    (w.Node(13, (w.any_(),), 13, 1, aux=b"\0"), "TREE"), (w.Node(2, aux=b"\x11\x1F\0\0"), "VERSION"),
+    (w.Node(10, (w.any_(),), aux=b"\x11\3\0\x0D\0"), "TREE"),
     (struct.pack("<II", 0, 0), "TREE"), (struct.pack("<II", 5000, 0) + bytes(24 * 5000), "TREE"), (b"\1", "TREE"),
 ]
 
@@ -125,6 +189,9 @@ def test_depth():
     assert code_of(w.segment([w.Block([b""])], [nested(201)])) == "TREE"
     assert reader.check(w.segment([w.Block([b"\x0D\1" * 199 + b"\x0D\0"])], [w.any_()])) is not None
     assert code_of(w.segment([w.Block([b"\x0D\1" * 200 + b"\x0D\0"])], [w.any_()])) == "LIMIT"
+    ext = b"\x11\x0C\0"  # a deque adds no level to that of its list
+    assert reader.check(w.segment([w.Block([(ext + b"\x0D\1") * 199 + ext + b"\x0D\0"])], [w.any_()])) is not None
+    assert code_of(w.segment([w.Block([(ext + b"\x0D\1") * 200 + ext + b"\x0D\0"])], [w.any_()])) == "LIMIT"
 
 
 def test_limits():
@@ -134,12 +201,15 @@ def test_limits():
         assert code_of(w.segment([w.Block([three])], [w.any_()], **limit)) == "LIMIT"
     many = w.list_(w.const(None), 0, 0xFFFFFFFF)
     assert code_of(w.segment([w.Block([b""], index_width=0)], [many])) == "LIMIT"
-    bomb = w.list_(w.const([0] * 1000), 0, 100)
-    assert code_of(w.segment([w.Block([b""], index_width=0)], [bomb], max_bytes=50000)) == "LIMIT"
+    for value in ([0] * 1000, collections.deque([0] * 1000)):
+        bomb = w.list_(w.const(value), 0, 100)
+        assert code_of(w.segment([w.Block([b""], index_width=0)], [bomb], max_bytes=50000)) == "LIMIT"
+    assert reader.check(w.segment([w.Block([b"\x11\x0C\0\x0D\2\x91\x92"])], [w.any_()], max_values=3, max_bytes=7, max_depth=1))
 
 
 HEADERS = [
     ({"magic": b"12345678"}, "MAGIC"), ({"reader_version": 2}, "VERSION"), ({"features_required": 1 << 63}, "VERSION"),
+    ({"features_required": 8}, "VERSION"),
     ({"content": 2}, "VERSION"), ({"header_size": 8192}, "VALUE"), ({"max_depth": 201}, "VALUE"),
     ({"segment_size": 1 << 40}, "TRUNCATED"), ({"max_values": (1 << 28) + 1}, "LIMIT"), ({"max_bytes": (1 << 32) + 1}, "LIMIT"),
     ({"directory_count": 65}, "SECTION"), ({"directory_count": 5}, "CHECKSUM"), ({"directory_offset": 1 << 63}, "SECTION"),
@@ -193,6 +263,13 @@ def test_split_group():
     assert reader.check(w.segment(blocks, [w.int_(16)])) == expected
     assert code_of(w.segment(blocks, [w.int_(16)], groups=[1, 3, 4, 4])) == "BLOCK"
     assert code_of(w.segment(blocks, [w.int_(16)], groups=[9, 3, 4, 4])) == "BLOCK"
+
+
+@given(extended.known)
+@slow_to_draw
+def test_ext_round_trip(value):
+    assert same(reader.check(w.simple(w.any_(), [value]))[0], value)
+    assert reader.any_size(value) <= len(w.any_value(value, bytearray()))
 
 
 @given(own.values)

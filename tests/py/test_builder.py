@@ -147,7 +147,7 @@ def test_a_refused_record_leaves_the_builder_as_it_was():
     for i in range(3):
         builder.append({"i": i, "a": np.arange(500.0)})
         with pytest.raises(recstore.EncodeError, match=f"^record {i + 1}: "):
-            builder.append({"i": i, "a": [np.arange(5000.0), {1}]})
+            builder.append({"i": i, "a": [np.arange(5000.0), len]})
     assert builder.records == 3
     segment = builder.finish()
     assert segment.records == 3 and segment.blocks()[0][4] == 3 * 4032 - 32

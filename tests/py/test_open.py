@@ -217,7 +217,7 @@ def test_every_bit_of_the_header(path):
         (0, b"PK\3\4", CorruptError, "MAGIC"),
         (10, struct.pack("<H", 2), VersionError, "VERSION"),
         (10, struct.pack("<H", 0), VersionError, "VERSION"),
-        (16, struct.pack("<Q", 1), VersionError, "VERSION"),
+        (16, struct.pack("<Q", 1 << 40), VersionError, "VERSION"),
         (23, b"\x80", VersionError, "VERSION"),
         (64, struct.pack("<I", 2), VersionError, "VERSION"),
         (12, struct.pack("<I", 8192), CorruptError, "VALUE"),

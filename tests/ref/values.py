@@ -4,90 +4,21 @@ Slow on purpose and written from the page alone, never from the C code, so that 
 unseen. Where the page leaves a code open the choice is marked "open:".
 """
 
-import math
 import struct
 from dataclasses import dataclass, field
 
 import numpy as np
 
-DEPTH = 200
+from .cursor import DEPTH, Budget, Cursor, FormatError, fail
+from .dtypes import data_size, read_dtype, read_shape
+from .extended import make, parts
+
 ARRAY_INLINE = 1024
 TREE_NODES, TREE_SHAPES, TREE_BYTES = 4096, 1024, 1 << 20
 
-ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY = range(1, 13)
-
-DTYPES = {1: "?", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 6: "u1", 7: "u2", 8: "u4", 9: "u8", 10: "f2", 11: "f4", 12: "f8",
-          13: "c8", 14: "c16", 15: "S", 16: "U", 17: "V", 18: "M8", 19: "m8"}
-NO_ORDER = {1, 2, 6, 15, 17}
-UNITS = dict(enumerate(["Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", ""]))
-del UNITS[3]  # numpy's business day of long ago
-
-
-class FormatError(Exception):
-    """A broken rule: the name of its code and the offset in the segment."""
-
-    def __init__(self, code, offset, text):
-        super().__init__(f"{code} at byte {offset}: {text}")
-        self.code, self.offset, self.text = code, offset, text
-
-
-def fail(code, offset, text):
-    raise FormatError("RS_E_FMT_" + code, offset, text)
-
-
-@dataclass
-class Budget:
-    """What is left to one record (rule 23)."""
-
-    values: int
-    bytes: int
-    depth: int = DEPTH
-
-    def enter(self, n, depth, offset):
-        """Count a container of n elements that lies within `depth` others."""
-        self.values -= n
-        if self.values < 0:
-            fail("LIMIT", offset, "more than max_values values")
-        if depth >= self.depth:
-            fail("LIMIT", offset, "containers nest deeper than max_depth")
-
-
-@dataclass
-class Cursor:
-    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where none may be outside."""
-
-    data: bytes
-    pos: int
-    end: int
-    arrays: tuple | None
-    budget: Budget
-
-    def take(self, n):
-        if n > self.end - self.pos:
-            fail("TRUNCATED", self.pos, f"{n} bytes wanted, {self.end - self.pos} left")
-        self.pos += n
-        return self.data[self.pos - n:self.pos]
-
-    def u8(self):
-        return self.take(1)[0]
-
-    def unpack(self, code):
-        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
-
-    def varint(self):
-        start, value = self.pos, 0
-        for k in range(10):
-            byte = self.u8()
-            value |= (byte & 0x7F) << 7 * k
-            if byte < 0x80:
-                if value >> 64:
-                    break
-                return value
-        fail("TRUNCATED", start, "varint of more than 64 bits or 10 bytes")
-
-    def finish(self):
-        if self.pos != self.end:
-            fail("TRAILING", self.pos, f"{self.end - self.pos} bytes left over")
+ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT = range(1, 14)
+EXTRA_DEPTH = 4
+EXT_CODES = range(1, 31)
 
 
 # ---- any values ------------------------------------------------------------------------------------------------------
@@ -135,7 +66,41 @@ def read_any(cur, depth=0):
     if tag == 0x10:
         flags, code, dtype = read_dtype(cur)
         return read_data(cur, flags, code, dtype, () if flags & 2 else read_shape(cur))
+    if tag == 0x11:
+        code = cur.u8()
+        if code not in EXT_CODES:
+            fail("VERSION", start, f"ext code {code}")
+        extra = read_extra(cur)
+        refuse_ext(cur)
+        return make_ext(code, extra, read_any(cur, depth), start)
     fail("VERSION", start, f"tag {tag:#x}")
+
+
+def read_extra(cur, levels=EXTRA_DEPTH):
+    """None, int, str, and tuples of these. It counts for nothing, so it has a budget that nothing passes."""
+    start, tag = cur.pos, cur.peek()
+    if tag == 0x0E and levels:
+        cur.u8()
+        n = cur.varint()
+        if n > cur.end - cur.pos:
+            fail("TRUNCATED", start, f"tuple of {n}")
+        return tuple(read_extra(cur, levels - 1) for _ in range(n))
+    if tag is not None and not (tag in (0, *range(3, 8), 9, 10, 11) or tag >= 0x80):
+        fail("VALUE", start, f"tag {tag:#x} in EXTRA")
+    return read_any(cur)
+
+
+def refuse_ext(cur):
+    if cur.peek() == 0x11:
+        fail("VALUE", cur.pos, "an ext value directly within an ext value")
+
+
+def make_ext(code, extra, payload, offset):
+    """The value; whatever Python raises for parts that make none is a matter of the bytes."""
+    try:
+        return make(code, extra, payload)
+    except Exception as error:
+        fail("VALUE", offset, f"ext code {code}: {type(error).__name__}: {error}")
 
 
 def read_any_container(cur, tag, depth, start):
@@ -151,6 +116,9 @@ def read_any_container(cur, tag, depth, start):
 
 def any_size(value):
     """Bytes of the value as one `any` value, shortest forms; a lower bound for arrays outside (their varint differs)."""
+    ext = parts(value)
+    if ext is not None:
+        return 2 + any_size(ext[1]) + any_size(ext[2])
     if isinstance(value, (np.ndarray, np.generic)):
         data = value.nbytes if not isinstance(value, np.str_) else 4 * len(value)
         shape = 0 if isinstance(value, np.generic) else 1 + sum(map(varint_size, value.shape))
@@ -181,47 +149,6 @@ def varint_size(n):
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
-def read_dtype(cur):
-    """Array flags, dtype code without the order bit, and the numpy dtype."""
-    start = cur.pos
-    flags, code = cur.u8(), cur.u8()
-    big, code = code & 0x80, code & 0x7F
-    if flags > 3:
-        fail("VALUE", start, f"array flags {flags}")
-    if code == 0 or (big and code in NO_ORDER):
-        fail("TAG", start + 1, f"dtype code {code}")
-    if code not in DTYPES:
-        fail("VERSION", start + 1, f"dtype code {code}")
-    name = DTYPES[code]
-    if name in "SUV":
-        size = cur.varint()
-        if size >= 1 << 31 or (name == "U" and size % 4):
-            fail("VALUE", start + 2, f"item size {size}")
-        name += str(size // 4 if name == "U" else size)
-    elif name in ("M8", "m8"):
-        unit, multiple = cur.u8(), cur.varint()
-        if unit not in UNITS:
-            fail("TAG", start + 2, f"unit {unit}")
-        if not 0 < multiple < 1 << 31 or (not UNITS[unit] and multiple != 1):
-            fail("TAG", start + 3, f"unit multiple {multiple}")
-        name += f"[{multiple}{UNITS[unit]}]" if UNITS[unit] else ""
-    return flags, code, np.dtype((">" if big else "<") + name)
-
-
-def read_shape(cur):
-    start, ndim = cur.pos, cur.u8()
-    if ndim > 64:
-        fail("VALUE", start, f"{ndim} dimensions")
-    return tuple(cur.varint() for _ in range(ndim))
-
-
-def data_size(dtype, shape, offset):
-    """Bytes of the data. Zeros are left out of the bound, as numpy does (open: the page speaks of the product)."""
-    if max([math.prod(n for n in shape if n) * max(dtype.itemsize, 1), *shape]) > (1 << 63) - 1:
-        fail("VALUE", offset, "array too large")
-    return math.prod(shape) * dtype.itemsize
-
-
 def read_data(cur, flags, code, dtype, shape):
     start = cur.pos
     size = data_size(dtype, shape, start)
@@ -232,7 +159,20 @@ def read_data(cur, flags, code, dtype, shape):
         if cur.arrays is None or at > cur.arrays[1] or size > cur.arrays[1] - at:
             fail("VALUE", start, "array data outside the block's arrays")
         data = cur.data[cur.arrays[0] + at:cur.arrays[0] + at + size]
-    return make_scalar(code, dtype, data, start) if flags & 2 else make_array(flags, dtype, shape, data)
+    value = make_scalar(code, dtype, data, start) if flags & 2 else make_array(flags, dtype, shape, data)
+    if code in (16, 20):
+        check_text(value, start)
+    return value
+
+
+def check_text(value, offset):
+    """Units of U arrays, and of U fields wherever they are."""
+    for name in value.dtype.names or ():
+        check_text(value[name], offset)
+    if value.dtype.kind == "U" and isinstance(value, np.ndarray) and value.nbytes:
+        units = np.frombuffer(value.tobytes(), value.dtype.str[0] + "u4")
+        if units.max() > 0x10FFFF:
+            fail("VALUE", offset, "code point above 0x10FFFF")
 
 
 def make_array(flags, dtype, shape, data):
@@ -269,6 +209,8 @@ class Node:
     bits: int = 0
     size: int | None = None
     array: tuple = ()
+    extra: object = None
+    payload: bool = False  # its value is the payload of an ext node, perhaps by way of unions
 
     def aux_cursor(self, budget):
         return Cursor(self.aux.data, self.aux.pos, self.aux.end, None, budget)
@@ -293,8 +235,8 @@ def read_tree(data, start, size):
     for i in range(n_nodes):
         at = start + 8 + 24 * i
         kind, param, flags, n_children, first, aux_at, aux_n, count = struct.unpack_from("<BBHIIIII", data, at)
-        if kind > NDARRAY:
-            fail("VERSION", at, f"node kind {kind}")
+        if kind > EXT or (kind == EXT and param not in EXT_CODES):
+            fail("VERSION", at, f"node kind {kind}, param {param}")
         if first != (following if n_children else 0) or n_children > n_nodes - following:
             fail("TREE", at, "not in breadth-first order")
         if aux_at > aux_size or aux_n > aux_size - aux_at:
@@ -311,6 +253,7 @@ def read_tree(data, start, size):
         node.children = nodes[first:end]
         check_node(node)
     check_depth(nodes, spans)
+    check_payloads(nodes)
     return nodes[0]
 
 
@@ -324,11 +267,21 @@ def check_depth(nodes, spans):
         depths[first:end] = [depths[i]] * (end - first)
 
 
+def check_payloads(nodes):
+    """No ext directly within an ext, unions between them or not; an `any` there is looked at when it is read."""
+    for node in nodes:  # parents before children
+        if node.payload and (node.kind == EXT or (node.kind == CONST and node.aux.peek() == 0x11)):
+            fail("TREE", node.offset, "an ext directly within an ext")
+        for child in node.children:
+            child.payload = node.kind == EXT or (node.kind == UNION and node.payload)
+
+
 LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     ANY: ((0, 0), {0}, {0}, 0), CONST: ((0, 0), {0}, {0}, None), INT: ((0, 0), set(range(65)), {0}, 8),
     FLOAT: ((0, 0), {0}, {0}, 0), BOOL: ((0, 0), {0}, {0}, 0), STR: ((0, 0), {0, 1, 2, 4}, {0}, 0),
     BYTES: ((0, 0), {0}, {0}, 0), LIST: ((1, 1), {0, 1}, {0, 1}, 0), TUPLE: ((0, 4096), {0, 1}, {0}, 0),
     STRUCT: ((0, 4096), {0}, {0}, None), UNION: ((2, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, 1}, None),
+    EXT: ((1, 1), set(EXT_CODES), {0}, None),
 }
 
 
@@ -347,6 +300,10 @@ def check_node(node):
             read_node_values(node)
         elif node.kind == NDARRAY:
             node.array = read_node_array(node)
+        elif node.kind == EXT:
+            cur = node.aux_cursor(Budget(0, 0))
+            node.extra = read_extra(cur)
+            cur.finish()
     except FormatError as error:
         if error.code != "RS_E_FMT_VERSION":
             fail("TREE", error.offset, error.text)
@@ -394,6 +351,8 @@ def measure(node):
         node.bits = (len(kids) - 1).bit_length()
         alone = {k.alone() for k in kids}
         node.size = alone.pop() if len(alone) == 1 else None
+    elif kind == EXT:
+        node.bits, node.size = kids[0].bits, kids[0].size
     elif kind == NDARRAY and node.array[3] is not None:
         size = data_size(node.array[2], node.array[3], node.offset)
         node.size = size if size < ARRAY_INLINE else None
@@ -417,7 +376,11 @@ def read_body(node, cur, depth, bits):
     """The value of a node whose bits have been read already."""
     kind, start = node.kind, cur.pos
     if kind == ANY:
+        if node.payload:
+            refuse_ext(cur)
         return read_any(cur, depth)
+    if kind == EXT:
+        return make_ext(node.param, node.extra, read_body(node.children[0], cur, depth, bits), start)
     if kind == CONST:
         return read_const(node, cur, depth)
     if kind == INT:
@@ -451,7 +414,7 @@ def read_body(node, cur, depth, bits):
 
 
 def read_const(node, cur, depth):
-    if node.aux.data[node.aux.pos] in (0x0D, 0x0E, 0x0F):
+    if node.aux.data[node.aux.pos] in (0x0D, 0x0E, 0x0F, 0x11):
         cur.budget.bytes -= node.aux.end - node.aux.pos
         if cur.budget.bytes < 0:
             fail("LIMIT", node.offset, "more than max_bytes in consts")

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .dtypes import code_bytes, shape_bytes, varint
+from .extended import make, parts
 from .reader import crc32c
-
-UNITS = ["Y", "M", "W", "not 3", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"]
-CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8, "u8": 9, "f2": 10, "f4": 11, "f8": 12,
-         "c8": 13, "c16": 14}
 
 
 @dataclass
@@ -26,6 +24,7 @@ class Node:
     flags: int = 0
     aux: bytes = b""
     count: int = 0
+    data_size: int | None = None  # of arrays whose size the tree tells
 
 
 @dataclass
@@ -45,6 +44,15 @@ class Coded:
 
 
 @dataclass
+class Parts:
+    """The value of an ext node: what it is made of, the payload with marks in it."""
+
+    code: int
+    extra: object
+    payload: object
+
+
+@dataclass
 class Block:
     """Records (encoded, in order) under one tree. With index_width 0 they must be of one length."""
 
@@ -61,6 +69,8 @@ def plain(value):
         return plain(value.value)
     if isinstance(value, Coded):
         return value.value
+    if isinstance(value, Parts):
+        return make(value.code, value.extra, plain(value.payload))
     if type(value) in (list, tuple):
         return type(value)(map(plain, value))
     if type(value) is dict:
@@ -69,19 +79,6 @@ def plain(value):
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
-
-def varint(n, pad=0):
-    """LEB128, made longer by `pad` bytes of no value."""
-    out = bytearray()
-    while n >= 0x80:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    if pad:
-        out[-1] |= 0x80
-        out += b"\x80" * (pad - 1) + b"\0"
-    return bytes(out)
-
 
 def text(value, width):
     return b"".join(ord(c).to_bytes(width, "little") for c in value)
@@ -106,8 +103,11 @@ def any_value(value, arrays=None):
     """The shortest `any` value. arrays is the bytearray that takes array data of 1024 bytes and more."""
     if isinstance(value, Coded):
         return value.raw
+    ext = parts(value)
+    if ext is not None:
+        return bytes([0x11, ext[0]]) + any_value(ext[1]) + any_value(ext[2], arrays)
     if isinstance(value, (np.ndarray, np.generic)):
-        shape = b"" if isinstance(value, np.generic) else shape_bytes(value)
+        shape = b"" if isinstance(value, np.generic) else shape_bytes(value.shape)
         return b"\x10" + dtype_bytes(value) + shape + data_bytes(value, arrays)
     if value is None or isinstance(value, bool):
         return bytes([{None: 0, False: 1, True: 2}[value]])
@@ -133,31 +133,18 @@ def array_flags(value):
 
 def dtype_bytes(value):
     """Array flags and dtype."""
-    dtype = value.dtype
-    order, name = dtype.str[0], dtype.str[1:]
-    big = 0x80 if order == ">" else 0
-    if dtype.kind in "SUV":
-        size = 4 * len(value) if isinstance(value, np.str_) else len(value) if isinstance(value, np.bytes_) else dtype.itemsize
-        code, rest = {"S": 15, "U": 16, "V": 17}[dtype.kind], varint(size)
-    elif dtype.kind in "mM":
-        unit, multiple = np.datetime_data(dtype)
-        code, rest = {"M": 18, "m": 19}[dtype.kind], bytes([UNITS.index(unit)]) + varint(multiple)
-    else:
-        code, rest = CODES[name], b""
-    return bytes([array_flags(value), code | big]) + rest
+    size = 4 * len(value) if isinstance(value, np.str_) else len(value) if isinstance(value, np.bytes_) else None
+    return bytes([array_flags(value)]) + code_bytes(value.dtype, size)
 
 
-def shape_bytes(value):
-    return bytes([value.ndim]) + b"".join(map(varint, value.shape))
+def raw_data(value):
+    if isinstance(value, np.str_):
+        return text(value, 4)
+    return bytes(value) if isinstance(value, np.bytes_) else value.tobytes("F" if array_flags(value) & 1 else "C")
 
 
 def data_bytes(value, arrays):
-    if isinstance(value, np.str_):
-        data = text(value, 4)
-    elif isinstance(value, np.bytes_):
-        data = bytes(value)
-    else:
-        data = value.tobytes("F" if array_flags(value) & 1 else "C")
+    data = raw_data(value)
     if len(data) < 1024:
         return data
     arrays += bytes(-len(arrays) % 64)
@@ -215,7 +202,13 @@ def union(children):
 
 def ndarray(like, with_shape=False):
     """A node for arrays of the dtype and order of `like`, and of its shape if asked."""
-    return Node(12, flags=int(with_shape), aux=dtype_bytes(like) + (shape_bytes(like) if with_shape else b""))
+    known = with_shape or isinstance(like, np.generic)
+    return Node(12, flags=int(with_shape), aux=dtype_bytes(like) + (shape_bytes(like.shape) if with_shape else b""),
+                data_size=len(raw_data(like)) if known else None)
+
+
+def ext(code, extra, child):
+    return Node(13, (child,), code, aux=any_value(extra))
 
 
 def tree_bytes(root):
@@ -235,6 +228,8 @@ def tree_bytes(root):
 def node_bits(node):
     if node.kind == 3:
         return 0 if node.param in (8, 16, 32, 64) else node.param
+    if node.kind == 13:
+        return node_bits(node.children[0])
     return {5: 1, 11: (len(node.children) - 1).bit_length()}.get(node.kind, 0)
 
 
@@ -253,38 +248,9 @@ def fixed_size(node):
     if node.kind == 11:
         alone = {None if size is None else (b + 7) // 8 + size for size, b in zip(sizes, bits)}
         return alone.pop() if len(alone) == 1 else None
-    if node.kind == 12 and (node.flags & 1 or node.aux[0] & 2):
-        size = array_size(node.aux)
-        return size if size < 1024 else None
-    return None
-
-
-def array_size(aux):
-    """Bytes of an array from flags, dtype and (but for scalars) shape; one-byte varints only where a size follows."""
-    code, at = aux[1] & 0x7F, 2
-    item = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 13: 8, 14: 16}.get(code, 8)
-
-    def number():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = aux[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    if code in (15, 16, 17):
-        item = number()
-    elif code in (18, 19):
-        at += 1
-        number()
-    if at < len(aux):
-        at += 1
-        while at < len(aux):
-            item *= number()
-    return item
+    if node.kind == 12 and node.data_size is not None:
+        return node.data_size if node.data_size < 1024 else None
+    return sizes[0] if node.kind == 13 else None
 
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------
@@ -335,7 +301,9 @@ def encode_parts(node, value, arrays):
         return 0, encode_tuple(node, value.values() if kind == 10 else value, arrays)
     if kind == 11:
         return value.number, encode(node.children[value.number], value.value, arrays)
-    shape = b"" if node.flags & 1 or isinstance(value, np.generic) else shape_bytes(value)
+    if kind == 13:
+        return encode_parts(node.children[0], value.payload, arrays)
+    shape = b"" if node.flags & 1 or isinstance(value, np.generic) else shape_bytes(value.shape)
     return 0, shape + data_bytes(value, arrays)
 
 

@@ -62,10 +62,12 @@ OFFSETS = {
     "node": named(rows("Trees", "Offset", 1), 0, 2, "RS_FMT_N_"),
     "node kinds": named(rows("Trees", "kind"), 0, 1, "RS_FMT_NODE_"),
     "section kinds": named(rows("Directory", "kind"), 0, 1, "RS_FMT_SECTION_"),
+    "ext codes": named(rows("any values", "Ext"), 0, 1, "RS_FMT_EXT_"),
+    "key index": named(rows("Mappings", "Offset"), 0, 2, "RS_FMT_K_"),
     "limits": named(rows("Limits", "Name"), 1, 0, "RS_FMT_"),
 }
 SIZES = {"RS_FMT_HEADER_SIZE": 4096, "RS_FMT_ENTRY_SIZE": 40, "RS_FMT_BLOCK_SIZE": 80, "RS_FMT_NODE_SIZE": 24,
-         "RS_FMT_TREE_ENTRY_SIZE": 16}
+         "RS_FMT_TREE_ENTRY_SIZE": 16, "RS_FMT_KEYS_HEAD_SIZE": 64}
 CASES = [pytest.param(name, value, id=f"{table}-{name}") for table, found in OFFSETS.items() for name, value in found.items()]
 
 
@@ -84,7 +86,7 @@ def test_tags():
     table = rows("any values", "Tag")
     single = [int(row[0], 16) for row in table if "to" not in row[0]]
     tags = {name: value for name, value in CONSTANTS.items() if name.startswith("RS_FMT_TAG_")}
-    assert single == list(range(0x11))
+    assert single == list(range(0x12))
     assert set(single) <= set(tags.values())
     for value, row in zip(single, table):
         names = [name for name, tag in tags.items() if tag == value]
@@ -92,9 +94,20 @@ def test_tags():
         assert any(kind in name for name in names), (value, names, kind)
 
 
+def test_dtype_codes():
+    last = [int(n) for n in rows("any values", "Code")[-1][0].split(", ")][-1]
+    assert CONSTANTS["RS_FMT_DTYPE_LAST"] == last == CONSTANTS["RS_FMT_DTYPE_CLONGDOUBLE"]
+
+
+def test_feature_bits():
+    bits = {f"RS_FMT_FEATURE_{row[1]}": 1 << int(row[0]) for row in rows("Versions", "Bit") if row[1]}
+    assert {name: CONSTANTS[name] for name in bits} == bits
+    assert CONSTANTS["RS_FMT_FEATURES_KNOWN"] == sum(bits.values())
+
+
 def test_tables_have_no_hole():
     """Offset plus size of each row is the next one's offset, up to the size of the whole."""
-    for title, occurrence, whole in (("Header", 0, 4096), ("Directory", 0, 40), ("Blocks", 0, 80), ("Trees", 1, 24)):
+    for title, occurrence, whole in (("Header", 0, 4096), ("Directory", 0, 40), ("Blocks", 0, 80), ("Trees", 1, 24), ("Mappings", 0, 64)):
         at = 0
         for row in rows(title, "Offset", occurrence):
             assert int(row[0]) == at, (title, row)
@@ -105,6 +118,6 @@ def test_tables_have_no_hole():
 def test_every_constant_is_on_the_page():
     """A field, node or tag that the page does not know must not slip into the header."""
     known = {name for found in OFFSETS.values() for name in found}
-    for prefix in ("RS_FMT_H_", "RS_FMT_E_", "RS_FMT_B_", "RS_FMT_N_", "RS_FMT_NODE_"):
+    for prefix in ("RS_FMT_H_", "RS_FMT_E_", "RS_FMT_B_", "RS_FMT_N_", "RS_FMT_K_", "RS_FMT_NODE_", "RS_FMT_EXT_"):
         extra = {name for name in CONSTANTS if name.startswith(prefix)} - known
         assert not {name for name in extra if not re.search(r"SIZE|RESERVED|COUNT|LAST|END|_FLAG_|_FIXED", name)}, prefix

@@ -27,23 +27,28 @@ ALLOWED = {
     "buffer": {"base", "status", "bytes"},
     "crc": {"base"},
     "permute": {"base"},
+    "hash": {"base", "bytes"},
     "format": {"base"},
     "any": BASE - {"crc"},
     "header": BASE,
     "schema": BASE | {"any"},
     "offsets": BASE | {"header"},
+    "keys": BASE | {"hash"},
     "scan": BASE | {"any"},
     "infer": BASE | {"any", "scan", "schema"},
     "encode": BASE | {"any", "scan", "schema"},
     "decode": {"base", "status", "bytes", "format", "any", "schema"},
+    "path": {"base", "status", "bytes", "format", "any", "schema", "decode"},
+    "column": {"base", "status", "bytes", "buffer", "format", "any", "schema", "decode", "path"},
     "os": {"base", "status"},
     "segment": {"base", "status", "bytes", "os"},
     "store": BASE | LAYOUT | {"any", "scan", "infer", "encode", "decode", "os", "segment"},
     "builder": BASE | LAYOUT | {"any", "scan", "infer", "encode", "segment", "store"},
-    "verify": BASE | LAYOUT | {"any", "decode", "store"},
+    "mapping": BASE | LAYOUT | {"decode", "keys", "os", "segment", "store"},
+    "verify": BASE | LAYOUT | {"any", "decode", "hash", "keys", "store", "mapping"},
 }
 # Files of a module that has several.
-MODULE_OF = {"os_posix": "os", "os_memory": "os"}
+MODULE_OF = {"os_posix": "os", "os_memory": "os", "verify_keys": "verify"}
 # Known to these files alone. What C11 itself has is open to all, but for the streams of stdio.
 POSIX_FILES = {"rs_os_posix.c", "rs_os_memory.c"}
 C11_HEADERS = set(

@@ -1,0 +1,31 @@
+/* rs_hash.h: XXH64 (xxHash fast digest algorithm, Yann Collet, specification version 0.1.1), the hash of mapping
+ * keys. Its values are stored, so it is what the specification says on every machine. Not a defence against chosen
+ * keys by itself: the seed is. */
+#ifndef RS_HASH_H
+#define RS_HASH_H
+
+#include "rs_bytes.h"
+
+/* Bytes of a head given to rs_hash64_headed. */
+enum { RS_HASH_HEAD_MAX = 16 };
+
+/* The hash of n bytes. `bytes` may be NULL when n is 0. Any thread. */
+uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed);
+
+/* The hash of head_n (at most RS_HASH_HEAD_MAX) bytes followed by n others, without copying those together: a tag
+ * and a length stand before characters that lie elsewhere. Any thread. */
+uint64_t rs_hash64_headed(const uint8_t *head, unsigned head_n, const void *bytes, uint64_t n, uint64_t seed);
+
+/* floor(hash * n / 2^64): spreads a hash over n places. */
+static inline uint64_t rs_hash_scale(uint64_t hash, uint64_t n) {
+#if defined(__SIZEOF_INT128__)
+    __extension__ typedef unsigned __int128 wide;
+    return (uint64_t)(((wide)hash * n) >> 64);
+#else
+    uint64_t a = hash >> 32, b = hash & 0xFFFFFFFF, c = n >> 32, d = n & 0xFFFFFFFF;
+    uint64_t middle = ((b * d) >> 32) + ((a * d) & 0xFFFFFFFF) + b * c;
+    return a * c + ((a * d) >> 32) + (middle >> 32);
+#endif
+}
+
+#endif

@@ -1,0 +1,228 @@
+/* rs_mapping.c: opening and building of mappings; rule numbers are those of FORMAT.md. */
+#include "rs_mapping.h"
+
+static uint32_t order_width_for(uint64_t n_records) { return n_records <= UINT32_MAX ? 4 : 8; }
+
+/* ---- Reading ---- */
+
+static rs_status open_index(rs_mapping *self, rs_error *err) {
+    const rs_section *index = &self->keys.directory.sections[RS_FMT_SECTION_KEY_INDEX];
+    const rs_section *order = &self->keys.directory.sections[RS_FMT_SECTION_ORDER];
+    const uint8_t *base = self->keys.segment.ptr;
+    uint64_t n_records = self->keys.header.n_records, size;
+    RS_TRY(rs_keys_open(rs_slice_of(base + index->off, (size_t)index->size_bytes), index->off, &self->index, err));
+    self->n_entries = self->index.n_entries;
+    self->order_width = order_width_for(n_records);
+    if (self->n_entries != index->count) {
+        return rs_error_set(err, RS_E_FMT_KEYS, index->off, "key index: %llu entries, the directory says %llu",
+                            (unsigned long long)self->n_entries, (unsigned long long)index->count);
+    }
+    if (order->off == 0) {
+        if (self->n_entries == n_records) return RS_OK;
+        return rs_error_set(err, RS_E_FMT_KEYS, index->off, "key index: %llu entries for %llu records and no order",
+                            (unsigned long long)self->n_entries, (unsigned long long)n_records);
+    }
+    if (order->count != self->n_entries || order->count > n_records ||
+        rs_mul_overflows(order->count, 2 * self->order_width, &size) || size != order->size_bytes) {
+        return rs_error_set(err, RS_E_FMT_KEYS, order->off, "an order of %llu entries in %llu bytes for %llu",
+                            (unsigned long long)order->count, (unsigned long long)order->size_bytes,
+                            (unsigned long long)self->n_entries);
+    }
+    self->order = base + order->off;
+    return RS_OK;
+}
+
+rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err) {
+    rs_status status;
+    memset(self, 0, sizeof *self);
+    RS_TRY(rs_store_open_keys(&self->keys, values, err));
+    status = open_index(self, err);
+    if (status != RS_OK) rs_mapping_close(self);
+    return status;
+}
+
+void rs_mapping_close(rs_mapping *self) {
+    rs_store_close(&self->keys);
+    memset(self, 0, sizeof *self);
+}
+
+void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_error *err) {
+    (void)rs_error_set(err, RS_E_FMT_KEYS, (uint64_t)(self->order - self->keys.segment.ptr) + 2 * self->order_width * entry,
+                       "entry %llu of the order names no record", (unsigned long long)entry);
+}
+
+/* What is looked for: a str, or, with unit_bytes 0, an int. */
+typedef struct sought {
+    const uint8_t *units;
+    uint64_t n;
+    unsigned unit_bytes;
+    int64_t integer;
+} sought;
+
+static rs_key_match match(rs_store *keys, uint64_t record, const sought *key) {
+    if (key->unit_bytes == 0) return rs_store_key_equals_int(keys, record, key->integer);
+    return rs_store_key_equals_str(keys, record, key->unit_bytes, key->units, key->n);
+}
+
+static rs_status find(rs_mapping *self, const rs_store *values, const sought *key, rs_key_probe *probe, uint64_t *entry,
+                      uint64_t *unknown, rs_error *err) {
+    *unknown = RS_NOWHERE;
+    for (;;) {
+        uint64_t record, value;
+        RS_TRY(rs_key_probe_next(&self->index, probe, entry, err));
+        if (*entry == RS_NOWHERE) return RS_OK;
+        RS_TRY(rs_mapping_records(self, *entry, &record, &value, err));
+        if (values != NULL) rs_store_prefetch_offsets(values, value);
+        switch (match(&self->keys, record, key)) {
+        case RS_KEY_EQUAL: return RS_OK;
+        case RS_KEY_DIFFERS: break;
+        default:
+            *unknown = *entry;
+            *entry = RS_NOWHERE;
+            return RS_OK;
+        }
+    }
+}
+
+rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes, const uint8_t *units,
+                              uint64_t n, rs_key_probe *probe, uint64_t *entry, uint64_t *unknown, rs_error *err) {
+    sought key = {units, n, unit_bytes, 0};
+    RS_ASSERT(unit_bytes == 1 || unit_bytes == 2 || unit_bytes == 4);
+    *probe = rs_key_probe_begin(&self->index, rs_keys_hash_str(self->index.seed, unit_bytes, units, n));
+    return find(self, values, &key, probe, entry, unknown, err);
+}
+
+rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *values, int64_t value, rs_key_probe *probe,
+                              uint64_t *entry, uint64_t *unknown, rs_error *err) {
+    sought key = {NULL, 0, 0, value};
+    *probe = rs_key_probe_begin(&self->index, rs_keys_hash_int(self->index.seed, value));
+    return find(self, values, &key, probe, entry, unknown, err);
+}
+
+/* ---- Building ---- */
+
+rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
+    memset(self, 0, sizeof *self);
+    rs_builder_begin(&self->keys, writer, compress);
+    return rs_builder_open(&self->values, writer, compress, err);
+}
+
+void rs_mapping_builder_close(rs_mapping_builder *self) {
+    rs_builder_close(&self->values);
+    rs_builder_close(&self->keys);
+    memset(self, 0, sizeof *self);
+}
+
+static uint64_t open_end(const rs_builder *b) { return b->n_open == 0 ? 0 : b->ends[b->n_open - 1]; }
+
+rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err) {
+    size_t shapes = self->keys.scan.n_shapes;
+    rs_status status = RS_E_STATE_FINISHED;
+    if (self->tabled) {
+        (void)rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the mapping is finished");
+    } else {
+        status = rs_builder_end_record(&self->keys, err);
+        if (status == RS_OK) {
+            status = rs_builder_end_record(&self->values, err);
+            if (status != RS_OK) rs_builder_pop_record(&self->keys, shapes);
+        }
+    }
+    if (status != RS_OK) {
+        self->keys.raw.size_bytes = (size_t)open_end(&self->keys);
+        self->values.raw.size_bytes = (size_t)open_end(&self->values);
+    }
+    return status;
+}
+
+void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark) {
+    rs_builder_drop_record(&self->keys, keys_arrays_mark);
+    rs_builder_drop_record(&self->values, values_arrays_mark);
+}
+
+rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err) {
+    rs_section *heap = &self->directories[0].sections[RS_FMT_SECTION_HEAP];
+    if (self->tabled) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the mapping is finished");
+    self->tabled = true;
+    RS_TRY(rs_builder_flush(&self->values, err));
+    RS_TRY(rs_builder_flush(&self->keys, err));
+    RS_TRY(rs_builder_end_heap(&self->values, rs_builder_n_blocks(&self->values) + rs_builder_n_blocks(&self->keys), heap,
+                               err));
+    self->directories[1].sections[RS_FMT_SECTION_HEAP] = *heap;
+    RS_TRY(rs_builder_write_tables(&self->values, &self->directories[0], err));
+    return rs_builder_write_tables(&self->keys, &self->directories[1], err);
+}
+
+static void describe(const rs_mapping_builder *self, rs_header *header) {
+    memset(header, 0, sizeof *header);
+    header->content = RS_FMT_CONTENT_MAPPING;
+    header->features_required = RS_FMT_FEATURE_MAPPING;
+    rs_builder_describe(&self->values, header);
+    rs_builder_describe(&self->keys, header);
+}
+
+rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data, uint64_t *size_bytes,
+                                       rs_error *err) {
+    const rs_segment_writer *writer = self->keys.writer;
+    rs_header header;
+    rs_status status;
+    if (!self->tabled || self->finished) {
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "keys are read back between tables and key index");
+    }
+    describe(self, &header);
+    header.segment_size = writer->position;
+    RS_TRY(rs_os_map(writer->fd, writer->position, data, err));
+    *size_bytes = writer->position;
+    status = rs_store_open_prepared(keys, rs_slice_of(*data, (size_t)*size_bytes), &header, &self->directories[1], err);
+    if (status != RS_OK) rs_os_unmap(*data, *size_bytes);
+    return status;
+}
+
+/* The two numbers of each entry at their width; RS_E_ARG_RANGE unless keys ascend and all are records. */
+static rs_status make_order(const uint64_t *order, uint64_t n, uint64_t n_records, rs_buffer *out, rs_error *err) {
+    uint32_t w = order_width_for(n_records);
+    uint64_t i;
+    RS_TRY(rs_buffer_reserve(out, (size_t)(2 * w * n), err));
+    for (i = 0; i < n; i++) {
+        uint64_t key = order[2 * i], value = order[2 * i + 1];
+        if (key >= n_records || value >= n_records || (i > 0 && key <= order[2 * i - 2])) {
+            return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "entry %llu has records %llu and %llu of %llu",
+                                (unsigned long long)i, (unsigned long long)key, (unsigned long long)value,
+                                (unsigned long long)n_records);
+        }
+        memcpy(out->data + out->size_bytes, &key, w);
+        memcpy(out->data + out->size_bytes + w, &value, w);
+        out->size_bytes += 2 * w;
+    }
+    return RS_OK;
+}
+
+static rs_status write_order(rs_mapping_builder *self, const uint64_t *order, uint64_t n, rs_error *err) {
+    rs_buffer bytes = {NULL, 0, 0};
+    rs_status status = make_order(order, n, self->keys.n_records, &bytes, err);
+    if (status == RS_OK) {
+        status = rs_builder_write_section(&self->keys, &bytes, n, &self->directories[1].sections[RS_FMT_SECTION_ORDER], err);
+    }
+    rs_buffer_clear(&bytes);
+    return status;
+}
+
+rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order, uint64_t n,
+                                    rs_error *err) {
+    rs_header header;
+    rs_keys parsed;
+    uint64_t n_records = self->keys.n_records;
+    if (!self->tabled || self->finished) {
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a mapping is finished once, after its tables");
+    }
+    RS_TRY(rs_keys_open(rs_slice_of(table->data, table->size_bytes), 0, &parsed, err));
+    if (parsed.n_entries != n || (order == NULL ? n != n_records : n > n_records)) {
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a table of %llu keys for %llu of %llu records",
+                            (unsigned long long)parsed.n_entries, (unsigned long long)n, (unsigned long long)n_records);
+    }
+    self->finished = true;
+    self->values.finished = self->keys.finished = true;
+    RS_TRY(rs_builder_write_section(&self->keys, table, n, &self->directories[1].sections[RS_FMT_SECTION_KEY_INDEX], err));
+    if (order != NULL) RS_TRY(write_order(self, order, n, err));
+    describe(self, &header);
+    return rs_builder_write_header(&self->keys, &header, &self->directories[0], &self->directories[1], err);
+}

@@ -1,0 +1,217 @@
+/* rs_path.c: passing over values and the steps of a walk. */
+#include "rs_path.h"
+
+static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
+
+static rs_status no_child(rs_error *err) {
+    return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+}
+
+/* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget, so that elements of
+ * no bytes end it too. */
+static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const rs_node *child = node->children;
+    rs_slice group;
+    uint64_t n, i;
+    const uint8_t *bodies;
+    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
+    if (child->fixed) {
+        RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
+    } else {
+        for (i = 0; i < n; i++) {
+            RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
+        }
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+/* The children before `end` that are not fixed; their bodies follow one another at the cursor. */
+static rs_status pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end, rs_error *err) {
+    const rs_node *child = node->children, *last = node->children + end;
+    for (; child < last; child++) {
+        if (child->fixed) continue;
+        RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(group, child->bit_off, child->bits), err));
+    }
+    return RS_OK;
+}
+
+static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *head;
+    rs_slice group;
+    RS_TRY(rs_decode_enter(self, node->n_children, err));
+    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(pass_children(self, node, &group, node->n_children, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status pass_union(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    const uint8_t *p;
+    const rs_node *child;
+    rs_slice group;
+    if (bits >= node->n_children) return no_child(err);
+    child = &node->children[bits];
+    RS_TRY(rs_decode_take(self, child->alone_bytes, &p, err));
+    if (child->fixed) return rs_decode_take(self, child->size_bytes, &p, err);
+    group = rs_slice_of(p, child->alone_bytes);
+    return pass_appended(self, child, rs_decode_bits_unchecked(&group, 0, child->bits), err);
+}
+
+static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes, outside;
+    uint32_t ndim;
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
+    }
+    return rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err);
+}
+
+/* A node that is not fixed, at the cursor. Recurses as deep as the tree has levels, and `any` within its own limit. */
+static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    uint64_t n;
+    unsigned unit;
+    const uint8_t *p;
+    switch (node->kind) {
+    case RS_FMT_NODE_ANY: return rs_path_any_pass(self, err);
+    case RS_FMT_NODE_STR: return rs_decode_str(self, node, &n, &unit, &p, err);
+    case RS_FMT_NODE_BYTES:
+        RS_TRY(rs_decode_varint(self, &n, err));
+        return rs_decode_take(self, n, &p, err);
+    case RS_FMT_NODE_LIST: return pass_list(self, node, err);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return pass_row(self, node, err);
+    case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
+    case RS_FMT_NODE_NDARRAY: return pass_array(self, node, err);
+    case RS_FMT_NODE_EXT: return pass_appended(self, node->children, bits, err);
+    default: return RS_FAIL(rs_decode_bad_value(err, "a node that cannot stand here"), RS_E_FMT_VALUE);
+    }
+}
+
+/* Goes on to the child that the bits name. A fixed union's child stands at the body, another one at the cursor. */
+rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
+    while (place->node->kind == RS_FMT_NODE_UNION) {
+        const rs_node *child;
+        const uint8_t *p = place->body;
+        rs_slice group;
+        if (place->bits >= place->node->n_children) return no_child(err);
+        child = &place->node->children[place->bits];
+        if (p == NULL) {
+            RS_TRY(rs_decode_take(self, child->alone_bytes, &p, err));
+            if (child->fixed) RS_TRY(rs_decode_take(self, child->size_bytes, &place->body, err));
+        } else {
+            place->body = p + child->alone_bytes;
+        }
+        group = rs_slice_of(p, child->alone_bytes);
+        place->bits = rs_decode_bits_unchecked(&group, 0, child->bits);
+        place->node = child;
+    }
+    if (place->node->kind == RS_FMT_NODE_ANY) place->node = NULL;
+    return RS_OK;
+}
+
+rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err) {
+    const uint8_t *p;
+    rs_slice group;
+    RS_TRY(rs_decode_take(cursor, root->alone_bytes, &p, err));
+    group = rs_slice_of(p, root->alone_bytes);
+    out->node = root;
+    out->bits = rs_decode_bits_unchecked(&group, 0, root->bits);
+    out->body = NULL;
+    if (root->fixed) RS_TRY(rs_decode_take(cursor, root->size_bytes, &out->body, err));
+    return rs_path_settle(cursor, out, err);
+}
+
+rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err) {
+    const rs_node *node = place->node;
+    if (node == NULL) return RS_OK;
+    if (node->kind == RS_FMT_NODE_CONST) {
+        if (rs_tag_is_compound(*node->aux)) RS_TRY(rs_decode_spend_bytes(cursor, node->aux_size_bytes, err));
+        cursor->in = rs_slice_of(node->aux, node->aux_size_bytes);
+        place->node = NULL;
+    } else if (node->kind == RS_FMT_NODE_EXT) {
+        place->node = node->children; /* its bits and body are the payload's */
+        return rs_path_settle(cursor, place, err);
+    }
+    return RS_OK;
+}
+
+rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err) {
+    const rs_node *node = place->node, *child = &node->children[i];
+    const uint8_t *head = place->body;
+    rs_slice group;
+    RS_TRY(rs_decode_enter(cursor, node->n_children, err));
+    if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    if (child->fixed) {
+        place->body = head + child->body_off;
+    } else {
+        RS_TRY(pass_children(cursor, node, &group, i, err));
+        place->body = NULL;
+    }
+    place->node = child;
+    place->bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+    return rs_path_settle(cursor, place, err);
+}
+
+/* Counts a negative index from the end; false when there is no such element. */
+static bool within(int64_t i, uint64_t n, uint64_t *out) {
+    *out = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
+    return i >= 0 ? *out < n : 0 - (uint64_t)i <= n;
+}
+
+static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
+    const rs_node *node = place->node, *child = node->children;
+    rs_slice group;
+    uint64_t n = node->count, at, k;
+    const uint8_t *bodies = NULL;
+    if (place->body != NULL) {
+        RS_TRY(rs_decode_enter(cursor, n, err));
+        bodies = place->body + (n * child->bits + 7) / 8;
+        group.ptr = place->body, group.end = bodies;
+    } else {
+        RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
+        if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
+    }
+    *found = within(i, n, &at);
+    if (!*found) return RS_OK;
+    if (child->fixed) {
+        place->body = bodies + at * child->size_bytes;
+    } else {
+        for (k = 0; k < at; k++) {
+            RS_TRY(pass_appended(cursor, child, rs_decode_bits_unchecked(&group, k * child->bits, child->bits), err));
+        }
+        place->body = NULL;
+    }
+    place->node = child;
+    place->bits = rs_decode_bits_unchecked(&group, at * child->bits, child->bits);
+    return rs_path_settle(cursor, place, err);
+}
+
+rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err) {
+    RS_TRY(rs_decode_varint(cursor, n, err));
+    RS_TRY(rs_decode_enter(cursor, *n, err));
+    if (*n > rs_slice_left(&cursor->in) / per_element) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    return RS_OK;
+}
+
+rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
+    uint64_t n, at, k;
+    uint8_t tag;
+    *found = false;
+    if (place->node != NULL) {
+        if (place->node->kind == RS_FMT_NODE_LIST) return list_element(cursor, place, i, found, err);
+        if (place->node->kind != RS_FMT_NODE_TUPLE) return RS_OK;
+        *found = within(i, place->node->n_children, &at);
+        return *found ? rs_path_child(cursor, place, (uint32_t)at, err) : RS_OK;
+    }
+    if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    tag = *cursor->in.ptr;
+    if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE) return RS_OK;
+    cursor->in.ptr++;
+    RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
+    *found = within(i, n, &at);
+    for (k = 0; *found && k < at; k++) RS_TRY(rs_path_any_pass(cursor, err));
+    return RS_OK;
+}

@@ -1,0 +1,42 @@
+/* rs_path.h: from a record to one value within it. A walk goes down the record's tree; what lies before the way is passed by width
+ * or length, and its elements are neither looked at nor made. What is passed is not checked either, only bounded: whoever reads it
+ * checks it. So a damaged record may give a field that is sound, and never leads beyond its bytes. */
+#ifndef RS_PATH_H
+#define RS_PATH_H
+
+#include "rs_decode.h"
+
+/* A value that a walk has come to. Borrows tree and record; used with the cursor that came here, by one thread at a time.
+ * Either `node` is NULL: an `any` value at the cursor. Or it is a node, never a union or `any`, whose body stands at `body`, already
+ * taken, or, where `body` is NULL, at the cursor. */
+typedef struct rs_place {
+    const rs_node *node;
+    const uint8_t *body;
+    uint64_t bits;
+} rs_place;
+
+/* The place of `root` standing alone at the cursor. Errors: rules 21 and 22 of FORMAT.md. Any thread, as all below. */
+RS_NODISCARD rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err);
+
+/* Makes a place of the node, body and bits in `place`, which may be those of a union or `any`. */
+RS_NODISCARD rs_status rs_path_settle(rs_cursor *cursor, rs_place *place, rs_error *err);
+
+/* Makes a const or an ext the `any` value or the payload that it stands for; other places stay. */
+RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err);
+
+/* Goes to child `i`, below n_children, of a tuple or struct. */
+RS_NODISCARD rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err);
+
+/* Goes to element `i` (negative: from the end) of a place that is a list or tuple, of a node or of `any`; *found is false, and the place
+ * no longer of use, where it has no such element or is neither. */
+RS_NODISCARD rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err);
+
+/* Takes the head of an `any` dict or sequence after its tag: the count, spent. `per_element` values of at least a byte each follow. */
+RS_NODISCARD rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err);
+
+/* Passes one `any` value. */
+RS_NODISCARD static inline rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err) {
+    return rs_any_skip(&cursor->in, cursor->arrays_size, &cursor->budget, err);
+}
+
+#endif

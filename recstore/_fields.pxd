@@ -1,0 +1,44 @@
+# Records that decode a field when it is read, and the ways to read a part of a record, for other compiled modules.
+from libc.stdint cimport uint64_t
+
+from recstore._c cimport *
+from recstore._codec cimport Program
+from recstore._paths cimport Path
+from recstore._store cimport Segment
+from recstore._views cimport How
+
+
+cdef class Record:
+    cdef Segment segment       # None when the fields are held
+    cdef Program program
+    cdef Path base             # where in the record the mapping stands; None: it is the record
+    cdef rs_record where
+    cdef uint64_t index
+    cdef int store
+    cdef dict held
+    cdef object name
+    cdef readonly object _origin
+    cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1
+    cdef object read(self, object key, object default)
+    cdef tuple names(self)
+    cdef dict plain(self)
+    cdef object whole(self)
+    cdef object find_class_name(self)
+
+
+cdef class LazyHow(How):
+    cdef readonly Path path    # None: the record itself
+    cdef readonly How base     # what gives the record, where it is no store; None: the store
+
+
+cdef class FieldHow(How):
+    cdef readonly Path path
+    cdef readonly How base
+    cdef readonly object default
+    cdef readonly bint has_default
+
+
+cdef class FieldsHow(How):
+    cdef readonly Path path    # None: fields of the record itself
+    cdef readonly tuple paths
+    cdef readonly How base

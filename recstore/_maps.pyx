@@ -1,0 +1,155 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Building mappings: keys and values streamed into one segment, and the table over the keys at its end (csrc/rs_mapping.h)."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+from recstore._c cimport *
+from recstore._codec cimport check, raise_status
+from recstore._encode cimport encode_value
+from recstore._keys cimport KeyHashes
+from recstore._blobs cimport open_writer
+from recstore._store cimport Segment, StoreReader, sealed
+from recstore import classes, errors
+from recstore._keys import merge_twins
+
+
+cdef class MappingBuilder:
+    """Streams pairs into a new segment. Nothing stays behind unless `finish` returned."""
+
+    cdef rs_segment_writer writer
+    cdef rs_mapping_builder builder
+    cdef KeyHashes hashes
+    cdef str backing
+    cdef str path
+    cdef object settings
+    cdef bint active
+
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
+        cdef rs_error err
+        self.active = False
+        self.backing = backing
+        self.settings = classes.Writer() if writer is None else writer
+        self.path = open_writer(&self.writer, backing, directory, name)
+        self.active = True
+        self.hashes = KeyHashes()
+        check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
+
+    def __dealloc__(self):
+        self.abort()
+
+    cpdef abort(self):
+        """Drops everything; nothing when finished or aborted already."""
+        if self.active:
+            self.active = False
+            rs_mapping_builder_close(&self.builder)
+            rs_segment_writer_abort(&self.writer)
+
+    def append(self, key, value):
+        """Adds one pair. EncodeError names it, TypeError is hash()'s own; the builder is as before then."""
+        cdef size_t keys_mark, values_mark
+        cdef rs_error err
+        cdef rs_status status
+        cdef uint64_t number
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        keys_mark = self.builder.keys.arrays.size_bytes
+        values_mark = self.builder.values.arrays.size_bytes
+        number = self.hashes.n
+        self.hashes.append(key)
+        what = "key"
+        try:
+            encode_value(&self.builder.keys.raw, &self.builder.keys.arrays, key, self.settings)
+            what = "value"
+            encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
+        except errors.EncodeError as e:
+            self.drop(keys_mark, values_mark)
+            raise errors.EncodeError(f"entry {number} ({key!r:.60}): {what} {e}") from None
+        except BaseException:
+            self.drop(keys_mark, values_mark)
+            raise
+        status = rs_mapping_builder_end_pair(&self.builder, &err)
+        if status != RS_OK:
+            self.drop(keys_mark, values_mark)
+            if status == RS_E_MEM:
+                raise_status(&err)
+            raise errors.EncodeError(f"entry {number} ({key!r:.60}): {err.message.decode()}")
+        self.flush_if_full(&self.builder.keys)
+        self.flush_if_full(&self.builder.values)
+
+    cdef int drop(self, size_t keys_mark, size_t values_mark) except -1:
+        rs_mapping_builder_drop_pair(&self.builder, keys_mark, values_mark)
+        self.hashes.drop_last()
+        return 0
+
+    cdef int flush_if_full(self, rs_builder *builder) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        if rs_builder_is_full(builder):
+            with nogil:
+                status = rs_builder_flush(builder, &err)
+            check(status, &err)
+        return 0
+
+    def finish(self, uint32_t factory=0):
+        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a key came again. The
+        builder is done then, also when this raises."""
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        try:
+            with nogil:
+                status = rs_mapping_builder_write_tables(&self.builder, &err)
+            check(status, &err)
+            dead_keys, dead_values, firsts, lasts = self.find_order()
+            self.write_table(factory, dead_keys, firsts, lasts)
+            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
+        except BaseException:
+            self.abort()
+            raise
+        self.active = False
+        rs_mapping_builder_close(&self.builder)
+        rs_os_trim()
+        return segment, dead_keys, dead_values
+
+    cdef tuple find_order(self):
+        """What merge_twins says of all pairs; nothing is dead and there are no arrays when every key came once."""
+        cdef rs_store store
+        cdef rs_error err
+        cdef const uint8_t *data = NULL
+        cdef uint64_t size = 0
+        suspects = self.hashes.suspects()
+        if not suspects and not self.hashes.opaque:
+            return (), (), None, None
+        check(rs_mapping_builder_open_keys(&self.builder, &store, &data, &size, &err), &err)
+        try:
+            twins = self.hashes.twins(suspects, StoreReader.over(&store, self.settings.reader()).read)
+        finally:
+            rs_store_close(&store)
+            rs_os_unmap(data, size)
+        return merge_twins(twins, self.hashes.n) if twins else ((), (), None, None)
+
+    cdef int write_table(self, uint32_t factory, dead, firsts, lasts) except -1:
+        cdef rs_buffer table
+        cdef rs_error err
+        cdef rs_status status
+        cdef uint64_t n, i
+        cdef uint64_t *numbers = NULL
+        cdef KeyHashes hashes = self.hashes if firsts is None else self.hashes.without(dead)
+        content = hashes.table(factory)
+        n = hashes.n
+        table.data = <uint8_t *><char *>content
+        table.size_bytes = len(content)
+        table.capacity_bytes = 0
+        if firsts is not None:
+            numbers = <uint64_t *>malloc(16 * n + 1)
+            if numbers == NULL:
+                raise MemoryError
+            for i in range(n):
+                numbers[2 * i] = firsts[i]
+                numbers[2 * i + 1] = lasts[i]
+        with nogil:
+            status = rs_mapping_builder_finish(&self.builder, &table, numbers, n, &err)
+        free(numbers)
+        return check(status, &err)

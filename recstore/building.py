@@ -1,0 +1,231 @@
+"""Building segments from iterables: options of the constructors, the stream of records or pairs, where a segment is made."""
+
+import os
+import sys
+
+from recstore import _blobs, _keys, _maps, _views, classes, handles
+from recstore.errors import EncodeError
+
+# By number, as csrc/FORMAT.md ("Mappings") has them.
+FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int)
+
+
+def selections(segment):
+    """The Selections of keys and values of a mapping segment, entry by entry."""
+    keys, values = _views.Selection.whole(segment, 1), _views.Selection.whole(segment, 0)
+    order = segment.order()
+    if order is None:
+        return keys, values
+    blob, width = order
+    n = blob.size // width // 2
+    return tuple(side.indexed(blob, 0, width, 2 * n).sliced(start if n else 0, 2, n) for start, side in enumerate((keys, values)))
+
+
+class Options:
+    """The keyword arguments that RecordList and RecordDict share, checked."""
+
+    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress")
+
+    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False):
+        for name, value, legal in (
+            ("on_unsupported", on_unsupported, ("error", "pickle")),
+            ("compression", compression, ("auto", "none")),
+            ("arrays", arrays, ("copy", "view")),
+            ("backing", backing, ("auto", "anonymous", "dir")),
+        ):
+            if value not in legal:
+                said = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
+                raise ValueError(f"{name} is {said}, not {value!r}")
+        self.on_unsupported = on_unsupported
+        self.compression = compression
+        self.arrays = arrays
+        self.backing = backing
+        self.progress = progress
+
+    def __eq__(self, other):
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None
+
+
+def check_arrays(arrays):
+    """ValueError unless `arrays` is a way to read arrays."""
+    if arrays not in ("copy", "view"):
+        raise ValueError(f'arrays is "copy" or "view", not {arrays!r}')
+
+
+def build_mapping(mapping_or_pairs, options, factory=None):
+    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead. It has the
+    default factory `factory`, or that of the mapping."""
+    factory = FACTORIES.index(factory) if factory is not None else _factory(mapping_or_pairs)
+    kept = private_bytes()
+    segment = _stream_pairs(pairs_of(mapping_or_pairs), factory, options)
+    segment.kept_bytes = max(0, private_bytes() - kept)
+    return segment
+
+
+def _stream_pairs(pairs, factory, options):
+    builder = new_builder(_maps.MappingBuilder, options)
+    try:
+        if options.progress:
+            from recstore.cli import bars
+
+            pairs = bars.track(pairs)
+        for key, value in pairs:
+            builder.append(key, value)
+            key = value = None  # the stream's next pair must not find the last one alive
+        segment, dead_keys, dead_values = builder.finish(factory)
+    except BaseException:
+        builder.abort()
+        raise
+    announce(segment)
+    dead = sum(segment.record_bytes(1, r) for r in dead_keys) + sum(segment.record_bytes(0, r) for r in dead_values)
+    if 10 * dead <= segment.nbytes:
+        return segment
+    from recstore import dicts
+
+    quiet = Options(options.on_unsupported, options.compression, options.arrays, options.backing)
+    with dicts.whole(segment) as all_of_it:
+        return _stream_pairs(all_of_it.items(), factory, quiet)
+
+
+def _factory(source):
+    """The number of a defaultdict's factory; 0 for everything else."""
+    collections = sys.modules.get("collections")
+    if collections is not None and isinstance(source, collections.defaultdict):
+        made_by = source.default_factory
+    else:
+        made_by = getattr(source, "factory", None) if isinstance(source, _keys.Mapping) else None
+    for number, known in enumerate(FACTORIES):
+        if made_by is known:
+            return number
+    raise EncodeError(f"the default factory {made_by!r} cannot be stored, only a builtin type such as list or int; "
+                      "RecordDict(dict(d)) leaves it out")
+
+
+def pairs_of(source):
+    """The (key, value) pairs that dict(source) would take."""
+    # As dict does: of a subclass with an order or keys of its own, these count.
+    if isinstance(source, dict) and type(source).__iter__ is dict.__iter__:
+        yield from dict.items(source)
+    elif isinstance(source, _keys.Mapping):
+        yield from source.items()
+    elif hasattr(source, "keys"):
+        for key in source.keys():
+            yield key, source[key]
+    else:
+        for number, item in enumerate(source):
+            try:
+                pair = tuple(item)
+            except TypeError:
+                raise TypeError(f"item {number} is a {type(item).__name__}, not a (key, value) pair") from None
+            if len(pair) != 2:
+                raise ValueError(f"item {number} has length {len(pair)}; a (key, value) pair has 2")
+            item = None
+            yield pair
+
+
+def save_mapping(mapping, path):
+    """Writes a mapping to a file: the same bytes where it is the whole of a segment, else a compact store."""
+    segment = mapping.table.segment
+    if segment is not None and mapping.is_whole:
+        write_segment(segment, path)
+        return
+    temporary = temporary_beside(path)
+    builder = _maps.MappingBuilder("file", name=temporary, writer=classes.Writer(pickled=True))
+    try:
+        for key, value in mapping.items():
+            builder.append(key, value)
+        builder.finish(FACTORIES.index(mapping.factory))[0].close()
+    except BaseException:
+        builder.abort()
+        raise
+    _blobs.publish(temporary, path)
+
+
+def write_segment(segment, path):
+    """Writes a segment's own bytes to a file."""
+    temporary = temporary_beside(path)
+    segment.write_to(temporary)
+    _blobs.publish(temporary, path)
+
+
+def temporary_beside(path):
+    """A new name in the folder of `path`."""
+    # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
+    return os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
+
+
+# ---- Where a segment is made ----
+
+
+def new_builder(make, options):
+    """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the system has."""
+    chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
+    if chosen not in ("auto", "anonymous", "dir"):
+        raise ValueError(f'backing is "auto", "anonymous" or "dir", not {chosen!r}')
+    if chosen == "auto" and not hasattr(os, "memfd_create"):
+        chosen = "dir"
+    compress = options.compression == "auto"
+    writer = classes.Writer(options.on_unsupported == "pickle", options.arrays)
+    if chosen != "dir":
+        return make("anonymous", compress=compress, writer=writer)
+    from recstore import directory
+
+    folder = directory.default()
+    builder = make("directory", folder, directory.new_name(), compress, writer)
+    directory.collect(folder)  # after the builder has checked whose folder it is
+    return builder
+
+
+def announce(segment):
+    """Makes a segment just built known to handles, and to the end of the interpreter when its file has a name."""
+    if segment.backing == "directory":
+        unlink_at_exit()
+    return handles.register(segment)
+
+
+_exit_hook_pid = None
+
+
+def unlink_at_exit():
+    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
+    global _exit_hook_pid
+    if _exit_hook_pid == os.getpid():
+        return
+    _exit_hook_pid = os.getpid()
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open a file.
+        util.Finalize(None, _close_owned, exitpriority=-10)
+    else:
+        import atexit
+
+        atexit.register(_close_owned)
+
+
+def _close_owned():
+    pid = os.getpid()
+    for known in list(handles._attached.values()):
+        segment = known()
+        if segment is not None and segment.owner_pid == pid:
+            # Arrays over it may still be in somebody's hands; the kernel keeps the bytes for them.
+            segment.unlink()
+
+
+def private_bytes():
+    """Resident memory of this process that is not shared; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm") as f:
+            _, resident, shared, *_ = map(int, f.read().split())
+    except OSError:
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def human(n):
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000 or unit == "GB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000

@@ -1,0 +1,445 @@
+"""RecordDict and its views of keys, values and items: what a dict's reading side does. Bytes and lookups are `_keys`'s."""
+
+from _collections_abc import ItemsView as _SetOfPairs
+from _collections_abc import KeysView as _SetOfKeys
+from _collections_abc import Mapping, Sequence, ValuesView
+
+from recstore import _keys, building, handles
+from recstore._blobs import new_blob
+from recstore.errors import BusyError, SegmentNotFoundError
+from recstore.records import RecordView
+
+__all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
+
+_MISSING = object()
+_INSTEAD = {
+    "update": "make another one: d = d | more",
+    "setdefault": "read with d.get(key, default)",
+    "pop": "select the others: d = d.select(k for k in d if k != key)",
+    "popitem": "select the others: d = d.select(d.keys()[:-1])",
+    "clear": "close it: d.close()",
+    "fromkeys": "build one: RecordDict((key, value) for key in keys)",
+}
+
+
+class RecordDict(_keys.Mapping):
+    """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
+
+    Args:
+        mapping_or_pairs: a mapping, or an iterable of (key, value) pairs; a generator is streamed and never held as a whole. A key that
+            comes again keeps its first place and takes its last value. A defaultdict with a builtin factory keeps it:
+            ``d[missing]`` is ``factory()``, which is not stored.
+        on_unsupported, compression, arrays, backing, progress: as of :class:`RecordList`.
+
+    Raises:
+        EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, or an item is no pair.
+        OutOfSpaceError: the store would pass a memory limit or fill the disk. Whatever the iterable raises.
+        Nothing stays behind in any case.
+
+    Keys are equal when Python says so: 1, 1.0 and True are one key. What is read is the caller's own: changing it changes nothing in
+    the store.
+
+    >>> d = RecordDict({"utt1": "./t1.wav", "utt2": "./t2.wav"})
+    >>> d["utt2"], len(d), "utt3" in d, d.get("utt3")
+    ('./t2.wav', 2, False, None)
+    >>> d.keys()[1], list(d.items()[:1])
+    ('utt2', [('utt1', './t1.wav')])
+    >>> d.close()
+    """
+
+    __slots__ = ("__weakref__",)
+    _kind = handles.MAPPING
+
+    def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
+                 progress=False):
+        options = building.Options(on_unsupported, compression, arrays, backing, progress)
+        if type(mapping_or_pairs) is RecordDict and options == building.Options():
+            # The same store once more: nothing is copied.
+            source = mapping_or_pairs
+            source._require()
+            self._set(source._keys, source._values, source.table, source.factory, source.detached)
+            return
+        segment = building.build_mapping(mapping_or_pairs, options)
+        self._set(*_whole(segment))
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        import types
+
+        return types.GenericAlias(cls, item)
+
+    @staticmethod
+    def _blank():
+        return _keys.Mapping.__new__(RecordDict)
+
+    # ---- Reading ----
+
+    def keys(self):
+        """A live, set-like view of the keys, which also indexes and slices by position."""
+        return RecordKeys(self)
+
+    def values(self):
+        """A view of the values, which also indexes and slices by position."""
+        return RecordValues(self)
+
+    def items(self):
+        """A live, set-like view of the (key, value) pairs, which also indexes and slices by position."""
+        return RecordItems(self)
+
+    def get_many(self, keys, default=_MISSING):
+        """A list of the values of `keys`, in their order; KeyError for a key that is not there, unless there is a `default`.
+
+        >>> with RecordDict({"a": 1, "b": 2}) as d: d.get_many(["b", "x"], default=0)
+        [2, 0]
+        """
+        return self._many(keys, None if default is _MISSING else default, default is not _MISSING)
+
+    def select(self, keys):
+        """The mapping of these keys alone, in their order, over the same bytes. KeyError for one that is not there.
+
+        >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.select(["c", "a"])
+        RecordDict({'c': 3, 'a': 1})
+        """
+        entries = {}
+        for key in keys:
+            entry = self._entry(key)
+            if entry is None:
+                raise KeyError(key)
+            entries[entry] = None
+        return over(self._keys._derive(self._keys.selection.taken(entries)),
+                    self._values._derive(self._values.selection.taken(entries)), self.factory)
+
+    def lazy(self):
+        """The same mapping with values that decode a field when it is read; see :meth:`RecordList.lazy`."""
+        return self._with_values(self._values.lazy())
+
+    def fields(self, *names):
+        """The same mapping with values that hold only these fields; see :meth:`RecordList.fields`."""
+        return self._with_values(self._values.fields(*names))
+
+    def _with_values(self, values):
+        return RecordDict._blank()._set(self._keys, values, self.table, self.factory, self.detached)
+
+    def to_dict(self):
+        """All entries as a plain dict."""
+        return dict(self.items())
+
+    def copy(self):
+        """The same mapping: it cannot be changed."""
+        return self
+
+    def __reversed__(self):
+        self._require()
+        return reversed(self._keys)
+
+    def __eq__(self, other):
+        if not isinstance(other, (RecordDict, dict)):
+            return NotImplemented
+        self._require()
+        if self is other:
+            return True
+        if len(self) != len(other):
+            return False
+        for key, value in self.items():
+            there = other.get(key, _MISSING)
+            if there is _MISSING or not (there is value or there == value):
+                return False
+        return True
+
+    __hash__ = None
+
+    def __or__(self, other):
+        """A new store of the entries of both; those of `other` win."""
+        if not isinstance(other, (RecordDict, dict)):
+            return NotImplemented
+        segment = building.build_mapping((pair for side in (self, other) for pair in side.items()), building.Options(), self.factory)
+        return whole(segment)
+
+    def __ror__(self, other):
+        """A plain dict of the entries of both; those of this mapping win."""
+        if not isinstance(other, dict):
+            return NotImplemented
+        return other | dict(self.items())
+
+    def __setitem__(self, key, value):
+        raise TypeError(f"'{type(self).__name__}' object does not support item assignment: it is read-only; make another one: "
+                        "d = d | {key: value}")
+
+    def __delitem__(self, key):
+        raise TypeError(f"'{type(self).__name__}' object does not support item deletion: it is read-only; select the others: "
+                        "d = d.select(k for k in d if k != key)")
+
+    def __getattr__(self, name):
+        hint = _INSTEAD.get(name)
+        more = f": it is read-only; {hint}" if hint else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+    # ---- What it is ----
+
+    def _require(self):
+        if self.detached is not None:
+            raise SegmentNotFoundError(2, self.detached)
+        for segment in self.segments:
+            segment.require_open()
+
+    @property
+    def segments(self):
+        """The segments that it reads, each once; none when detached."""
+        owners = [] if self.table is None else [*self._keys.segments, *self._values.segments, self.table.segment]
+        return list({id(segment): segment for segment in owners if segment is not None}.values())
+
+    @property
+    def blobs(self):
+        """The index arrays and tables of process memory that it reads, each once."""
+        owners = [] if self.table is None else [*self._keys.blobs, *self._values.blobs, self.table.blob]
+        return list({id(blob): blob for blob in owners if blob is not None}.values())
+
+    @property
+    def closed(self):
+        """Whether the store was closed."""
+        return any(segment.closed for segment in self.segments)
+
+    @property
+    def is_whole(self):
+        """Whether the entries are those of a segment of their own, all and in order."""
+        segment = self.table.segment
+        return segment is not None and self._values.how is None and self._values.segments == [segment]
+
+    @property
+    def nbytes(self):
+        """Bytes of the segments, all sections, and of tables in process memory; a part of a mapping has those of the whole."""
+        self._require()
+        return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.table.segment is None)
+
+    @property
+    def index_nbytes(self):
+        """Bytes of the table that finds keys."""
+        self._require()
+        return self.table.nbytes
+
+    def info(self):
+        """What the store consists of: an :class:`recstore.info.StoreInfo`, which prints well."""
+        from recstore import info
+
+        self._require()
+        return info.describe_mapping(self)
+
+    def __repr__(self):
+        name, n = type(self).__name__, len(self)
+        if self.detached is not None:
+            return f"<{name}: {n:,} entries, detached: {self.detached}>"
+        if self.closed:
+            return f"<{name}: {n:,} entries, closed>"
+        if n > 8:
+            return f"<{name}: {n:,} entries, {building.human(self.nbytes)}>"
+        return f"{name}({self.to_dict()!r})"
+
+    # ---- Lifetime and travel ----
+
+    def save(self, path):
+        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part.
+
+        Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
+        """
+        self._require()
+        building.save_mapping(self, path)
+
+    def close(self):
+        """Gives the shared memory back in this process; later reads raise ClosedError. Idempotent.
+
+        Raises BusyError while arrays read with ``arrays="view"`` are alive.
+        """
+        for piece in (*self.segments, *self.blobs, self._spilled):
+            if piece is not None and not piece.closed:
+                piece.close()
+                handles.unpin(piece)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        try:
+            self.close()
+        except BusyError:
+            # The frames of an error on its way hold the arrays: it is what the caller must see.
+            if error is None:
+                raise
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        if type(self) is not RecordDict:
+            raise TypeError(f"{type(self).__name__}, a subclass of RecordDict, cannot travel: hold a RecordDict as an attribute instead")
+        if self.detached is not None or self.table is None:
+            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
+        self._require()
+        return handles.reduce(self)
+
+
+Mapping.register(RecordDict)
+
+
+def _whole(segment):
+    """What `_set` takes to make the RecordDict of a mapping segment."""
+    keys, values = (RecordView._blank()._set(selection) for selection in building.selections(segment))
+    table = _keys.KeyTable.of_segment(segment)
+    return keys, values, table, building.FACTORIES[table.factory]
+
+
+def whole(segment):
+    """The RecordDict of a mapping segment."""
+    return RecordDict._blank()._set(*_whole(segment))
+
+
+def over(keys, values, factory=None):
+    """The RecordDict of two containers of one length, entry by entry, over their bytes: only a table is made, in process memory.
+    Keys that come again keep their first place and take their last value."""
+    table, order = _keys.hash_all(keys)
+    if order is not None:
+        keys = keys._derive(keys.selection.taken(order[0]))
+        values = values._derive(values.selection.taken(order[1]))
+    return RecordDict._blank()._set(keys, values, _keys.KeyTable.of_blob(new_blob(table)), factory)
+
+
+class _Positions(Sequence):
+    """What the three views of a mapping share beside collections.abc: they are its records, by position."""
+
+    __slots__ = ()
+
+    @property
+    def mapping(self):
+        """The mapping that this is a view of."""
+        return self._mapping
+
+    def __len__(self):
+        return len(self._mapping)
+
+    def __getitem__(self, key):
+        return self._records[key]
+
+    def __iter__(self):
+        return iter(self._records)
+
+    def __reversed__(self):
+        return reversed(self._records)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return type(self), (self._mapping,)
+
+    def __repr__(self):
+        n = len(self)
+        return f"{type(self).__name__}({list(self)!r})" if n <= 8 else f"<{type(self).__name__}: {n:,} of {self._mapping!r}>"
+
+
+class RecordKeys(_Positions, _SetOfKeys):
+    """The keys of a RecordDict: set-like as a dict's, and a sequence. ``RecordList(d.keys())`` copies nothing."""
+
+    __slots__ = ()
+
+    @property
+    def _records(self):
+        self._mapping._require()
+        return self._mapping._keys
+
+    def __contains__(self, key):
+        return key in self._mapping
+
+    def index(self, key):
+        """The position of a key; ValueError when it is not there."""
+        entry = self._mapping._entry(key)
+        if entry is None:
+            raise ValueError(f"{key!r:.80} is not in the {type(self).__name__}")
+        return entry
+
+    def count(self, key):
+        """1 or 0."""
+        return int(key in self)
+
+    @classmethod
+    def _from_iterable(cls, it):
+        return set(it)
+
+
+class RecordValues(_Positions, ValuesView):
+    """The values of a RecordDict, a sequence too."""
+
+    __slots__ = ()
+
+    @property
+    def _records(self):
+        self._mapping._require()
+        return self._mapping._values
+
+    def __contains__(self, value):
+        return any(v is value or v == value for v in self._records)
+
+
+class RecordItems(_Positions, _SetOfPairs):
+    """The (key, value) pairs of a RecordDict: set-like as a dict's, and a sequence; a slice is a :class:`RecordPairs`."""
+
+    __slots__ = ()
+
+    @property
+    def _records(self):
+        self._mapping._require()
+        return RecordPairs(self._mapping._keys, self._mapping._values)
+
+    def __contains__(self, item):
+        if type(item) is not tuple or len(item) != 2:
+            return False
+        entry = self._mapping._entry(item[0])
+        if entry is None:
+            return False
+        value = self._mapping._values[entry]
+        return value is item[1] or value == item[1]
+
+    @classmethod
+    def _from_iterable(cls, it):
+        return set(it)
+
+
+class RecordPairs(Sequence):
+    """Pairs of the items of two containers, position by position, over the same bytes.
+
+    >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.items()[::-1][0]
+    ('c', 3)
+    """
+
+    __slots__ = ("_keys", "_values")
+
+    def __init__(self, keys, values):
+        self._keys, self._values = keys, values
+
+    def __len__(self):
+        return len(self._keys)
+
+    def __getitem__(self, key):
+        if hasattr(type(key), "__index__"):
+            return self._keys[key], self._values[key]
+        return RecordPairs(self._keys[key], self._values[key])
+
+    def __iter__(self):
+        return zip(self._keys, self._values)
+
+    def __eq__(self, other):
+        if not isinstance(other, (RecordPairs, list)):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    __hash__ = None
+
+    def __reduce__(self):
+        return RecordPairs, (self._keys, self._values)
+
+    def __repr__(self):
+        return f"RecordPairs({list(self)!r})" if len(self) <= 8 else f"<RecordPairs: {len(self):,}>"

@@ -1,0 +1,104 @@
+"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is made."""
+
+from recstore import _fields, handles
+from recstore.records import RecordView
+
+__all__ = ["FieldView"]
+
+
+class FieldView(RecordView):
+    """One field of the records of a store, as ``x.field(name)`` gives it: a RecordView whose items are the field's values.
+
+    >>> import recstore
+    >>> x = recstore.RecordList({"id": i, "box": [i, 2.5]} for i in range(3))
+    >>> x.field("id").to_list()
+    [0, 1, 2]
+    >>> x.field("box").to_numpy()
+    array([[0. , 2.5],
+           [1. , 2.5],
+           [2. , 2.5]])
+    >>> x.close()
+    """
+
+    __slots__ = ()
+    _kind = handles.FIELD_VIEW
+
+    @property
+    def name(self):
+        """The field's name as a dotted str."""
+        return str(self.how.path)
+
+    def to_numpy(self, indices=None, *, ragged=None):
+        """The field as one numpy array.
+
+        Args:
+            indices: integers: only these records, in this order; None: all.
+            ragged: whether lists come as ``(values, offsets)``: all their numbers in one array, and int64 offsets of which two neighbours
+                bound a record's. None: where their lengths differ. False: never, ValueError then. Say which where the records decide otherwise.
+
+        Bools, ints and floats give bool, int64 and float64 (a column of several the wider one; an int that needs more bits makes it uint64 or,
+        where that does not do, object). Lists of one length give a row each; nested ones and arrays of one shape stack. Text gives numpy's
+        StringDType, or object where numpy has none. Anything else gives an object array of the values.
+
+        Raises:
+            KeyError: a record lacks the field.
+            ValueError: None, or values of another kind, among numbers, or nested lists of several shapes; it names the record.
+            IndexError: an index out of range.
+
+        >>> import recstore
+        >>> x = recstore.RecordList([{"ids": [1, 2]}, {"ids": []}, {"ids": [3]}])
+        >>> x.field("ids").to_numpy()
+        (array([1, 2, 3]), array([0, 2, 2, 3]))
+        >>> x.close()
+        """
+        from recstore import columns
+
+        self._require()
+        positions = None if indices is None else columns.positions(indices, len(self))
+        gathered = _fields.gather(self, positions)
+        if gathered is not None:
+            return columns.from_numbers(*gathered, ragged, self._where(positions))
+        values = list(self) if positions is None else [self[i] for i in positions]
+        return columns.from_values(values, ragged, self._where(positions))
+
+    def _where(self, positions):
+        """What an error calls item i."""
+        return lambda i: f"{self.name!r} of record {i if positions is None else positions[i]}"
+
+    def to_torch(self, indices=None, *, ragged=None):
+        """The field as a torch tensor over memory of its own, or ``(values, offsets)`` for ragged lists.
+
+        Raises as ``to_numpy``; TypeError for a field that is no numbers, ImportError without torch.
+        """
+        try:
+            import torch
+        except ImportError:
+            raise ImportError("to_torch needs PyTorch: pip install recstore[torch]") from None
+        columns = self.to_numpy(indices, ragged=ragged)
+        if isinstance(columns, tuple):
+            return tuple(torch.from_numpy(_for_torch(column, self.name)) for column in columns)
+        return torch.from_numpy(_for_torch(columns, self.name))
+
+    def to_arrow(self, indices=None):
+        """The field as a pyarrow.Array: None becomes null, lists become list arrays.
+
+        Raises KeyError and IndexError as ``to_numpy``, what pyarrow raises for values that make no column, ImportError without pyarrow.
+        """
+        try:
+            import pyarrow
+        except ImportError:
+            raise ImportError("to_arrow needs pyarrow: pip install recstore[arrow]") from None
+        from recstore import columns
+
+        self._require()
+        positions = None if indices is None else columns.positions(indices, len(self))
+        gathered = _fields.gather(self, positions)
+        if gathered is not None and gathered[2] is None:
+            return pyarrow.array(columns.from_numbers(*gathered, None, None))
+        return pyarrow.array(list(self) if positions is None else [self[i] for i in positions])
+
+
+def _for_torch(array, name):
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{name!r} is no field of numbers, and a tensor holds nothing else: its column is one of {array.dtype}")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -1,0 +1,54 @@
+"""Mappings over the records of a list: by key, and in groups. Only tables and row numbers are made; the records stay where they are."""
+
+from array import array
+
+from recstore import _keys, _views, dicts, records
+from recstore._blobs import new_blob
+
+
+def index_by(x, key):
+    """The RecordDict that RecordList.index_by returns."""
+    values = x._derive(x.selection)
+    return dicts.over(_keys_of(x, key), values)
+
+
+def group_by(x, key):
+    """The RecordDict that RecordList.group_by returns."""
+    n = len(x)
+    code = "I" if n <= 0xFFFFFFFF else "Q"
+    groups, group_of, firsts = {}, array(code), array("Q")
+    keys = _keys_of(x, key)
+    for i, value in enumerate(keys):
+        group = groups.setdefault(value, len(groups))
+        if group == len(firsts):
+            firsts.append(i)
+        group_of.append(group)
+    del groups
+    starts, rows = _sort_by_group(group_of, len(firsts), code)
+    base = records.RecordView._blank()._set(x.selection.settled(), x.how, x.detached)
+    how = _views.GroupHow(base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts))
+    values = records.RecordView._blank()._set(_views.Selection.of_positions(len(firsts)), how)
+    if callable(key):
+        distinct = records.RecordList(keys[i] for i in firsts)
+        keys.close()
+        return dicts.over(distinct._derive(distinct.selection), values)
+    return dicts.over(keys._derive(keys.selection.taken(firsts)), values)
+
+
+def _keys_of(x, key):
+    """The keys of the records, one each, as a container: a field of the records themselves, or a store of what a function gives."""
+    return records.RecordList(map(key, x)) if callable(key) else x.field(key)
+
+
+def _sort_by_group(group_of, n_groups, code):
+    """Counting sort: `(where each group's rows start, the rows by group)`, rows in order within a group."""
+    starts = array(code, bytes(array(code).itemsize * (n_groups + 1)))
+    for group in group_of:
+        starts[group + 1] += 1
+    for group in range(n_groups):
+        starts[group + 1] += starts[group]
+    at, rows = starts[:], array(code, bytes(array(code).itemsize * len(group_of)))
+    for row, group in enumerate(group_of):
+        rows[at[group]] = row
+        at[group] += 1
+    return starts, rows

@@ -1,0 +1,335 @@
+/* test_keys.c: key tables built and looked up in, twins found, the rules of a head broken one by one, and tables of
+ * random bytes, which end in a status or an entry, never beyond the table. */
+#include "rs_keys.h"
+#include "rs_make.h"
+
+static rs_error err;
+
+/* SplitMix64's finaliser (Steele, Lea, Flood 2014): hashes without a key. */
+static uint64_t mix(uint64_t v) {
+    v = (v + UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);
+    v = (v ^ v >> 27) * UINT64_C(0x94D049BB133111EB);
+    return v ^ v >> 31;
+}
+
+typedef struct table {
+    uint64_t *hashes;
+    uint8_t *opaque;
+    uint64_t n;
+    uint8_t *bytes; /* of exactly the table's size */
+    size_t size;
+    rs_keys keys;
+} table;
+
+static table make_table(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
+    table t;
+    rs_buffer out = {0};
+    uint64_t i;
+    memset(&t, 0, sizeof t);
+    t.n = n;
+    t.hashes = (uint64_t *)calloc((size_t)n + 1, 8);
+    t.opaque = (uint8_t *)calloc((size_t)n + 1, 1);
+    if (t.hashes == NULL || t.opaque == NULL) abort();
+    for (i = 0; i < n; i++) {
+        t.hashes[i] = hash(i);
+        t.opaque[i] = opaque_every != 0 && i % opaque_every == 0;
+    }
+    CHECK_OK(rs_keys_build(t.hashes, opaque_every == 0 ? NULL : t.opaque, n, 42, RS_FMT_FACTORY_INT, &out, &err), &err);
+    t.bytes = make_exact(out.data, out.size_bytes), t.size = out.size_bytes;
+    rs_buffer_clear(&out);
+    CHECK_OK(rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &t.keys, &err), &err);
+    return t;
+}
+
+static void table_clear(table *t) {
+    free(t->hashes);
+    free(t->opaque);
+    free(t->bytes);
+}
+
+/* Whether `entry` is a candidate for `hash`; *others counts those before it, all of them when it is none. */
+static bool leads_to(const rs_keys *keys, uint64_t hash, uint64_t entry, uint64_t *others) {
+    rs_key_probe probe = rs_key_probe_begin(keys, hash);
+    *others = 0;
+    for (;;) {
+        uint64_t found = 0;
+        if (!CHECK_OK(rs_key_probe_next(keys, &probe, &found, &err), &err) || found == RS_NOWHERE) return false;
+        if (found == entry) return true;
+        ++*others;
+    }
+}
+
+static uint64_t one_place(uint64_t i) { return mix(i) >> 40 << 40 | UINT64_C(77); }
+static uint64_t all_same(uint64_t i) { return i * 0 + UINT64_C(0xFEDCBA9876543210); }
+static uint64_t at_the_end(uint64_t i) { return UINT64_MAX - i; }
+
+static void check_all_found(uint64_t n, uint64_t (*hash)(uint64_t), uint64_t opaque_every) {
+    table t = make_table(n, hash, opaque_every);
+    uint64_t i, others, wrong = 0, n_opaque = 0, entry;
+    for (i = 0; i < n; i++) {
+        bool is_opaque = opaque_every != 0 && t.opaque[i] != 0;
+        if (leads_to(&t.keys, t.hashes[i], i, &others) == is_opaque) wrong++;
+        if (is_opaque && CHECK_OK(rs_keys_opaque_entry(&t.keys, n_opaque++, &entry, &err), &err)) CHECK_U64(entry, i);
+    }
+    CHECK_U64(wrong, 0);
+    CHECK_U64(t.keys.n_opaque, n_opaque);
+    CHECK_U64(t.keys.n_slots, (8 * (n - n_opaque) + 4) / 5);
+    CHECK(t.keys.n_entries == n && t.keys.seed == 42 && t.keys.factory == RS_FMT_FACTORY_INT && t.keys.slot_width == 4);
+    CHECK(n >> t.keys.index_bits == 0 && (n == 0 || n >> (t.keys.index_bits - 1) == 1));
+    table_clear(&t);
+}
+
+static void test_every_key_is_found(void) {
+    static const uint64_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 63, 64, 100, 255, 256, 1000};
+    uint64_t (*hashes[])(uint64_t) = {mix, one_place, all_same, at_the_end};
+    size_t i, h;
+    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (h = 0; h < 4; h++) {
+            check_all_found(counts[i], hashes[h], 0);
+            check_all_found(counts[i], hashes[h], 1);
+            check_all_found(counts[i], hashes[h], 3);
+        }
+    }
+    check_all_found(200000, mix, 0);
+}
+
+/* The page's numbers: bytes a key, few slots a lookup, hardly a stranger among the candidates. */
+static void test_cost(void) {
+    enum { N = 100000 };
+    table t = make_table(N, mix, 0);
+    uint64_t i, others, strangers = 0;
+    CHECK(t.size <= 64 + N * 64 / 10 + 8);
+    CHECK(t.keys.longest_probe < 100);
+    for (i = 0; i < N; i++) {
+        if (leads_to(&t.keys, mix(i + N), RS_NOWHERE - 1, &others)) CHECK(false);
+        strangers += others;
+    }
+    CHECK(strangers < N / 1000);
+    table_clear(&t);
+}
+
+static void test_same_bytes(void) {
+    table a = make_table(5000, mix, 7), b = make_table(5000, mix, 7);
+    CHECK(a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0);
+    table_clear(&a);
+    table_clear(&b);
+}
+
+/* A table by hand: three keys, 5 slots, 2 index bits, 30 bits of fingerprint. */
+static void test_layout(void) {
+    static const uint64_t hashes[] = {UINT64_C(0xF000000000000001), UINT64_C(0xF000000000000002), 0};
+    static const uint32_t slots[] = {2 << 2 | 2, 3, 0, 0, 1 << 2 | 1};
+    rs_buffer out = {0};
+    const uint8_t *p;
+    unsigned i;
+    REQUIRE_OK(rs_keys_build(hashes, NULL, 3, 0, 0, &out, &err), &err);
+    p = out.data;
+    CHECK_U64(out.size_bytes, 64 + 24);
+    CHECK(rs_load_u64(p) == 0 && rs_load_u64(p + 8) == 3 && rs_load_u64(p + 16) == 5 && rs_load_u64(p + 24) == 0);
+    CHECK(rs_load_u64(p + 32) == 2 && rs_load_u32(p + 40) == 4 && rs_load_u32(p + 44) == 2 && rs_load_u32(p + 48) == 0);
+    for (i = 0; i < 5; i++) CHECK_U64(rs_load_u32(p + 64 + 4 * i), slots[i]);
+    CHECK_U64(rs_load_u32(p + 64 + 20), 0);
+    rs_buffer_clear(&out);
+}
+
+static void test_arguments(void) {
+    rs_buffer out = {0};
+    uint64_t hash = 1;
+    CHECK_CODE(rs_keys_build(&hash, NULL, 1, 0, 13, &out, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_keys_build(&hash, NULL, RS_FMT_RECORDS + 1, 0, 0, &out, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_keys_find_twins(&hash, NULL, RS_FMT_RECORDS + 1, &out, &err), RS_E_ARG_RANGE, &err);
+    CHECK_U64(out.size_bytes, 0);
+    rs_buffer_clear(&out);
+}
+
+/* ---- Twins ---- */
+
+static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n) {
+    rs_buffer pairs = {0};
+    uint64_t i, k, at = 0;
+    REQUIRE_OK(rs_keys_find_twins(hashes, opaque, n, &pairs, &err), &err);
+    for (i = 0; i < n; i++) {
+        if (opaque != NULL && opaque[i]) continue;
+        for (k = 0; k < i && (hashes[k] != hashes[i] || (opaque != NULL && opaque[k])); k++) {}
+        if (k == i) continue;
+        if (!CHECK(at + 16 <= pairs.size_bytes)) break;
+        CHECK_U64(rs_load_u64(pairs.data + at), k);
+        CHECK_U64(rs_load_u64(pairs.data + at + 8), i);
+        at += 16;
+    }
+    CHECK_U64(pairs.size_bytes, at);
+    rs_buffer_clear(&pairs);
+}
+
+static void test_twins(void) {
+    enum { N = 1000 };
+    static uint64_t hashes[N], many[300000];
+    static uint8_t opaque[N];
+    rs_buffer pairs = {0};
+    uint64_t i, round;
+    check_twins(hashes, NULL, 0);
+    for (round = 0; round < 6; round++) {
+        for (i = 0; i < N; i++) {
+            hashes[i] = mix(make_random(round == 0 ? 1 : round == 1 ? 1000000000 : 200 * round));
+            opaque[i] = make_random(5) == 0;
+        }
+        check_twins(hashes, NULL, N);
+        check_twins(hashes, opaque, N);
+    }
+    /* One key over and over costs a step each, not one for each before it. */
+    for (i = 0; i < 300000; i++) many[i] = i % 2 == 0 ? 5 : 6;
+    REQUIRE_OK(rs_keys_find_twins(many, NULL, 300000, &pairs, &err), &err);
+    CHECK_U64(pairs.size_bytes, 16 * (300000 - 2));
+    rs_buffer_clear(&pairs);
+}
+
+/* ---- Hostile bytes ---- */
+
+static void test_broken_heads(void) {
+    static const struct {
+        unsigned rule, at, width;
+        uint64_t value;
+        rs_status code;
+        uint64_t offset;
+    } cases[] = {
+        {24, 52, 4, 1, RS_E_FMT_RESERVED, 1052},
+        {24, 56, 8, UINT64_C(1) << 63, RS_E_FMT_RESERVED, 1052},
+        {24, 48, 4, 13, RS_E_FMT_VERSION, 1048},
+        {25, 8, 8, 99, RS_E_FMT_KEYS, 1016},  /* fewer entries: other slots */
+        {25, 8, 8, 101, RS_E_FMT_KEYS, 1016},
+        {25, 8, 8, 9, RS_E_FMT_KEYS, 1008},   /* fewer than are opaque */
+        {25, 8, 8, UINT64_MAX, RS_E_FMT_KEYS, 1008},
+        {25, 8, 8, (UINT64_C(1) << 48) + 1, RS_E_FMT_KEYS, 1008},
+        {25, 16, 8, 0, RS_E_FMT_KEYS, 1016},
+        {25, 16, 8, UINT64_MAX, RS_E_FMT_KEYS, 1016},
+        {25, 24, 8, 9, RS_E_FMT_KEYS, 1016},
+        {25, 24, 8, UINT64_MAX, RS_E_FMT_KEYS, 1008},
+        {25, 32, 8, 0, RS_E_FMT_KEYS, 1032},
+        {25, 32, 8, 145, RS_E_FMT_KEYS, 1032},
+        {25, 32, 8, 144, RS_OK, 0},
+        {25, 40, 4, 8, RS_E_FMT_KEYS, 1040},
+        {25, 40, 4, 0, RS_E_FMT_KEYS, 1040},
+        {25, 44, 4, 6, RS_E_FMT_KEYS, 1040},
+        {25, 44, 4, 8, RS_E_FMT_KEYS, 1040},
+        {25, 44, 4, UINT32_MAX, RS_E_FMT_KEYS, 1040},
+    };
+    table t = make_table(100, mix, 10);
+    rs_keys keys;
+    size_t i;
+    CHECK_U64(t.keys.n_slots, 144);
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t was[8];
+        memcpy(was, t.bytes + cases[i].at, cases[i].width), memcpy(t.bytes + cases[i].at, &cases[i].value, cases[i].width);
+        if (!CHECK_CODE(rs_keys_open(rs_slice_of(t.bytes, t.size), 1000, &keys, &err), cases[i].code, &err) ||
+            (cases[i].code != RS_OK && !CHECK_U64(err.offset, cases[i].offset))) {
+            (void)fprintf(stderr, "    case %zu\n", i);
+        }
+        memcpy(t.bytes + cases[i].at, was, cases[i].width);
+    }
+    for (i = 0; i <= t.size + 16; i++) {
+        uint8_t *exact = (uint8_t *)calloc(1, t.size + 17);
+        rs_status code = i < 64 ? RS_E_FMT_TRUNCATED : i == t.size ? RS_OK : RS_E_FMT_KEYS;
+        if (exact == NULL) abort();
+        memcpy(exact, t.bytes, i < t.size ? i : t.size);
+        CHECK_CODE(rs_keys_open(rs_slice_of(exact, i), 0, &keys, &err), code, &err);
+        free(exact);
+    }
+    table_clear(&t);
+}
+
+/* Slots that name no entry, and a table without an empty slot: lookups end. */
+static void test_broken_slots(void) {
+    table t = make_table(100, mix, 10);
+    rs_key_probe probe;
+    uint64_t entry = 0, i, steps;
+    memset(t.bytes + 64, 0xFF, 4 * 144);
+    probe = rs_key_probe_begin(&t.keys, 5);
+    CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
+    CHECK_U64(err.offset, 64 + 4 * rs_hash_scale(5, 144));
+    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* a fingerprint and no entry */
+    probe = rs_key_probe_begin(&t.keys, 5);
+    CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
+    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */
+    probe = rs_key_probe_begin(&t.keys, 5);
+    for (steps = 0; steps < 1000; steps++) {
+        if (!CHECK_OK(rs_key_probe_next(&t.keys, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
+        CHECK_U64(entry, 99);
+    }
+    CHECK_U64(steps, t.keys.longest_probe);
+    CHECK_OK(rs_key_probe_next(&t.keys, &probe, &entry, &err), &err);
+    CHECK_U64(entry, RS_NOWHERE);
+    rs_store_u64(t.bytes + t.size - 8, 100);
+    CHECK_CODE(rs_keys_opaque_entry(&t.keys, 9, &entry, &err), RS_E_FMT_KEYS, &err);
+    CHECK_U64(err.offset, t.size - 8);
+    table_clear(&t);
+}
+
+static void test_random_bytes(void) {
+    uint64_t round, opened = 0;
+    table t = make_table(40, mix, 5);
+    uint8_t *was = make_exact(t.bytes, t.size);
+    for (round = 0; round < 40000; round++) {
+        uint64_t n = 1 + make_random(4), i, entry = 0;
+        rs_keys keys;
+        for (i = 0; i < n; i++) t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
+        if (rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &keys, &err) == RS_OK) {
+            opened++;
+            for (i = 0; i < 40; i++) {
+                rs_key_probe probe = rs_key_probe_begin(&keys, mix(i));
+                uint64_t steps = 0;
+                while (rs_key_probe_next(&keys, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE) {
+                    steps++;
+                    CHECK(entry < keys.n_entries);
+                }
+                CHECK(steps <= keys.longest_probe);
+            }
+            for (i = 0; i < keys.n_opaque; i++) CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
+        }
+        memcpy(t.bytes, was, t.size);
+    }
+    CHECK(opened > 1000 && opened < 39000);
+    free(was);
+    table_clear(&t);
+}
+
+/* ---- Hashes of simple keys: those of their `any` form ---- */
+
+static void test_hashes(void) {
+    static const int64_t ints[] = {0, -16, -17, 111, 112, 127, 128, -128, -129, 32767, 32768, -32769, 2147483647, 2147483648,
+                                   -2147483649, INT64_MAX, INT64_MIN, 5000000000};
+    static const uint8_t units[] = {'a', 0, 'b', 1, 0, 0, 0xFF, 0xFF, 0, 0, 0xFF, 0x10, 0, 1, 2, 3};
+    rs_buffer form = {0};
+    size_t i, n;
+    unsigned unit;
+    for (i = 0; i < sizeof ints / sizeof ints[0]; i++) {
+        form.size_bytes = 0;
+        make_int(&form, ints[i]);
+        CHECK_U64(rs_keys_hash_int(9, ints[i]), rs_hash64(form.data, form.size_bytes, 9));
+    }
+    for (unit = 1; unit <= 4; unit *= 2) {
+        for (n = 0; n * unit <= sizeof units; n++) {
+            form.size_bytes = 0;
+            make_tag(&form, unit == 1 ? 0x09 : unit == 2 ? 0x0A : 0x0B), make_varint(&form, n), make_bytes(&form, units, n * unit);
+            CHECK_U64(rs_keys_hash_str(9, unit, units, n), rs_hash64(form.data, form.size_bytes, 9));
+        }
+    }
+    form.size_bytes = 0;
+    make_tag(&form, 0x0C), make_varint(&form, 300);
+    for (i = 0; i < 300; i++) make_tag(&form, (unsigned)i & 0xFF);
+    CHECK_U64(rs_keys_hash_bytes(9, form.data + 3, 300), rs_hash64(form.data, form.size_bytes, 9));
+    rs_buffer_clear(&form);
+}
+
+int main(void) {
+    RUN(test_every_key_is_found);
+    RUN(test_cost);
+    RUN(test_same_bytes);
+    RUN(test_layout);
+    RUN(test_arguments);
+    RUN(test_twins);
+    RUN(test_broken_heads);
+    RUN(test_broken_slots);
+    RUN(test_random_bytes);
+    RUN(test_hashes);
+    return rs_test_finish("test_keys");
+}

@@ -1,0 +1,170 @@
+/* test_path.c: walks to every child of every kind of node, what they pass, columns of numbers; and that no cut or changed byte leads
+ * beyond the record. */
+#include "rs_column.h"
+#include "rs_make.h"
+
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
+
+static rs_error err;
+
+static rs_cursor cursor_over(const uint8_t *bytes, size_t n, const uint8_t *arrays) {
+    rs_cursor c;
+    c.in = rs_slice_of(bytes, n);
+    c.arrays = arrays, c.arrays_size = 2048; /* is only pointed into */
+    c.budget.values = 100, c.budget.bytes = 100, c.budget.depth = 10;
+    return c;
+}
+
+#define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
+#define INT_NODE(width) {INT, width, 0, 0, 0, 0, 8, 0}
+/* A row of which the last child is the u8 `mark`, read after all the others were passed. */
+#define ROW(n) {TUPLE, 1, 0, n, 1, 0, 0, 0}
+static const struct {
+    const char *what;
+    make_node nodes[7];
+    uint32_t n_nodes;
+    uint8_t aux[16];
+    uint32_t aux_size;
+    uint8_t bytes[24];
+    size_t n;
+} rows[] = {
+    {"str", {ROW(2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0, {2, 'a', 'b', 1, '!'}, 5},
+    {"str of code points that are none: not looked at", {ROW(2), LEAF(STR, 4), LEAF(STR, 1)}, 3, {0}, 0, {1, 255, 255, 255, 255, 1, '!'}, 7},
+    {"bytes", {ROW(2), LEAF(BYTES, 0), LEAF(STR, 1)}, 3, {0}, 0, {1, 0, 1, '!'}, 4},
+    {"any", {ROW(2), LEAF(ANY, 0), LEAF(STR, 1)}, 3, {0}, 0, {0x0D, 2, 0x90, 0x09, 1, 'a', 1, '!'}, 8},
+    {"list of bits", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), INT_NODE(3)}, 4, {0}, 8, {4, 0x88, 6, 1, '!'}, 5},
+    {"list of strings", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {2, 1, 'a', 0, 1, '!'}, 6},
+    {"list of unions", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {UNION, 0, 0, 2, 4, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)},
+     6, {0}, 0, {2, 2, 1, 'a', 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 14},
+    {"row", {ROW(2), {TUPLE, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(BOOL, 0)}, 5, {0}, 0, {1, 1, 'a', 1, '!'}, 5},
+    {"union", {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)}, 5, {0}, 0, {0, 1, 'a', 1, '!'}, 5},
+    {"union of what is fixed", {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)}, 5, {0}, 0,
+     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 11},
+    {"array", {ROW(2), {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, LEAF(STR, 1)}, 3, {0, 3}, 2, {1, 1, 7, 7, 1, '!'}, 6},
+    {"array outside", {ROW(2), {NDARRAY, 0, 1, 0, 0, 0, 5, 0}, LEAF(STR, 1)}, 3, {0, 3, 1, 0x80, 4}, 5, {16, 1, '!'}, 3},
+    {"ext", {ROW(2), {EXT, 22, 0, 1, 3, 0, 3, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {9, 1, 'p'}, 3, {1, 'x', 1, '!'}, 4},
+    {"fixed", {ROW(2), LEAF(FLOAT, 0), LEAF(STR, 1)}, 3, {0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 10},
+};
+
+/* Walks to the second child and takes its string of one unit. */
+static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, uint8_t *mark) {
+    uint8_t *exact = make_exact(bytes, n), *arrays = make_exact("", 0);
+    rs_cursor c = cursor_over(exact, n, arrays);
+    rs_place place;
+    rs_status status = rs_path_begin(&c, tree->nodes, &place, &err);
+    uint64_t units = 0;
+    unsigned unit = 0;
+    const uint8_t *p = NULL;
+    if (status == RS_OK) status = rs_path_child(&c, &place, 1, &err);
+    if (status == RS_OK) status = rs_decode_str(&c, place.node, &units, &unit, &p, &err);
+    if (status == RS_OK && units > 0) *mark = *p;
+    free(exact), free(arrays);
+    return status;
+}
+
+static void test_what_is_passed(void) {
+    size_t i, cut, k;
+    for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        rs_buffer bytes = {0};
+        rs_tree tree;
+        uint8_t record[24], mark = 0;
+        make_tree(&bytes, rows[i].nodes, rows[i].n_nodes, rows[i].aux, rows[i].aux_size);
+        if (!CHECK_OK(make_compiled(&bytes, &tree, &err), &err)) (void)fprintf(stderr, "    case: %s\n", rows[i].what);
+        rs_buffer_clear(&bytes);
+        if (tree.nodes == NULL) continue;
+        if (!CHECK_OK(take_mark(&tree, rows[i].bytes, rows[i].n, &mark), &err)) (void)fprintf(stderr, "    case: %s\n", rows[i].what);
+        CHECK_U64(mark, '!');
+        for (cut = 0; cut < rows[i].n; cut++) CHECK_CODE(take_mark(&tree, rows[i].bytes, cut, &mark), RS_E_FMT_TRUNCATED, &err);
+        memcpy(record, rows[i].bytes, sizeof record);
+        for (k = 0; k < 256 * rows[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
+            record[k / 256] = (uint8_t)k;
+            (void)take_mark(&tree, record, rows[i].n, &mark);
+            record[k / 256] = rows[i].bytes[k / 256];
+        }
+        rs_tree_clear(&tree);
+    }
+}
+
+static rs_tree compiled(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size) {
+    rs_buffer bytes = {0};
+    rs_tree tree;
+    make_tree(&bytes, nodes, n_nodes, aux, aux_size);
+    CHECK_OK(make_compiled(&bytes, &tree, &err), &err);
+    rs_buffer_clear(&bytes);
+    return tree;
+}
+
+/* The i8 at element i of a list; -1000 when there is none. */
+static int64_t element(const rs_tree *tree, const uint8_t *bytes, size_t n, int64_t i) {
+    rs_cursor c = cursor_over(bytes, n, NULL);
+    rs_place place;
+    bool found;
+    CHECK_OK(rs_path_begin(&c, tree->nodes, &place, &err), &err);
+    CHECK_OK(rs_path_element(&c, &place, i, &found, &err), &err);
+    if (!found) return -1000;
+    return place.node == NULL ? rs_tag_small_value(*c.in.ptr) : rs_decode_int_unchecked(place.node, place.body, place.bits);
+}
+
+static void test_elements(void) {
+    static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, 3}, INT_NODE(8)}, counted[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(8)},
+                           any[] = {LEAF(ANY, 0)};
+    static const uint8_t aux[8] = {0}, as_fixed[] = {1, 2, 3}, as_counted[] = {3, 1, 2, 3}, as_any[] = {0x0E, 3, 0x91, 0x92, 0x93};
+    rs_tree trees[3];
+    int64_t i;
+    size_t k;
+    trees[0] = compiled(fixed, 2, aux, 8), trees[1] = compiled(counted, 2, aux, 8), trees[2] = compiled(any, 1, aux, 0);
+    for (i = -5; i <= 5; i++) {
+        int64_t expected = i >= 0 && i < 3 ? i + 1 : i < 0 && i >= -3 ? i + 4 : -1000;
+        CHECK_U64((uint64_t)element(&trees[0], as_fixed, 3, i), (uint64_t)expected);
+        CHECK_U64((uint64_t)element(&trees[1], as_counted, 4, i), (uint64_t)expected);
+        CHECK_U64((uint64_t)element(&trees[2], as_any, 5, i), (uint64_t)expected);
+    }
+    CHECK_U64((uint64_t)element(&trees[1], as_counted, 4, INT64_MIN), (uint64_t)-1000);
+    CHECK_U64((uint64_t)element(&trees[1], as_counted, 4, INT64_MAX), (uint64_t)-1000);
+    for (k = 0; k < 3; k++) rs_tree_clear(&trees[k]);
+}
+
+/* ---- Columns ---- */
+
+static int column_of(rs_column *column, const rs_tree *tree, const void *bytes, size_t n, uint64_t *count) {
+    uint8_t *exact = make_exact(bytes, n);
+    rs_cursor c = cursor_over(exact, n, NULL);
+    rs_place place;
+    int shape = -1;
+    CHECK_OK(rs_path_begin(&c, tree->nodes, &place, &err), &err);
+    CHECK_OK(rs_column_take(column, &c, &place, &shape, count, &err), &err);
+    free(exact);
+    return shape;
+}
+
+static void test_columns(void) {
+    static const make_node any[] = {LEAF(ANY, 0)};
+    static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01}, mixed[] = {0x0D, 2, 0x92, 0x00},
+                         half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
+    rs_tree tree = compiled(any, 1, one, 0);
+    rs_column column = {{0}, 0};
+    uint64_t n;
+    CHECK_U64((uint64_t)column_of(&column, &tree, yes, 1, &n), RS_COLUMN_SCALAR);
+    CHECK_U64(column.seen, RS_COLUMN_BOOL);
+    CHECK_U64((uint64_t)column_of(&column, &tree, one, 1, &n), RS_COLUMN_SCALAR);
+    CHECK_U64((uint64_t)column_of(&column, &tree, list, 4, &n), RS_COLUMN_SEQUENCE);
+    CHECK_U64(n, 2);
+    CHECK_U64(column.values.size_bytes, 32);
+    CHECK_U64((uint64_t)column_of(&column, &tree, text, 3, &n), RS_COLUMN_OTHER);
+    CHECK_U64((uint64_t)column_of(&column, &tree, mixed, 4, &n), RS_COLUMN_OTHER);
+    CHECK_U64(column.values.size_bytes, 32);
+    CHECK_U64(rs_load_u64(column.values.data + 16), 2);
+    CHECK_U64((uint64_t)column_of(&column, &tree, half, 9, &n), RS_COLUMN_SCALAR);
+    CHECK_U64(column.seen, RS_COLUMN_BOOL | RS_COLUMN_INT | RS_COLUMN_FLOAT);
+    CHECK(rs_load_f64(column.values.data + 16) == 2.0);
+    CHECK(rs_load_f64(column.values.data + 32) == 0.5);
+    rs_column_clear(&column);
+    rs_tree_clear(&tree);
+}
+
+int main(void) {
+    RUN(test_what_is_passed);
+    RUN(test_elements);
+    RUN(test_columns);
+    return rs_test_finish("test_path");
+}

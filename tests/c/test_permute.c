@@ -1,0 +1,332 @@
+/* test_permute.c: the permutation "feistel-1": that it is one for every n, its pinned results, and that its orders look
+ * drawn at random. The seeds of the statistics are fixed, so a bound holds always or never. */
+#include "rs_permute.h"
+#include "rs_test.h"
+
+#include <stdlib.h>
+
+static uint64_t at(uint64_t n, uint64_t seed, uint64_t i) {
+    rs_permutation p;
+    rs_permutation_init(&p, n, seed);
+    return rs_permutation_at(&p, i);
+}
+
+/* xorshift64* (Vigna, 2016): arguments for the samples, unlike anything in the permutation itself. */
+static uint64_t sample(uint64_t *state) {
+    *state ^= *state >> 12, *state ^= *state << 25, *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+static uint32_t *make_counts(uint64_t n) {
+    uint32_t *counts = (uint32_t *)calloc((size_t)n, sizeof *counts);
+    if (counts == NULL) abort();
+    return counts;
+}
+
+/* ---- What it must be ---- */
+
+static void test_mul_high(void) {
+    static const uint64_t edges[] = {0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX - 1,
+                                     UINT64_MAX};
+    uint64_t state = 1, wrong = 0;
+    size_t i, k;
+    for (i = 0; i < sizeof edges / sizeof edges[0]; i++) {
+        for (k = 0; k < sizeof edges / sizeof edges[0]; k++) {
+            CHECK_U64(rs_mul_high_portable(edges[i], edges[k]), rs_mul_high(edges[i], edges[k]));
+        }
+    }
+    for (i = 0; i < 100000; i++) {
+        uint64_t a = sample(&state), b = sample(&state) >> (i % 64);
+        wrong += rs_mul_high_portable(a, b) != rs_mul_high(a, b);
+    }
+    CHECK_U64(wrong, 0);
+    CHECK_U64(rs_mul_high_portable(UINT64_MAX, UINT64_MAX), UINT64_MAX - 1);
+    CHECK_U64(rs_mul_high_portable(UINT64_C(1) << 63, 6), 3);
+    CHECK_U64(rs_mul_high_portable(UINT64_C(0x123456789ABCDEF0), UINT64_C(0xFEDCBA9876543210)),
+              UINT64_C(0x121FA00AD77D7422));
+}
+
+/* Every element once, and each found where it is. */
+static bool is_bijective(uint64_t n, uint64_t seed) {
+    uint32_t *seen = make_counts(n + 1);
+    rs_permutation p;
+    uint64_t i, wrong = 0;
+    rs_permutation_init(&p, n, seed);
+    for (i = 0; i < n; i++) {
+        uint64_t element = rs_permutation_at(&p, i);
+        wrong += element >= n || seen[element]++ != 0 || rs_permutation_find(&p, element) != i;
+    }
+    free(seen);
+    return wrong == 0;
+}
+
+static void test_bijective(void) {
+    static const uint64_t longer[] = {4095, 4096, 4097, 9409, 9410, 65535, 65536, 65537, 100000, 262144};
+    uint64_t n;
+    size_t i;
+    for (n = 0; n <= 2000; n++) {
+        if (!CHECK(is_bijective(n, n * 3))) (void)fprintf(stderr, "    n %llu\n", (unsigned long long)n);
+    }
+    for (n = 0; n <= 40; n++) {
+        uint64_t seed;
+        for (seed = 0; seed < 50; seed++) CHECK(is_bijective(n, seed));
+    }
+    for (i = 0; i < sizeof longer / sizeof longer[0]; i++) CHECK(is_bijective(longer[i], UINT64_MAX - i));
+}
+
+/* Lists too long to go through: positions from both ends and between are found again. */
+static void test_bijective_when_long(void) {
+    static const uint64_t longer[] = {1000003, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1,
+                                      UINT64_C(999999999999), (UINT64_C(1) << 40) + 12345,
+                                      UINT64_C(16777214) * 16777214, UINT64_C(16777214) * 16777214 + 1,
+                                      RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
+    uint64_t state = 99;
+    size_t k;
+    for (k = 0; k < sizeof longer / sizeof longer[0]; k++) {
+        const uint64_t n = longer[k];
+        uint64_t i, wrong = 0;
+        rs_permutation p;
+        rs_permutation_init(&p, n, sample(&state));
+        CHECK(p.a % 2 == 0 && p.a * p.b >= n && p.a * p.b - n < p.a && p.a * p.a >= n && (p.a - 2) * (p.a - 2) < n);
+        for (i = 0; i < 30000; i++) {
+            const uint64_t position = i < 5000 ? i : i < 10000 ? n - 1 - (i - 5000) : sample(&state) % n;
+            const uint64_t element = rs_permutation_at(&p, position);
+            wrong += element >= n || rs_permutation_find(&p, element) != position;
+            wrong += rs_permutation_at(&p, rs_permutation_find(&p, position)) != position;
+        }
+        CHECK_U64(wrong, 0);
+    }
+}
+
+/* Arguments that nobody should pass give an answer, and one that is in bounds. */
+static void test_any_argument(void) {
+    static const uint64_t lengths[] = {0, 1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
+                                       UINT64_MAX};
+    uint64_t state = 5, i;
+    size_t k;
+    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        uint64_t bound = lengths[k] > RS_PERMUTE_MAX ? RS_PERMUTE_MAX : lengths[k], wrong = 0;
+        rs_permutation p;
+        rs_permutation_init(&p, lengths[k], sample(&state));
+        CHECK_U64(p.n, bound);
+        for (i = 0; i < 2000; i++) {
+            const uint64_t any = i < 500 ? i : i < 1000 ? UINT64_MAX - i : sample(&state) >> (i % 64);
+            const uint64_t allowed = bound == 0 ? 1 : bound;
+            wrong += rs_permutation_at(&p, any) >= allowed || rs_permutation_find(&p, any) >= allowed;
+            wrong += bound != 0 && rs_permutation_at(&p, any) != rs_permutation_at(&p, any % bound);
+            wrong += bound != 0 && rs_permutation_find(&p, any) != rs_permutation_find(&p, any % bound);
+        }
+        CHECK_U64(wrong, 0);
+    }
+}
+
+/* ---- Pinned results, computed by tests/ref/permute.py: they never change ---- */
+
+static void test_pinned(void) {
+    static const struct {
+        uint64_t n, seed, i, element;
+    } pins[] = {
+        {1, 5, 0, 0},
+        {2, 0, 0, 0},
+        {2, 1, 0, 0},
+        {3, 0, 0, 1},
+        {3, 0, 1, 2},
+        {3, 0, 2, 0},
+        {9, 1, 8, 5},
+        {10, 12345, 9, 7},
+        {1000, 0, 0, 846},
+        {1000, 0, 999, 797},
+        {1000, UINT64_MAX, 500, 869},
+        {4095, 7, 4094, 3027},
+        {4096, 7, 4095, 3880},
+        {4097, 7, 4096, 1664},
+        {65536, 42, 1, 32601},
+        {1000000, 42, 0, 383909},
+        {1000000, 42, 999999, 763281},
+        {1000003, UINT64_C(9223372036854775808), 123456, 489150},
+        {UINT64_C(4294967296), 1, UINT64_C(4294967295), 302994734},
+        {UINT64_C(4294967297), 1, UINT64_C(4294967296), 1876087015},
+        {UINT64_C(1000000000000), 99, UINT64_C(100000000000), UINT64_C(783278162869)},
+        {UINT64_C(281474976710655), 3, 0, UINT64_C(158266491791789)},
+        {UINT64_C(281474976710656), 3, UINT64_C(281474976710655), UINT64_C(83384434483950)},
+        {UINT64_C(281474976710656), UINT64_MAX, UINT64_C(140737488355328), UINT64_C(104137502603572)},
+    };
+    static const uint64_t orders[2][16] = {{5, 1, 6, 3, 13, 14, 2, 7, 11, 10, 4, 12, 8, 0, 9, 15},
+                                           {12, 13, 6, 8, 9, 14, 5, 0, 1, 7, 2, 11, 3, 4, 15, 10}};
+    uint64_t i;
+    size_t k;
+    for (k = 0; k < sizeof pins / sizeof pins[0]; k++) {
+        if (!CHECK_U64(at(pins[k].n, pins[k].seed, pins[k].i), pins[k].element)) {
+            (void)fprintf(stderr, "    pin %zu\n", k);
+        }
+    }
+    for (k = 0; k < 2; k++) {
+        for (i = 0; i < 16; i++) CHECK_U64(at(16, k + 1, i), orders[k][i]);
+    }
+}
+
+/* ---- Statistics ---- */
+
+/* Pearson's chi-square of counts that should be equal, with its mean and variance (df and 2 df): within eight standard
+ * deviations above, and not too even either. Cells hold twenty and more. */
+static bool is_uniform(const uint32_t *counts, uint64_t cells) {
+    double total = 0, sum = 0, expected, df = (double)(cells - 1), off;
+    uint64_t i;
+    for (i = 0; i < cells; i++) total += counts[i];
+    expected = total / (double)cells;
+    for (i = 0; i < cells; i++) sum += (counts[i] - expected) * (counts[i] - expected) / expected;
+    off = sum - df;
+    if (expected >= 20 && off * off < 64 * 2 * df) return true;
+    (void)fprintf(stderr, "    chi-square %.1f, %.0f cells of %.1f\n", sum, (double)cells, expected);
+    return false;
+}
+
+/* The number of an order among the n! of its length: its Lehmer code. */
+static uint64_t rank_of(const uint64_t *order, uint64_t n) {
+    uint64_t rank = 0, i, k;
+    for (i = 0; i < n; i++) {
+        uint64_t smaller = 0;
+        for (k = i + 1; k < n; k++) smaller += order[k] < order[i];
+        rank = rank * (n - i) + smaller;
+    }
+    return rank;
+}
+
+static void test_all_orders_of_a_few(void) {
+    static const struct {
+        uint64_t n, orders, seeds;
+    } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},    {5, 120, 200000},
+                 {6, 720, 100000}, {7, 5040, 200000}, {8, 40320, 900000}};
+    size_t k;
+    for (k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        uint32_t *counts = make_counts(cases[k].orders);
+        uint64_t seed, i, missing = 0;
+        for (seed = 0; seed < cases[k].seeds; seed++) {
+            uint64_t order[8];
+            rs_permutation p;
+            rs_permutation_init(&p, cases[k].n, seed);
+            for (i = 0; i < cases[k].n; i++) order[i] = rs_permutation_at(&p, i);
+            counts[rank_of(order, cases[k].n)]++;
+        }
+        for (i = 0; i < cases[k].orders; i++) missing += counts[i] == 0;
+        CHECK_U64(missing, 0);
+        if (!CHECK(is_uniform(counts, cases[k].orders))) {
+            (void)fprintf(stderr, "    n %llu\n", (unsigned long long)cases[k].n);
+        }
+        free(counts);
+    }
+}
+
+/* Half of all orders are odd: what goes wrong when both halves of the cipher have an odd number of values. */
+static void test_parity(void) {
+    static const uint64_t lengths[] = {7, 8, 9, 15, 24, 25, 36, 49, 81, 100, 121};
+    size_t k;
+    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        const uint64_t n = lengths[k];
+        uint32_t counts[2] = {0, 0};
+        uint64_t seed, i;
+        for (seed = 0; seed < 5000; seed++) {
+            uint8_t seen[128] = {0};
+            uint32_t odd = 0;
+            rs_permutation p;
+            rs_permutation_init(&p, n, seed);
+            for (i = 0; i < n; i++) { /* a cycle of m elements is m - 1 exchanges */
+                uint64_t element = i;
+                while (!seen[element]) {
+                    seen[element] = 1;
+                    element = rs_permutation_at(&p, element);
+                    odd ^= element != i;
+                }
+            }
+            counts[odd]++;
+        }
+        if (!CHECK(is_uniform(counts, 2))) (void)fprintf(stderr, "    n %llu\n", (unsigned long long)n);
+    }
+}
+
+/* Over the seeds every element comes equally often to a position, and every position to an element. */
+static void test_positions(void) {
+    static const uint64_t lengths[] = {10, 17, 100, 1000, 4096, 5000};
+    size_t k, q;
+    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        const uint64_t n = lengths[k], places[] = {0, 1, n / 2, n - 1};
+        for (q = 0; q < 4; q++) {
+            uint32_t *elements = make_counts(n), *positions = make_counts(n);
+            uint64_t seed;
+            for (seed = 0; seed < 100 * 1000 + 20 * n; seed++) {
+                rs_permutation p;
+                rs_permutation_init(&p, n, seed);
+                elements[rs_permutation_at(&p, places[q])]++;
+                positions[rs_permutation_find(&p, places[q])]++;
+            }
+            CHECK(is_uniform(elements, n));
+            CHECK(is_uniform(positions, n));
+            free(elements);
+            free(positions);
+        }
+    }
+}
+
+/* Elements `lag` positions apart, over one order: no correlation (it has a variance of 1 / n), and all pairs of
+ * sixteenths of the list equally often. */
+static void check_pairs(const rs_permutation *p, uint64_t lag) {
+    const uint64_t n = p->n, m = n - lag;
+    const double mean = (double)(n - 1) / 2;
+    double product = 0, square = 0;
+    uint32_t counts[256] = {0};
+    uint64_t i;
+    for (i = 0; i < m; i++) {
+        const uint64_t x = rs_permutation_at(p, i), y = rs_permutation_at(p, i + lag);
+        product += ((double)x - mean) * ((double)y - mean);
+        square += ((double)x - mean) * ((double)x - mean);
+        counts[(x * 16 / n) * 16 + y * 16 / n]++;
+    }
+    CHECK(product / square * (product / square) * (double)m < 25);
+    CHECK(is_uniform(counts, 256));
+}
+
+static void test_neighbours(void) {
+    static const uint64_t lengths[] = {10000, 65536, 100003};
+    uint64_t seed, i;
+    size_t k;
+    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        for (seed = 0; seed < 4; seed++) {
+            rs_permutation p;
+            rs_permutation_init(&p, lengths[k], seed);
+            check_pairs(&p, 1), check_pairs(&p, 2), check_pairs(&p, p.a), check_pairs(&p, p.a + 1);
+        }
+    }
+    for (k = 0; k < 2; k++) { /* on either side of the limit of short lists */
+        const uint64_t n = k == 0 ? 1000 : 4096;
+        uint64_t together = 0, fixed = 0, agreeing = 0;
+        for (seed = 0; seed < 200; seed++) {
+            rs_permutation p, next;
+            rs_permutation_init(&p, n, seed);
+            rs_permutation_init(&next, n, seed + 1);
+            for (i = 0; i < n; i++) {
+                const uint64_t x = rs_permutation_at(&p, i), y = i + 1 < n ? rs_permutation_at(&p, i + 1) : x;
+                together += x + 1 == y || y + 1 == x;
+                fixed += x == i;
+                agreeing += x == rs_permutation_at(&next, i);
+            }
+        }
+        /* A random order keeps 2 pairs of neighbours and 1 place, and shares 1 with another: 200 times that, and five
+         * standard deviations (20 and 14.1). */
+        CHECK(together > 300 && together < 500);
+        CHECK(fixed > 129 && fixed < 271);
+        CHECK(agreeing > 129 && agreeing < 271);
+    }
+}
+
+int main(void) {
+    RUN(test_mul_high);
+    RUN(test_bijective);
+    RUN(test_bijective_when_long);
+    RUN(test_any_argument);
+    RUN(test_pinned);
+    RUN(test_all_orders_of_a_few);
+    RUN(test_parity);
+    RUN(test_positions);
+    RUN(test_neighbours);
+    return rs_test_finish("test_permute");
+}

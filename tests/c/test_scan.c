@@ -1,0 +1,168 @@
+/* test_scan.c: the first pass over records: shapes of dicts in their order, the largest record, features; refused records leave
+ * the totals alone; and the pass that only skips stays in step. */
+#include "rs_scan.h"
+#include "rs_make.h"
+
+static rs_error err;
+static rs_scan scan;
+static rs_buffer raw;
+
+/* Scans what was made, from an exact copy, and forgets it. */
+static rs_status scan_made(uint64_t arrays) {
+    uint8_t *exact = make_exact(raw.data, raw.size_bytes);
+    rs_status status = rs_scan_record(&scan, rs_slice_of(exact, raw.size_bytes), arrays, &err);
+    free(exact);
+    raw.size_bytes = 0;
+    return status;
+}
+
+static void done(void) {
+    rs_scan_clear(&scan);
+    rs_buffer_clear(&raw);
+}
+
+static void make_dict(const char *a, const char *b) {
+    make_head(&raw, 0x0F, 2);
+    make_str(&raw, a), make_int(&raw, 1), make_str(&raw, b), make_int(&raw, 2);
+}
+
+static void test_shapes(void) {
+    make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
+    make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
+    make_dict("b", "a"), CHECK_OK(scan_made(0), &err);
+    make_head(&raw, 0x0F, 0), CHECK_OK(scan_made(0), &err);
+    REQUIRE(scan.n_shapes == 4);
+    CHECK(scan.shapes[0] == scan.shapes[1] && scan.shapes[0] != scan.shapes[2]); /* the order of keys is part of it */
+    CHECK_U64(scan.shapes[3], RS_SHAPE_SEED);
+    rs_scan_reset(&scan);
+    CHECK(scan.n_shapes == 0 && scan.max_values == 3);
+    done();
+}
+
+/* A dict's number is where it begins: outer before inner, through lists and ext values. */
+static void test_order_of_shapes(void) {
+    uint64_t inner, outer;
+    make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
+    inner = scan.shapes[0];
+    make_head(&raw, 0x0F, 1), make_str(&raw, "k"), make_head(&raw, 0x0D, 3);
+    make_dict("x", "y"), make_ext(&raw, 9, NULL), make_dict("x", "y"), make_ext(&raw, 25, "C");
+    make_head(&raw, 0x0E, 1), make_dict("x", "y");
+    CHECK_OK(scan_made(0), &err);
+    REQUIRE(scan.n_shapes == 5);
+    outer = scan.shapes[1];
+    CHECK(outer != inner && scan.shapes[2] == inner && scan.shapes[3] == inner && scan.shapes[4] == inner);
+    done();
+}
+
+static void test_totals(void) {
+    make_int(&raw, 1), CHECK_OK(scan_made(0), &err);
+    CHECK(scan.max_values == 1 && scan.max_bytes == 1 && scan.max_depth == 0 && scan.features == 0);
+    make_head(&raw, 0x0D, 2), make_int(&raw, 1), make_head(&raw, 0x0E, 1), make_str(&raw, "abc");
+    CHECK_OK(scan_made(0), &err); /* itself, 2 and 1 */
+    CHECK(scan.max_values == 4 && scan.max_bytes == 10 && scan.max_depth == 2);
+    make_int(&raw, 1), CHECK_OK(scan_made(0), &err);
+    CHECK(scan.max_values == 4 && scan.max_bytes == 10 && scan.max_depth == 2);
+    make_head(&raw, 0x0F, 1), make_head(&raw, 0x0E, 1), make_head(&raw, 0x0E, 1), make_int(&raw, 1), make_int(&raw, 1);
+    CHECK_OK(scan_made(0), &err); /* tuples within a key count */
+    CHECK(scan.max_values == 4 && scan.max_depth == 3);
+    done();
+}
+
+/* An ext value and its EXTRA count for nothing, its payload as usual. */
+static void test_ext(void) {
+    make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL), make_int(&raw, 2);
+    CHECK_OK(scan_made(0), &err);
+    CHECK(scan.max_values == 3 && scan.max_depth == 1 && scan.n_shapes == 0);
+    CHECK_U64(scan.features, RS_FMT_FEATURE_EXT);
+    done();
+}
+
+static void test_features(void) {
+    static const uint8_t plain[] = {0x10, 2, 2, 7}, record[] = {0x10, 2, 20, 1, 0, 0, 7};
+    make_bytes(&raw, plain, sizeof plain), CHECK_OK(scan_made(0), &err);
+    CHECK_U64(scan.features, 0);
+    make_head(&raw, 0x0D, 1), make_bytes(&raw, record, sizeof record), CHECK_OK(scan_made(0), &err);
+    CHECK_U64(scan.features, RS_FMT_FEATURE_DTYPES);
+    make_ext(&raw, 7, NULL), make_tag(&raw, 0), CHECK_OK(scan_made(0), &err);
+    CHECK_U64(scan.features, RS_FMT_FEATURE_DTYPES | RS_FMT_FEATURE_EXT);
+    rs_scan_reset(&scan);
+    CHECK_U64(scan.features, RS_FMT_FEATURE_DTYPES | RS_FMT_FEATURE_EXT);
+    done();
+}
+
+static void test_refused(void) {
+    static const struct {
+        rs_status code;
+        size_t n;
+        uint8_t bytes[24];
+    } cases[] = {
+        {RS_E_FMT_TRUNCATED, 0, {0}},
+        {RS_E_FMT_TRUNCATED, 4, {0x0D, 1, 0x0D, 1}},
+        {RS_E_FMT_TRUNCATED, 11, {0x0D, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1}},
+        {RS_E_FMT_TRAILING, 2, {0x90, 0x90}},
+        {RS_E_FMT_TRAILING, 5, {0x11, 7, 0, 0, 0x90}},
+        {RS_E_FMT_VERSION, 3, {0x0D, 1, 0x12}},
+        {RS_E_FMT_VERSION, 4, {0x11, 31, 0, 0}},
+        {RS_E_FMT_VALUE, 7, {0x11, 4, 0, 0x11, 7, 0, 0}},
+        {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0D, 0, 0x90}},                       /* a list as key, a dict within a key */
+        {RS_E_FMT_VALUE, 7, {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90}},
+        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90}},           /* and as the payload of one */
+        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 3, 0, 0x0D, 0, 0x90}},           /* a set as key */
+        {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 8, 0}},                    /* array data outside, and no arrays */
+        {RS_E_FMT_TRUNCATED, 12, {0x0D, 2, 0x11, 7, 0, 0, 0x10, 2, 20, 1, 0, 0}}, /* features met before the end */
+    };
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        make_bytes(&raw, cases[i].bytes, cases[i].n);
+        if (!CHECK_CODE(scan_made(0), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
+        CHECK(scan.max_values == 0 && scan.max_bytes == 0 && scan.max_depth == 0 && scan.features == 0);
+    }
+    done();
+}
+
+static void test_depth(void) {
+    unsigned n, i, ext;
+    for (ext = 0; ext < 2; ext++) {
+        for (n = 199; n <= 201; n++) {
+            for (i = 0; i < n; i++) {
+                if (ext != 0) make_ext(&raw, 3, NULL);
+                make_head(&raw, 0x0D, i + 1 < n);
+            }
+            CHECK_CODE(scan_made(0), n <= 200 ? RS_OK : RS_E_FMT_LIMIT, &err);
+            CHECK_U64(scan.max_depth, n <= 200 ? n : 200);
+        }
+        done();
+    }
+}
+
+/* Skipping passes over as many shapes as scanning found, whatever the value. */
+static void test_skip_stays_in_step(void) {
+    unsigned round;
+    for (round = 0; round < 3000; round++) {
+        rs_slice in;
+        uint8_t *exact;
+        make_random_value(&raw, round % 6);
+        exact = make_exact(raw.data, raw.size_bytes);
+        in = rs_slice_of(exact, raw.size_bytes);
+        rs_scan_reset(&scan);
+        CHECK_OK(rs_scan_record(&scan, in, UINT64_MAX, &err), &err);
+        CHECK_U64(scan.next, 0);
+        rs_scan_skip_unchecked(&scan, &in);
+        CHECK(in.ptr == in.end && scan.next == scan.n_shapes);
+        free(exact);
+        raw.size_bytes = 0;
+    }
+    done();
+}
+
+int main(void) {
+    RUN(test_shapes);
+    RUN(test_order_of_shapes);
+    RUN(test_totals);
+    RUN(test_ext);
+    RUN(test_features);
+    RUN(test_refused);
+    RUN(test_depth);
+    RUN(test_skip_stays_in_step);
+    return rs_test_finish("test_scan");
+}

@@ -1,0 +1,284 @@
+"""Classes whose values tests store: in a module of their own, so that processes that tests start can import it.
+
+No constructor may run when a value is read: those here count.
+"""
+
+import collections
+import dataclasses
+import enum
+import functools
+import typing
+
+import attrs
+
+made = collections.Counter()
+
+
+def counting(cls):
+    """Counts every run of the class's own code that makes an object."""
+    for name in ("__init__", "__post_init__", "__attrs_post_init__", "__setstate__"):
+        inner = vars(cls).get(name)
+        if inner is not None:
+
+            @functools.wraps(inner)
+            def outer(*args, _inner=inner, **kwargs):
+                made[cls.__name__] += 1
+                return _inner(*args, **kwargs)
+
+            setattr(cls, name, outer)
+    return cls
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = "g"
+    BLUE = (1, 2)
+    ROT = 1  # an alias
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Word(str, enum.Enum):
+    YES = "yes"
+    NO = "no"
+
+
+class Perm(enum.Flag):
+    R = 4
+    W = 2
+    X = 1
+    RW = 6
+
+
+class IntPerm(enum.IntFlag):
+    R = 4
+    W = 2
+
+
+Pair = collections.namedtuple("Pair", "left right")
+Renamed = collections.namedtuple("Renamed", ["a", "def"], rename=True)
+
+
+class Typed(typing.NamedTuple):
+    x: int
+    y: "list" = ()
+
+
+class Subpair(Pair):
+    """With a __dict__ of its own, empty unless somebody fills it."""
+
+
+@counting
+@dataclasses.dataclass
+class Plain:
+    x: int
+    y: list = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        self.extra = "not a field"
+
+
+@counting
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    x: object
+    y: object = None
+
+
+@counting
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slotted:
+    x: int
+    y: "Slotted" = None
+
+
+@counting
+@dataclasses.dataclass
+class Child(Plain):
+    z: object = None
+
+
+@dataclasses.dataclass(slots=True, repr=False, eq=False)
+class Unset:
+    """A field that nothing ever sets."""
+
+    a: int
+    b: int = dataclasses.field(init=False)
+
+    def __eq__(self, other):
+        return self.a == other.a and hasattr(self, "b") == hasattr(other, "b")
+
+    def __repr__(self):
+        return f"Unset({self.a!r}{', b' if hasattr(self, 'b') else ''})"
+
+
+@counting
+@dataclasses.dataclass(kw_only=True)
+class KwOnly:
+    a: int
+    b: int = 2
+    c: typing.ClassVar[int] = 3
+    d: dataclasses.InitVar[int] = 4
+
+
+@dataclasses.dataclass
+class Half:
+    """Slots from one base and a __dict__ from another."""
+
+    __slots__ = ("x", "__dict__")
+    x: int
+
+
+@dataclasses.dataclass
+class WithProperty:
+    """A field's name is a property of a subclass: reading back must not run it."""
+
+    value: int
+
+
+class Guarded(WithProperty):
+    def __setattr__(self, name, value):
+        if made["guard"]:
+            raise RuntimeError("set by somebody")
+        super().__setattr__(name, value)
+
+
+@dataclasses.dataclass(eq=False)
+class ByIdentity:
+    x: int
+
+
+@dataclasses.dataclass
+class DictLike(dict):
+    x: int = 1
+
+
+@counting
+@attrs.define
+class Attrs:
+    x: int
+    y: list = attrs.Factory(list)
+
+
+@counting
+@attrs.define(slots=False)
+class AttrsDict:
+    x: int
+
+    def __attrs_post_init__(self):
+        self.more = 1
+
+
+@attrs.frozen(cache_hash=True)
+class AttrsHash:
+    x: str
+
+
+class Point:
+    """To be registered: attributes of any kind."""
+
+    def __init__(self, x, y):
+        made["Point"] += 1
+        self.x, self.y = x, y
+
+    def __eq__(self, other):
+        return type(other) is Point and vars(other) == vars(self)
+
+    def __repr__(self):
+        return f"Point({self.x!r}, {self.y!r})"
+
+    __hash__ = None
+
+
+class Base:
+    __slots__ = ("a",)
+
+
+class Private(Base):
+    """Slots of a class and of its base, a private one and one that is not set."""
+
+    __slots__ = ("__hidden", "unset", "__weakref__")
+
+    def __init__(self, a, hidden):
+        self.a, self.__hidden = a, hidden
+
+    def __eq__(self, other):
+        return (self.a, self.__hidden) == (other.a, other.__hidden)
+
+    def __repr__(self):
+        return f"Private({self.a!r}, {self.__hidden!r})"
+
+    __hash__ = None
+
+
+class Box:
+    """To be registered with a pair of functions."""
+
+    def __init__(self, numbers):
+        self.numbers = memoryview(bytes(numbers))
+
+    def __eq__(self, other):
+        return type(other) is Box and self.numbers == other.numbers
+
+    def __hash__(self):
+        return hash(bytes(self.numbers))
+
+    def __repr__(self):
+        return f"Box({list(self.numbers)})"
+
+
+def pack(box):
+    return {"n": bytes(box.numbers)}
+
+
+def unpack(packed):
+    return Box(packed["n"])
+
+
+class Outer:
+    @dataclasses.dataclass
+    class Inner:
+        x: int
+
+
+def local_class():
+    @dataclasses.dataclass
+    class Local:
+        x: int
+
+    return Local
+
+
+class Unlucky:
+    """Loading its pickle leaves a trace."""
+
+    def __reduce__(self):
+        return _trace, ()
+
+
+def _trace():
+    made["pickle"] += 1
+    return "unpickled"
+
+
+# ---- what processes that tests start run ---------------------------------------------------------------------------------
+
+
+def look(store, i, connection):
+    """Sends what record i is in this process: its class's name, and its text; or the error."""
+    try:
+        value = store[i]
+        connection.send((f"{type(value).__module__}.{type(value).__qualname__}", repr(value)))
+    except Exception as e:
+        connection.send((type(e).__name__, str(e)))
+    connection.close()
+
+
+def look_at_array(store, connection):
+    """Sends whether the array may be written, its sum, and how many are counted."""
+    array = store[0]
+    connection.send((array.flags.writeable, float(array.sum()), store.segment.exported))
+    connection.close()

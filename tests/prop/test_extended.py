@@ -1,0 +1,233 @@
+"""Ext values and struct dtypes: what the package writes read by the reference, and what the reference writes by the package.
+
+Classes and pickles are there twice: as the package gives them to a reader that trusts, and as the reference keeps them.
+"""
+
+import collections
+import dataclasses
+import enum
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prop import extended
+from prop.strategies import same
+from prop.test_roundtrip import flip, in_folder, new_path, opened, recstore, resealed, saved
+from ref import reader
+from ref import writer as w
+from ref.extended import Ext, parts
+
+Point = collections.namedtuple("Point", "x y")
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = "b"
+
+
+class Bits(enum.IntFlag):
+    A = 1
+    B = 2
+
+
+@dataclasses.dataclass
+class Box:
+    corner: Point
+    color: Color
+    note: object = None
+
+
+class Plain:
+    """Registered with recstore, and equal by its fields."""
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __eq__(self, other):
+        return type(other) is Plain and same(vars(self), vars(other))
+
+
+def features(value):
+    """The bits of features_required that a value asks for."""
+    ext = parts(value)
+    if ext is not None:
+        return reader.FEATURE_EXT | features(ext[2])
+    if isinstance(value, (np.ndarray, np.generic)):
+        return reader.FEATURE_DTYPES if value.dtype.names is not None or value.dtype.str[1:] in ("f16", "c32") else 0
+    items = [x for pair in value.items() for x in pair] if type(value) is dict else value if type(value) in (list, tuple) else ()
+    bits = 0
+    for item in items:
+        bits |= features(item)
+    return bits
+
+
+# ---- values of Python's own types ------------------------------------------------------------------------------------
+
+@given(extended.record_lists, st.sampled_from(["auto", "none"]))
+@settings(in_folder, max_examples=300)
+def test_round_trip(records, compression):
+    with recstore.RecordList(records, compression=compression) as store:
+        assert same(store.to_list(), records)
+        assert same([store[i] for i in range(len(records))], records)
+
+
+@given(extended.record_lists, st.sampled_from(["auto", "none"]))
+@settings(in_folder, max_examples=150)
+def test_saved_bytes_are_the_format(tmp_path, records, compression):
+    data = saved(tmp_path, records, compression)
+    assert same(reader.check(data), records)
+    assert reader.read_header(data).features_required == features(records)
+    assert same(opened(tmp_path, data, "full"), records)
+
+
+@given(st.lists(extended.known, max_size=6))
+@settings(in_folder, max_examples=200)
+def test_written_by_the_reference(tmp_path, records):
+    """Classes among them: the package, which has none of them, gives Records."""
+    data = w.simple(w.any_(), records, features_required=features(records))
+    assert same(opened(tmp_path, data, "full"), records)
+
+
+@given(st.lists(st.one_of(extended.members, extended.objects_of(extended.atoms)), max_size=6))
+@in_folder
+def test_records_are_stored_again(tmp_path, records):
+    """What a reader without the classes got, stored again, is what it was."""
+    got = opened(tmp_path, w.simple(w.any_(), records), "full")
+    assert same(reader.check(saved(tmp_path, got)), records)
+
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+
+points = st.builds(Point, extended.leaves, extended.leaves)
+colors = st.sampled_from([*Color, *Bits, Bits.A | Bits.B, Bits(0)])
+boxes = st.builds(Box, points, colors, st.one_of(st.none(), points, st.integers()))
+plains = st.builds(Plain, st.integers(), st.one_of(points, colors))
+instances = st.one_of(points, colors, boxes, plains)
+
+
+def by_reference(value):
+    """A value as the reference reads it, its class told by its names."""
+    kind = type(value)
+    name = (kind.__module__, kind.__qualname__)
+    if isinstance(value, enum.Enum):
+        members = [member.name for member in kind if member is value]
+        return Ext(23, name, members[0] if members else value.value)
+    if kind is Point:
+        return Ext(24, (*name, Point._fields), tuple(map(by_reference, value)))
+    if kind in (Box, Plain):
+        return Ext(25 if kind is Box else 27, (*name, tuple(vars(value))), tuple(map(by_reference, vars(value).values())))
+    return value
+
+
+@given(st.lists(instances, max_size=12), st.sampled_from(["auto", "none"]))
+@settings(in_folder, max_examples=150)
+def test_instances(tmp_path, records, compression):
+    recstore.register(Plain)
+    expected = list(map(by_reference, records))
+    path = new_path(tmp_path)
+    with recstore.RecordList(records, compression=compression) as store:
+        assert same(list(map(by_reference, store.to_list())), expected)
+        store.save(path)
+    assert same(reader.check(path.read_bytes()), expected)
+    with recstore.open(path, verify="full", classes=[Point, Color, Bits, Box]) as store:
+        assert same(list(map(by_reference, store.to_list())), expected)
+
+
+def test_names_are_there_once(tmp_path):
+    """The tree holds module, qualname and field names; a record holds what differs."""
+    data = saved(tmp_path, [Box(Point(i, -i), list(Color)[i % 2], i) for i in range(1000)])
+    assert data.count(b"Box") == data.count(b"corner") == data.count(b"Color") == 1
+    assert len(data) < 4096 + 1000 * 14
+
+
+# ---- what only some can read -----------------------------------------------------------------------------------------
+
+class Odd:
+    def __reduce__(self):
+        return math.hypot, (3.0, 4.0)
+
+
+def test_pickles(tmp_path):
+    path = tmp_path / "p.rec"
+    with recstore.RecordList([Odd(), {"a": Odd()}], on_unsupported="pickle") as store:
+        assert store.to_list() == [5.0, {"a": 5.0}]
+        store.save(path)
+    first, second = reader.check(path.read_bytes())
+    assert (first.code, first.extra) == (28, None) and second == {"a": first}
+    with recstore.open(path, verify="full") as store, pytest.raises(recstore.UntrustedError):
+        store[0]
+    with recstore.open(path, allow_pickle=True) as store:
+        assert store.to_list() == [5.0, {"a": 5.0}]
+
+
+def test_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    tensors = [torch.arange(6).reshape(2, 3), torch.tensor(1.5), torch.zeros(0, 3), torch.tensor([True, False]),
+               torch.tensor([1.5, -2.0], dtype=torch.bfloat16), torch.tensor([1 + 2j, 3j]), torch.arange(2000)]
+    data = saved(tmp_path, tensors)
+    for tensor, ext in zip(tensors, reader.check(data), strict=True):
+        assert ext.code == 29 and ext.payload.shape == tuple(tensor.shape)
+        stored = tensor.view(torch.uint16) if ext.extra == "bfloat16" else tensor
+        assert (ext.extra, ext.payload.tolist()) == ("bfloat16" if tensor.dtype == torch.bfloat16 else None, stored.tolist())
+    back = opened(tmp_path, data, "full")
+    assert all(a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b) for a, b in zip(tensors, back, strict=True))
+
+
+# ---- refused ---------------------------------------------------------------------------------------------------------
+
+def test_what_the_reference_refuses(tmp_path):
+    """Bad bytes of `any` values: the package refuses each with the same code of error."""
+    from prop.test_ref import BAD_ANY, BAD_EXT
+
+    for raw, code in BAD_ANY + BAD_EXT:
+        data = w.segment([w.Block([bytes.fromhex(raw)])], [w.any_()])
+        kind = recstore.VersionError if code == "VERSION" else recstore.CorruptError
+        for verify in ("header", "full"):
+            try:
+                value = opened(tmp_path, data, verify)
+            except kind:
+                continue
+            pytest.fail(f"{raw} with verify={verify!r} gave {value!r}, not {code}")
+
+
+# ---- damage ----------------------------------------------------------------------------------------------------------
+
+flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=2)
+
+
+@given(st.one_of(extended.known, extended.objects_of(extended.leaves)), flips)
+@settings(in_folder, max_examples=400)
+def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
+    """Bytes of one `any` value changed: the package refuses what the reference refuses, and else reads the same."""
+    arrays = bytearray()
+    raw = bytearray(w.any_value(value, arrays))
+    for part, mask in changes:
+        raw[int(part * len(raw))] ^= mask
+    data = w.segment([w.Block([bytes(raw)], arrays=bytes(arrays))], [w.any_()])
+    try:
+        expected = reader.check(data)
+    except reader.FormatError as error:
+        with pytest.raises(recstore.Error):
+            got = opened(tmp_path, data, "full")
+            pytest.fail(f"the package reads {got!r}, the reference says {error}")
+    else:
+        try:
+            assert same(opened(tmp_path, data, "full"), expected)
+        except recstore.UntrustedError:
+            assert b"\x11\x1c" in raw  # a pickle
+
+
+@given(extended.record_lists, flips)
+@settings(in_folder, max_examples=200)
+def test_damage_to_what_the_package_wrote(tmp_path, records, changes):
+    """Values or an error of the package, whatever was changed behind right checksums."""
+    data = saved(tmp_path, records)
+    damaged = resealed(flip(data, changes, [(4096, len(data))]), data)
+    for verify in ("header", "full"):
+        try:
+            opened(tmp_path, damaged, verify)
+        except recstore.Error:
+            pass

@@ -1,0 +1,186 @@
+"""lazy, field and fields against the same done on the decoded records: random records and trees, damaged segments, columns."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from prop.strategies import keys, record_lists, same, scalars, texts, values
+from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, segments
+from prop.trees import trees_and_values
+from ref import writer as w
+
+recstore = pytest.importorskip("recstore", exc_type=ImportError)
+columns = pytest.importorskip("recstore.columns")
+
+REFUSALS = (recstore.CorruptError, recstore.VersionError)
+fewer = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def equals_itself(key):
+    if type(key) is tuple:
+        return all(map(equals_itself, key))
+    try:
+        return bool(key == key)
+    except (TypeError, ValueError):
+        return False
+
+
+def paths_of(value, before=()):
+    """Every path into a plain value, with what stands there; keys that equal nothing (NaN) are left out."""
+    if before:
+        yield before, value
+    if type(value) is dict:
+        for key, inner in value.items():
+            if equals_itself(key):
+                yield from paths_of(inner, (*before, key))
+    elif type(value) in (list, tuple):
+        for i, inner in enumerate(value):
+            yield from paths_of(inner, (*before, i - len(value) if i % 2 else i))
+
+
+def check_all(x, records):
+    for i, record in enumerate(records):
+        lazy = x.lazy()[i]
+        if type(record) is dict:
+            assert type(lazy) is recstore.Record
+            assert len(lazy) == len(record) and same(list(lazy), list(record))
+            if all(map(equals_itself, record)):
+                assert same(dict(lazy), record)
+            for key in filter(equals_itself, record):
+                assert key in lazy and same(lazy[key], record[key])
+            assert "no such key" not in lazy and lazy.get("no such key", 5) == 5
+        else:
+            assert same(lazy, record)
+        for path, expected in paths_of(record):
+            assert same(x.field(path)[i], expected)
+            assert same(x.field(path[:1]).field(path[1:])[i] if path[1:] else x.field(path, 3)[i], expected)
+            with pytest.raises(KeyError):
+                x.field((*path, "no such key"))[i]
+
+
+@given(record_lists, st.sampled_from(["auto", "none"]))
+@fewer
+def test_every_path_of_random_records(records, compression):
+    with recstore.RecordList(records, compression=compression) as x:
+        check_all(x, records[:4])
+
+
+nested = st.recursive(scalars, lambda inner: st.one_of(st.dictionaries(texts, inner, max_size=4), st.lists(inner, max_size=3),
+                                                       st.dictionaries(keys, inner, max_size=3)), max_leaves=20)  # fmt: skip
+
+
+@given(st.dictionaries(texts, nested, max_size=6), st.integers(1, 70), st.sampled_from(["auto", "none"]))
+@fewer
+def test_nested_records(record, times, compression):
+    with recstore.RecordList([record] * times, compression=compression) as x:
+        check_all(x[times - 1 :], [record])
+
+
+@given(trees_and_values())
+@settings(in_folder, max_examples=150)
+def test_trees_made_by_hand(tmp_path, case):
+    tree, values = case
+    path = new_path(tmp_path)
+    path.write_bytes(w.simple(tree, values))
+    with recstore.open(path) as x:
+        check_all(x, [w.plain(value) for value in values[:3]])
+    path.unlink()
+
+
+def picked(record, name):
+    """The plain rule of dotted names: the whole of it where a record has it, else its parts."""
+    if type(record) is dict and name in record:
+        return [name], record[name]
+    for key in name.split("."):
+        if type(record) is not dict or key not in record:
+            return None, None
+        record = record[key]
+    return name.split("."), record
+
+
+names = st.sampled_from(["a", "b", "a.b", "b.a", "a.b.a", "a.a", ""])
+dotted = st.recursive(scalars, lambda inner: st.dictionaries(names, inner, max_size=4), max_leaves=8)
+
+
+@given(st.lists(st.one_of(st.dictionaries(names, dotted, max_size=5), dotted), min_size=1, max_size=5), st.lists(names, max_size=4, unique=True),
+       st.sampled_from(["auto", "none"]))  # fmt: skip
+@fewer
+def test_dotted_names(records, asked, compression):
+    with recstore.RecordList(records * 20, compression=compression) as x:
+        for name in asked:
+            expected = [picked(record, name) for record in records]
+            got = x.field(name, default=NotImplemented)
+            assert all(same(got[i], value) if path else got[i] is NotImplemented for i, (path, value) in enumerate(expected))
+        for i, record in enumerate(records):
+            # One at a time where one name leads through another, which the order then decides.
+            for name in asked:
+                path, value = picked(record, name)
+                for key in reversed(path or ()):
+                    value = {key: value}
+                assert same(x.fields(name)[i], value if path else {})
+            kept = [name for name in asked if "." not in name]
+            assert same(x.fields(*kept)[i], {k: record[k] for k in kept if type(record) is dict and k in record})
+
+
+@given(segments, places)
+@settings(in_folder, max_examples=200)
+def test_damage_gives_values_or_refusals(tmp_path, data, flips):
+    path = new_path(tmp_path)
+    path.write_bytes(data)
+    with recstore.open(path) as x:
+        known = [list(paths_of(x[i])) for i in range(min(3, len(x)))]
+    path.write_bytes(resealed(flip(data, flips, [(4096, len(data))]), data))
+    try:
+        with recstore.open(path) as x:
+            for i, paths in enumerate(known[: len(x)]):
+                for way, _ in paths:
+                    for read in (x.lazy(), x.field(way, None), x.fields(way)):
+                        try:
+                            got = read[i]
+                            repr(got), way[0] in got if type(got) is recstore.Record else None
+                            dict(got) if type(got) is recstore.Record else None
+                        except REFUSALS:
+                            pass
+                    try:
+                        x.field(way, None).to_numpy([i])
+                    except (*REFUSALS, ValueError):
+                        pass
+    except REFUSALS:
+        pass
+    finally:
+        path.unlink()
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------------
+
+small = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
+numbers = st.one_of(small, st.booleans(), st.floats(), st.integers(-(2**65), 2**65))
+cells = st.sampled_from([small, st.booleans(), st.floats(), numbers, st.lists(small, max_size=3), st.lists(numbers, max_size=3),
+                         st.lists(st.floats(), min_size=2, max_size=2), st.tuples(small, st.floats()), values,
+                         st.one_of(numbers, st.none()), st.lists(st.one_of(small, st.none()), max_size=2),
+                         st.lists(st.lists(small, min_size=2, max_size=2), min_size=1, max_size=2)])  # fmt: skip
+
+
+def column(make):
+    try:
+        return make()
+    except ValueError as e:
+        return type(e), str(e)
+
+
+@given(cells.flatmap(lambda cell: st.lists(cell, max_size=8)), st.sampled_from([None, True, False]), st.sampled_from([1, 30]),
+       st.sampled_from(["auto", "none"]))  # fmt: skip
+@settings(fewer, max_examples=300)
+def test_columns_are_those_of_the_decoded_values(found, ragged, times, compression):
+    found = found * times
+    with recstore.RecordList([{"v": value, "k": "x" * (i % 3)} for i, value in enumerate(found)], compression=compression) as x:
+        view = x.field("v")
+        where = view._where(None)
+        got = column(lambda: view.to_numpy(ragged=ragged))
+        expected = column(lambda: columns.from_values(list(view), ragged, where))
+        assert type(got) is type(expected)
+        if isinstance(got, np.ndarray):
+            got, expected = (got,), (expected,)
+        for a, b in zip(got, expected, strict=True):
+            assert a == b if isinstance(a, (str, type)) else (a.dtype == b.dtype and a.shape == b.shape and same(a.tolist(), b.tolist()))

@@ -1,0 +1,420 @@
+"""lazy, Record, field and fields: names, what a record lacks, how Records behave, columns."""
+
+import copy
+import pickle
+import threading
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore._fields import how_from
+from recstore.fields import FieldView
+
+RECORDS = [
+    {"id": i, "segmentation": [[1.5] * (i % 5)] * (i % 3), "bbox": [i * 1.0, 2, 3.5, i / 4], "name": f"né{i}", "ok": i % 2 == 0,
+     "meta": {"camera": {"id": i % 7, "lens.mm": 50}, "tags": ["a"] * (i % 3)}, "none": None, "a.b": -i, "ids": [i] * (i % 4)}
+    for i in range(500)
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["auto", "none"])
+def x(request):
+    with recstore.RecordList(RECORDS, compression=request.param) as x:
+        yield x
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_names(x):
+    assert x.field("meta.camera.id").to_list() == [r["meta"]["camera"]["id"] for r in RECORDS]
+    assert x.field("meta").field("camera") == x.field("meta.camera") == [r["meta"]["camera"] for r in RECORDS]
+    assert x.field("a.b")[3] == -3, "the whole name where a record has it"
+    assert x.field(("meta", "camera", "lens.mm"))[0] == 50
+    assert x.field("meta.camera").field("lens.mm")[0] == 50
+    assert x.field(("bbox", 1)).to_list() == [2] * 500
+    assert x.field(("bbox", -1))[8] == 2.0
+    assert x.field("meta.camera").name == "meta.camera"
+
+
+def test_the_whole_name_wins_record_by_record():
+    with recstore.RecordList([{"a": {"b": 1}}, {"a.b": 2}, {"a.b": 3, "a": {"b": 4}}, {"q": {"a.b": 5}}]) as x:
+        assert x.field("a.b", default=None).to_list() == [1, 2, 3, None]
+        assert x.field(("a", "b"), default=None).to_list() == [1, None, 4, None]
+        assert x.field("q").field("a.b")[3] == 5
+        assert x.fields("a.b").to_list() == [{"a": {"b": 1}}, {"a.b": 2}, {"a.b": 3}, {}]
+
+
+@pytest.mark.parametrize("compression", ["auto", "none"])
+def test_keys_that_are_no_str(compression):
+    record = {1: "int", (2, "x"): "tuple", None: "none", b"b": "bytes", 2.5: "float"}
+    with recstore.RecordList([record] * 100, compression=compression) as x:
+        for key in record:
+            assert x.field((key,))[50] == record[key] == x.lazy()[50][key]
+        assert x.field((True,))[0] == "int" == x.lazy()[0][1.0], "equal keys are one key, as in a dict"
+        assert x.field((3,), default="no")[0] == "no"
+
+
+@pytest.mark.parametrize("name", [3, None, 2.5, ["a"], (), {"a"}])
+def test_names_that_are_none(x, name):
+    with pytest.raises(TypeError, match="a field is a str, or a tuple of keys"):
+        x.field(name)
+    with pytest.raises(TypeError):
+        x.fields("id", name)
+    with pytest.raises(TypeError, match="unhashable"):
+        x.field(([],))
+
+
+def test_lacking(x):
+    with pytest.raises(KeyError) as caught:
+        x.field("meta.camera.focus")[7]
+    assert caught.value.args == ("record 7 has no field 'meta.camera.focus'",)
+    assert x.field("meta.camera.focus", default=5)[7] == 5
+    default = []
+    assert x.field("q", default=default)[0] is default
+    for path in (("bbox", 4), ("bbox", -5), ("bbox", "x"), ("id", "x"), ("name", 0), ("none", "x"), ("meta", 0)):
+        assert x.field(path, default="lacking")[3] == "lacking"
+    with recstore.RecordList(["text", [1, 2], 3]) as y:
+        assert y.field("a", default=None).to_list() == [None] * 3
+        assert y.field((1,), default=None).to_list() == [None, 2, None]
+        assert y.fields("a").to_list() == [{}] * 3
+
+
+def test_fields(x):
+    got = x.fields("bbox", "meta.camera.id", "id", "q")
+    assert got[9] == {"bbox": RECORDS[9]["bbox"], "meta": {"camera": {"id": 2}}, "id": 9}
+    assert list(got[9]) == ["bbox", "meta", "id"]
+    assert x.fields("meta.tags", "meta.camera.id")[1] == {"meta": {"tags": ["a"], "camera": {"id": 1}}}
+    assert x.fields("meta", "meta.camera.id")[1] == {"meta": RECORDS[1]["meta"]} == x.fields("meta.camera.id", "meta")[1]
+    assert x.fields(("bbox", 0))[4] == {"bbox": {0: 4.0}}
+    assert x.fields()[0] == {}
+    assert type(got) is recstore.RecordView and type(got[3:5]) is recstore.RecordView and got[3:5][0] == got[3]
+
+
+# ---- views -----------------------------------------------------------------------------------------------------------
+
+
+def test_field_views_are_views(x):
+    view = x.field("id")
+    assert type(view) is FieldView and isinstance(view, recstore.RecordList)
+    assert type(view[5:10]) is FieldView and view[5:10].to_list() == [5, 6, 7, 8, 9]
+    assert view[::-1][0] == 499 and view[-1] == 499 and 17 in view and view.index(17) == 17 and view.count(3) == 1
+    assert view[490:].to_numpy().tolist() == list(range(490, 500))
+    assert x[100:].field("id")[0] == 100 == x[100:].lazy()[0]["id"]
+    assert type(view)([1, 2]) == [1, 2]
+    assert copy.copy(view) is view
+    with pytest.raises(IndexError):
+        view[500]
+
+
+def test_parts_of_parts(x):
+    assert x.lazy().field("id")[5] == 5
+    assert x.lazy().lazy()[5]["id"] == 5
+    record = x.field("meta.camera").lazy()[8]
+    assert type(record) is recstore.Record and dict(record) == RECORDS[8]["meta"]["camera"]
+    assert x.fields("meta.camera.id", "id").field("meta.camera.id")[8] == 1
+    assert x.fields("id", "ok").fields("id", "name")[3] == {"id": 3}
+    assert x.fields("id").field("name", default=0)[3] == 0
+    assert dict(x.fields("id").lazy()[3]) == {"id": 3}
+    assert x.field("meta").fields("tags")[1] == {"tags": ["a"]}
+    assert x.field("q", default={"a": 1}).field("a")[0] == 1
+    assert x.field("q", default={"a": 1}).lazy()[0]["a"] == 1
+    with pytest.raises(KeyError):
+        x.field("q").fields("id")[0]
+    with pytest.raises(KeyError):
+        x.field("q").lazy()[0]
+
+
+def hows(x):
+    views = [x.lazy(), x.field("a.b"), x.field("a.b", default=None), x.field("q", default=[1, {"x": 2.5}]), x.field((1, "a", None)),
+             x.fields("a", "b.c"), x.field("meta").lazy(), x.field("meta").fields("a"), x.fields("a").field("b").lazy(),
+             x.field("q", default=np.arange(300)).field("a")]  # fmt: skip
+    return [view.how for view in views]
+
+
+def test_hows_travel_as_plain_values(x):
+    def plain(value):
+        return value is None or type(value) in (str, int, bytes, bool) or (type(value) is tuple and all(map(plain, value)))
+
+    for how in hows(x)[:-1]:
+        assert plain(how.describe())
+        again = how_from(how.describe())
+        assert again == how and hash(again) == hash(how) and type(again) is type(how)
+    assert len({how.describe() for how in hows(x)}) == len(hows(x))
+    assert how_from(None) is None
+    assert (how_from(hows(x)[-1].describe()).base.default == np.arange(300)).all()
+
+
+FORGED = [(), 3, "x", b"lazy", ("lazy",), ("lazy", 1, None), ("lazy", (b"", b""), None), ("field", None, None, None), ("what", 1),
+          ("field", (b"\x90", b""), None, None), ("field", (b"\x0e\x01\x90", b""), None, None), ("fields", 3, None, None),
+          ("field", (b"\x0e\x01\x0e\x01\x0d\x00", b""), None, None), ("fields", (None,), None, None), ("lazy", None, 5),
+          ("field", (b"\x0e\x01\x0e\x01\x90", b""), (b"\x0d\xff\xff\xff\x7f", b""), None), ("field", ("a", "b"), None, None)]  # fmt: skip
+
+
+@pytest.mark.parametrize("description", FORGED, ids=repr)
+def test_forged_descriptions(description):
+    with pytest.raises((recstore.CorruptError, recstore.VersionError)):
+        how_from(description)
+
+
+def test_forged_depth():
+    description = None
+    for _ in range(100):
+        description = ("lazy", None, description)
+    with pytest.raises(recstore.CorruptError):
+        how_from(description)
+
+
+# ---- Record ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_a_mapping(x):
+    r, plain = x.lazy()[33], RECORDS[33]
+    assert isinstance(r, Mapping) and type(r) is recstore.Record and not isinstance(r, dict)
+    assert r["bbox"] == plain["bbox"] and r["meta"] == plain["meta"] and type(r["meta"]) is dict
+    assert len(r) == len(plain) and list(r) == list(plain) and "bbox" in r and "q" not in r and bool(r)
+    assert r.keys() == plain.keys() and list(r.values()) == list(plain.values()) and list(r.items()) == list(plain.items())
+    assert r.get("id") == 33 and r.get("q") is None and r.get("q", 7) == 7
+    assert dict(r) == plain == {**r} and type(dict(r)) is dict
+    assert r == plain and plain == r and r == x.lazy()[33] and r != x.lazy()[34] and r != 3
+    assert r.class_name is None
+    with pytest.raises(KeyError) as caught:
+        r["q"]
+    assert caught.value.args == ("q",)
+    with pytest.raises(TypeError, match="unhashable"):
+        r[[]]
+    with pytest.raises(TypeError):
+        r["id"] = 4
+    match r:
+        case {"id": found, "ok": False}:
+            assert found == 33
+        case _:
+            pytest.fail("no mapping pattern")
+
+
+def test_what_is_read_is_the_callers_own(x):
+    r = x.lazy()[5]
+    r["meta"]["camera"].clear()
+    assert r["meta"] == RECORDS[5]["meta"]
+
+
+def test_records_of_other_kinds():
+    values = ["text", [1, {"a": 2}], 3, None, {"a": 1}, (1, 2), {}]
+    for compression in ("auto", "none"):
+        with recstore.RecordList(values * 30, compression=compression) as x:
+            got = x.lazy().to_list()
+            assert got == values * 30
+            assert [type(g) is recstore.Record for g in got] == [type(v) is dict for v in values * 30]
+
+
+def test_one_record_repeated_is_a_const():
+    with recstore.RecordList([{"a": [1, 2], "b": {"c": "d"}}] * 500) as x:
+        r = x.lazy()[499]
+        assert r["a"] == [1, 2] and x.field("b.c")[3] == "d" and x.field(("a", 1))[0] == 2 and len(r) == 2
+
+
+def test_repr_is_short(x):
+    assert repr(x.lazy()[3]) == "<Record: id, segmentation, bbox, name, ok, meta, none, a.b, and 1 more>"
+    assert repr(recstore.Record("shapes.Box", {"x": 1})) == "Record(shapes.Box: {'x': 1})"
+
+
+def test_pickle_and_copy(x):
+    r = x.lazy()[3]
+    for again in (pickle.loads(pickle.dumps(r)), copy.deepcopy(r), copy.copy(r)):
+        assert type(again) is recstore.Record and again == r == RECORDS[3]
+    with recstore.RecordList([{"a": 1}]) as y:
+        r = y.lazy()[0]
+        held = pickle.loads(pickle.dumps(r)), copy.deepcopy(r)
+    assert held == ({"a": 1}, {"a": 1}), "no handle: the store is gone"
+    with pytest.raises(TypeError):
+        type(r)({"a": 1})  # as default_collate tries, before it makes a dict
+
+
+def test_a_held_record():
+    r = recstore.Record("shapes.Box", {"x": 1, "y": [2]}, _origin=(27, ()))
+    assert r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box" and r._origin == (27, ())
+    again = pickle.loads(pickle.dumps(r))
+    assert again == r and again._origin == (27, ()) and again.class_name == "shapes.Box"
+    assert r != recstore.Record("shapes.Circle", {"x": 1, "y": [2]}) and r != {"x": 1, "y": [2]}
+    assert recstore.Record(None, {"x": 1}) == {"x": 1}
+    assert hash(recstore.Record("a.B", {"x": 1})) == hash(recstore.Record("a.B", {"x": 1}))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(r)
+    deep = copy.deepcopy(r)
+    deep["y"].append(3)
+    assert r["y"] == [2] and recstore.Record._of("a.B", {"x": 1})["x"] == 1
+
+
+def test_closed():
+    x = recstore.RecordList([{"a": [1]}] * 3)
+    r, view, lazy = x.lazy()[1], x.field("a"), x.lazy()
+    x.close()
+    for use in (lambda: r["a"], lambda: list(r), lambda: len(r), lambda: "a" in r, lambda: dict(r), lambda: r == {}, lambda: lazy[0],
+                lambda: view[0], view.to_numpy, lambda: r.get("a"), lambda: r.class_name):  # fmt: skip
+        with pytest.raises(recstore.ClosedError):
+            use()
+    assert repr(r) == "<Record: closed>"
+
+
+def test_a_key_that_closes_the_store():
+    x = recstore.RecordList([{"a": 1, b"b": 2}], compression="none")
+
+    class Key:
+        def __hash__(self):
+            return hash("a")
+
+        def __eq__(self, other):
+            x.close()
+            return other == "a"
+
+    assert x.lazy()[0][Key()] == 1
+    assert x.closed
+
+
+def test_keys_that_raise(x):
+    class Key:
+        def __hash__(self):
+            raise ZeroDivisionError
+
+    for use in (lambda: x.lazy()[0][Key()], lambda: Key() in x.lazy()[0], lambda: x.field((Key(),))):
+        with pytest.raises(ZeroDivisionError):
+            use()
+
+
+def test_many_keys():
+    record = {f"key{i}": i for i in range(300)}
+    with recstore.RecordList([record] * 200) as x:
+        r = x.lazy()[150]
+        assert all(r[key] == value for key, value in record.items()) and "key300" not in r
+        assert x.field("".join(["key", "299"]))[0] == 299
+
+
+def test_threads(x):
+    wrong = []
+
+    def read():
+        lazy, field = x.lazy(), x.field("meta.camera.id")
+        for i in range(500):
+            if lazy[i]["bbox"] != RECORDS[i]["bbox"] or field[i] != i % 7:
+                wrong.append(i)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    assert wrong == []
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------------
+
+
+def test_columns(x):
+    def check(got, dtype, expected):
+        assert got.dtype == dtype and np.array_equal(got, expected)
+        assert got.flags.writeable
+
+    check(x.field("id").to_numpy(), np.int64, np.arange(500))
+    check(x.field("ok").to_numpy(), np.bool_, [r["ok"] for r in RECORDS])
+    check(x.field("bbox").to_numpy(), np.float64, [r["bbox"] for r in RECORDS])
+    check(x.field("id").to_numpy([3, -1, 3]), np.int64, [3, 499, 3])
+    check(x.field("id").to_numpy(np.array([2, 4])), np.int64, [2, 4])
+    check(x[::-2].field("id").to_numpy(), np.int64, np.arange(499, -1, -2))
+    values, offsets = x.field("ids").to_numpy()
+    check(values, np.int64, np.concatenate([r["ids"] for r in RECORDS]))
+    check(offsets, np.int64, np.cumsum([0] + [len(r["ids"]) for r in RECORDS]))
+    assert x.field("name").to_numpy().tolist() == [r["name"] for r in RECORDS]
+    assert x.field("meta").to_numpy().dtype == object and x.field("meta").to_numpy()[3] == RECORDS[3]["meta"]
+    assert x.field("id").to_numpy([]).shape == (0,)
+    with pytest.raises(IndexError, match="500 is out of range: 500 records"):
+        x.field("id").to_numpy([500])
+    with pytest.raises(TypeError):
+        x.field("id").to_numpy([2.5])
+
+
+def test_ragged_says_how_lists_come():
+    with recstore.RecordList([{"a": [1, 2]}, {"a": [3, 4]}, {"a": [5]}]) as x:
+        assert [c.tolist() for c in x.field("a").to_numpy()] == [[1, 2, 3, 4, 5], [0, 2, 4, 5]]
+        assert x.field("a").to_numpy([0, 1]).tolist() == [[1, 2], [3, 4]]
+        assert [c.tolist() for c in x.field("a").to_numpy([0, 1], ragged=True)] == [[1, 2, 3, 4], [0, 2, 4]]
+        with pytest.raises(ValueError, match="'a' of record 2 has 1 elements, others 2"):
+            x.field("a").to_numpy(ragged=False)
+        with pytest.raises(ValueError, match="ragged=True is for lists"):
+            x.field(("a", 0)).to_numpy(ragged=True)
+
+
+@pytest.mark.parametrize("compression", ["auto", "none"])
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ([1, None, 2], "'v' of record 1 is None among numbers"),
+        ([None, 1.5], "'v' of record 0 is None among numbers"),
+        ([1, "a"], "'v' of record 1 is a str among numbers"),
+        ([[1], 2], "'v' of record 0 is a list among numbers"),
+        ([[1], None], "'v' of record 1 is None among lists"),
+        ([[1, None]], "'v' of record 0 holds None among numbers"),
+        ([[[1]], [[1, 2]]], "'v' of record 1 holds nested lists of shape (1, 2), others (1, 1)"),
+        ([[[1], [1, 2]]], "'v' of record 0 holds nested lists of several lengths"),
+        ([np.zeros((2, 2)), np.zeros((3, 2))], "'v' of record 1 is an array of shape (3, 2), the first one's is (2, 2)"),
+    ],
+    ids=repr,
+)
+def test_columns_that_are_none(values, message, compression):
+    with recstore.RecordList([{"v": v} for v in values], compression=compression) as x:
+        with pytest.raises(ValueError) as caught:
+            x.field("v").to_numpy()
+        assert message in str(caught.value) and "to_list()" in str(caught.value)
+
+
+def test_columns_of_records_that_lack_it():
+    with recstore.RecordList([{"v": 1}, {}]) as x:
+        with pytest.raises(KeyError, match="record 1 has no field 'v'"):
+            x.field("v").to_numpy()
+        assert x.field("v", default=-1).to_numpy().tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("compression", ["auto", "none"])
+@pytest.mark.parametrize(
+    "values, dtype",
+    [
+        ([True, 2], "int64"), ([1, 2.5], "float64"), ([True, 2.5], "float64"), ([2**63, 1], "uint64"), ([2**63, -1], "object"),
+        ([2**64], "object"), ([b"a\0", b""], "object"), ([None, None], "object"), ([{"a": 1}], "object"), ([np.float32(1), np.float32(2)], "float32"),
+        ([np.arange(3, dtype="u1")] * 2, "uint8"), ([[[1, 2], [3, 4]]] * 2, "int64"), ([(1, 2.5)] * 3, "float64"), ([[], []], "int64"),
+        (["\ud800"], "object"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_column_dtypes(values, dtype, compression):
+    with recstore.RecordList([{"v": v} for v in values] * 40, compression=compression) as x:
+        got = x.field("v").to_numpy()
+        assert got.dtype == dtype
+        assert repr(got.tolist()) == repr(np.array(values * 40, dtype).tolist()) if dtype != "object" else got.tolist() == values * 40
+
+
+def test_ragged_arrays():
+    with recstore.RecordList([{"v": np.arange(n, dtype="i2")} for n in (3, 0, 2)]) as x:
+        values, offsets = x.field("v").to_numpy()
+        assert values.dtype == np.int16 and values.tolist() == [0, 1, 2, 0, 1] and offsets.tolist() == [0, 3, 3, 5]
+
+
+def test_to_torch(x):
+    torch = pytest.importorskip("torch")
+    assert torch.equal(x.field("id").to_torch(), torch.arange(500))
+    assert x.field("bbox").to_torch([1, 2]).shape == (2, 4)
+    values, offsets = x.field("ids").to_torch()
+    assert len(offsets) == 501 and int(offsets[-1]) == len(values)
+    with pytest.raises(TypeError, match="'name' is no field of numbers"):
+        x.field("name").to_torch()
+
+
+def test_to_arrow(x):
+    pyarrow = pytest.importorskip("pyarrow")
+    for name in ("id", "bbox", "ids", "name", "none", "meta"):
+        assert x.field(name).to_arrow().to_pylist() == [r[name] for r in RECORDS]
+    assert x.field("id").to_arrow([3, 1]).to_pylist() == [3, 1]
+    assert x.field("id").to_arrow().type == pyarrow.int64()
+
+
+def test_to_arrow_says_what_it_needs(x, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"recstore\[arrow\]"):
+        x.field("id").to_arrow()

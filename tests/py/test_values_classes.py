@@ -1,0 +1,466 @@
+"""Values of classes: enums, namedtuples, dataclasses, attrs classes and registered ones, restored without running their code."""
+
+import collections
+import dataclasses
+import enum
+import gc
+import sys
+import weakref
+
+import kinds
+import pytest
+from alike import alike, copies, round_trips
+from kinds import (
+    Attrs,
+    AttrsDict,
+    AttrsHash,
+    Box,
+    ByIdentity,
+    Child,
+    Color,
+    DictLike,
+    Frozen,
+    Guarded,
+    Half,
+    IntPerm,
+    KwOnly,
+    Level,
+    Outer,
+    Pair,
+    Perm,
+    Plain,
+    Point,
+    Private,
+    Renamed,
+    Slotted,
+    Subpair,
+    Typed,
+    Unset,
+    WithProperty,
+    Word,
+)
+
+import recstore
+from recstore import EncodeError, Record, RecordList, classes, register
+
+
+@pytest.fixture(autouse=True)
+def fresh_registry(monkeypatch):
+    """What a test registers is forgotten after it."""
+    before = dict(classes._registered)
+    yield
+    changed = [entry[0] for name, entry in classes._registered.items() if before.get(name) != entry]
+    classes._registered.clear()
+    classes._registered.update(before)
+    for cls in changed:
+        if "recstore.extended" in sys.modules:
+            sys.modules["recstore.extended"].forget(cls)
+
+
+VALUES = [
+    *Color,
+    *Level,
+    *Word,
+    *Perm,
+    Perm(0),
+    Perm.R | Perm.X,
+    IntPerm.R | IntPerm.W,
+    IntPerm(0),
+    Pair(1, [2]),
+    Pair(Pair(1, 2), Pair(None, Color.RED)),
+    Renamed(1, 2),
+    Typed(1),
+    Typed(1, [2.5]),
+    Subpair("a", "b"),
+    Plain(1),
+    Plain(2, [Plain(3)]),
+    Child(1, [2], {"z": Slotted(1, Slotted(2))}),
+    Frozen(1, Frozen("a", (1, 2))),
+    Slotted(1),
+    Unset(1),
+    KwOnly(a=1),
+    Half(1),
+    WithProperty(1),
+    Outer.Inner(5),
+    Attrs(1),
+    Attrs(1, [Attrs(2, [])]),
+    AttrsDict(3),
+    AttrsHash("a"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_round_trip(value):
+    kinds.made.clear()
+    assert round_trips(value)
+    assert not kinds.made, "a constructor ran"
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_through_a_file(value, tmp_path):
+    found = [getattr(kinds, name) for name in dir(kinds) if isinstance(getattr(kinds, name), type)]
+    RecordList([{"v": value}, value]).save(tmp_path / "x.rec")
+    with recstore.open(tmp_path / "x.rec", classes=[*found, Outer.Inner], verify="full") as x:
+        assert alike(x.to_list(), [{"v": value}, value])
+
+
+def test_members_are_the_members():
+    with RecordList([Color.ROT, Perm.R | Perm.W, Word.YES]) as x:
+        assert x[0] is Color.RED and x[1] is Perm.RW and x[2] is Word.YES
+
+
+def test_names_are_stored_once(tmp_path):
+    with RecordList([Plain(i, [i]) for i in range(1000)]) as x:
+        x.save(tmp_path / "x.rec")
+        assert "dataclass kinds.Plain" in str(x.info())
+    assert (tmp_path / "x.rec").read_bytes().count(b"Plain") == 1
+
+
+def test_many_of_different_classes():
+    rows = [VALUES[i * 7 % len(VALUES)] for i in range(1000)]
+    for compression in ("auto", "none"):
+        with RecordList(rows, compression=compression) as x:
+            assert all(map(alike, x, rows))
+            assert x[0] is not x[0] or isinstance(x[0], enum.Enum)
+
+
+def test_as_keys():
+    keys = [v for v in VALUES if not isinstance(v, (Plain, KwOnly, Half, WithProperty, Outer.Inner, Attrs, AttrsDict, Unset))]
+    keys = [k for k in keys if "[" not in repr(k)]
+    assert len(keys) > 15
+    row = {k: i for i, k in enumerate(keys)}
+    for compression in ("auto", "none"):
+        with RecordList([row] * 3, compression=compression) as x:
+            assert x[1] == row and list(map(type, x[1])) == list(map(type, row))
+
+
+def test_objects_that_are_told_by_identity():
+    a, b = ByIdentity(1), ByIdentity(1)
+    with RecordList([{a: 1, b: 2}, {a, b}]) as x:
+        assert sorted(x[0].values()) == [1, 2] and len(x[1]) == 2
+
+
+def test_an_identity_key_that_holds_a_dict():
+    key = ByIdentity([{"a": 1}])
+    for row, path in (({key: 1, "k": 2}, r"\$"), ([{"a": {"b": 1, (1, key): 2}}], r"\$\[0\]\.a")):
+        for compression in ("auto", "none"):
+            with pytest.raises(EncodeError, match=rf"^record 0: {path} key .*: cannot store .* as a dict key: it holds a dict; let it hold"):
+                RecordList([row] * 5, compression=compression)
+    for compression in ("auto", "none"):
+        with RecordList([{ByIdentity([[1]]): 1}] * 5, compression=compression) as x:
+            assert next(iter(x[4])).x == [[1]]
+
+
+def test_extra_attributes_are_kept_and_unset_fields_stay_unset():
+    value = Plain(1)
+    value.note = ["more"]
+    del value.y
+    for got in copies(value):
+        assert vars(got) == {"x": 1, "extra": "not a field", "note": ["more"]}
+    empty = Slotted.__new__(Slotted)
+    for got in copies(empty):
+        assert not hasattr(got, "x") and not hasattr(got, "y")
+    half = Half(1)
+    half.more = 2
+    for got in copies(half):
+        assert got.x == 1 and vars(got) == {"more": 2}
+
+
+def test_fields_come_in_their_order_whatever_init_did():
+    one, two = Plain(1), Plain.__new__(Plain)
+    two.y, two.extra, two.x = [], "not a field", 2
+    with RecordList([one, two] * 100) as x:
+        assert len(x.info().trees) == 1 and vars(x[1]) == {"x": 2, "y": [], "extra": "not a field"}
+
+
+def test_no_code_of_the_class_runs():
+    value = Guarded(5)
+    kinds.made["guard"] = 1
+    try:
+        with RecordList([value]) as x:
+            assert x[0].value == 5
+    finally:
+        kinds.made.clear()
+
+    def forbidden(self, *value):
+        raise RuntimeError("a property ran")
+
+    WithProperty.value = property(forbidden, forbidden)
+    try:
+        with RecordList([value]) as x:
+            assert vars(x[0]) == {"value": 5}
+    finally:
+        del WithProperty.value
+
+
+def test_a_cached_hash_is_made_anew():
+    value = AttrsHash("text")
+    hash(value)
+    with RecordList([value, {value: 1}]) as x:
+        assert x[0]._attrs_cached_hash is None
+        assert hash(x[0]) == hash(value) and x[1] == {value: 1}
+
+
+def test_state_in_c_is_refused():
+    with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store kinds\.DictLike; convert it with dict\(\) first$"):
+        RecordList([DictLike(1)])
+    register(DictLike)
+    with pytest.raises(EncodeError, match=r"cannot store kinds\.DictLike"):
+        RecordList([DictLike(1)])
+
+
+def test_a_namedtuple_with_attributes_is_refused():
+    value = Subpair(1, 2)
+    value.more = 1
+    with pytest.raises(EncodeError, match=r"cannot store kinds\.Subpair; it has more than its fields; convert it with tuple\(\) first$"):
+        RecordList([value])
+
+
+def test_a_member_that_its_enum_does_not_name():
+    class Any(enum.Enum):
+        A = 1
+
+        @classmethod
+        def _missing_(cls, value):
+            out = object.__new__(cls)
+            out._name_, out._value_ = "made up", value
+            return out
+
+    with pytest.raises(EncodeError, match="it is no member that its enum names; store its value$"):
+        RecordList([Any(5)])
+
+
+# ---- register ------------------------------------------------------------------------------------------------------------
+
+
+def test_registered_classes():
+    with pytest.raises(EncodeError, match=r"store a dict of its fields, vars\(x\), or recstore\.register its class"):
+        RecordList([Point(1, 2)])
+    assert register(Point) is Point
+    assert register(Private) is Private
+    value = Point(1, [Point("a", None)])
+    kinds.made.clear()
+    assert round_trips(value) and round_trips(Private(1, "h"))
+    assert not kinds.made
+    with RecordList([Private(1, 2)]) as x:
+        assert not hasattr(x[0], "unset")
+
+
+def test_registered_with_functions(tmp_path):
+    register(Box, encode=kinds.pack, decode=kinds.unpack)
+    value = Box([1, 2, 3])
+    assert round_trips(value, tmp_path)
+    register(Box, encode=lambda v: bytes(v.numbers), decode=Box)
+    with RecordList([{value: [value]}]) as x:
+        assert x[0] == {value: [value]}
+
+
+def test_register_as_a_decorator():
+    @register
+    class One:
+        pass
+
+    @register(encode=lambda v: v.n, decode=lambda n: Two(n + 1))
+    class Two:
+        def __init__(self, n):
+            self.n = n
+
+    assert isinstance(One, type)
+    with RecordList([One(), Two(1)]) as x:
+        assert type(x[0]) is One and x[1].n == 2
+
+
+def test_functions_go_before_what_is_stored_by_itself():
+    register(Frozen, encode=lambda v: v.x, decode=lambda x: Frozen(x, "decoded"))
+    with RecordList([Frozen(1)]) as x:
+        assert x[0] == Frozen(1, "decoded")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cls": 5}, "register takes a class, not int"),
+        ({"cls": dict}, "dict is stored as it is and cannot be registered"),
+        ({"cls": Point, "encode": repr}, "register takes encode and decode together or neither"),
+        ({"cls": Point, "decode": repr}, "register takes encode and decode together or neither"),
+    ],
+    ids=str,
+)
+def test_register_refuses(arguments, message):
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        register(**arguments)
+
+
+def test_what_encode_returns_is_checked():
+    register(Box, encode=lambda v: {"a": len}, decode=kinds.unpack)
+    with pytest.raises(EncodeError, match=r"^record 0: \$\.box\.a: cannot store builtin_function_or_method; "):
+        RecordList([{"box": Box([1])}])
+
+
+def test_what_the_functions_raise_passes():
+    def fail(value):
+        raise LookupError("mine")
+
+    register(Box, encode=fail, decode=kinds.unpack)
+    with pytest.raises(LookupError, match="^mine$"):
+        RecordList([Box([1])])
+    register(Box, encode=kinds.pack, decode=fail)
+    with RecordList([Box([1])]) as x, pytest.raises(LookupError, match="^mine$"):
+        x[0]
+
+
+# ---- classes that are not there ------------------------------------------------------------------------------------------
+
+
+def test_a_local_class_is_read_where_it_was_stored():
+    cls = kinds.local_class()
+    with RecordList([cls(1)]) as x:
+        assert type(x[0]) is cls
+
+
+def test_two_classes_of_one_name():
+    one, two = kinds.local_class(), kinds.local_class()
+    with pytest.raises(
+        EncodeError, match=r"^record 1: two classes are named kinds\.local_class\.<locals>\.Local; give one of them another __qualname__$"
+    ):
+        RecordList([one(1), two(2)])
+    with RecordList([one(1)]) as x, RecordList([two(2)]) as y:
+        assert type(x[0]) is one and type(y[0]) is two
+
+
+def attached(store):
+    """The store as a process that has only the handle reads it: without the classes seen while building."""
+    from recstore import handles
+
+    function, arguments = store.__reduce__()
+    handles._attached.clear()
+    return function(*arguments)
+
+
+@pytest.fixture
+def handle(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    monkeypatch.setattr(classes, "_seen", {})
+    return attached
+
+
+def test_a_class_is_imported_for_a_handle(handle):
+    with RecordList([Plain(1), Outer.Inner(2)]) as x, handle(x) as y:
+        assert y.segment is not x.segment
+        assert y.to_list() == [Plain(1), Outer.Inner(2)]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"Plain": None}, r"cannot load class kinds\.Plain: it is a NoneType"),
+        ({"Plain": ...}, r"cannot load class kinds\.Plain: AttributeError: module 'kinds' has no attribute 'Plain'"),
+        ({"Plain": DictLike}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
+        ({"Plain": Pair}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
+        ({"Plain": Slotted}, r"cannot load class kinds\.Plain: it has no slot 'extra' now"),
+        ({"Color": Pair}, r"kinds\.Color was an enum when it was stored and is none now"),
+        ({"Color": Level}, r"enum kinds\.Color has no member RED now"),
+        ({"Perm": Level}, r"enum kinds\.Perm has no value 5 now: 5 is not a valid Level"),
+        ({"Pair": Typed}, r"namedtuple kinds\.Pair had the fields \('left', 'right'\) when it was stored and has \('x', 'y'\) now"),
+        ({"Pair": Plain}, r"namedtuple kinds\.Pair had the fields \('left', 'right'\) when it was stored and has none now"),
+    ],
+    ids=str,
+)
+def test_a_class_that_changed(change, why, handle, monkeypatch):
+    rows = [{"v": {"Plain": Plain(1), "Color": Color.RED, "Perm": Perm.R | Perm.X, "Pair": Pair(1, 2)}[name]} for name in change]
+    with RecordList([1, *rows]) as x:
+        monkeypatch.setattr(classes, "_seen", {})
+        for name, other in change.items():
+            monkeypatch.delattr(kinds, name) if other is ... else monkeypatch.setattr(kinds, name, other)
+        with handle(x) as y:
+            assert y[0] == 1
+            with pytest.raises(recstore.Error, match=f"^record 1: {why}$") as caught:
+                y[1]
+            assert type(caught.value) is recstore.Error
+
+
+def test_a_local_class_elsewhere(handle, monkeypatch):
+    with RecordList([kinds.local_class()(1)]) as x:
+        monkeypatch.setattr(classes, "_seen", {})
+        with handle(x) as y, pytest.raises(recstore.Error, match=r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; "
+                                           r"only classes at the top of a module can be found by other processes$"):  # fmt: skip
+            y[0]
+
+
+def test_a_pair_without_its_functions(handle, monkeypatch):
+    register(Box, encode=kinds.pack, decode=kinds.unpack)
+    with RecordList([Box([1])]) as x:
+        classes._registered.clear()
+        with handle(x) as y, pytest.raises(recstore.Error, match="it was stored by an encode function; register it with its decode function"):
+            y[0]
+
+
+def test_other_records_are_read_all_the_same(handle, monkeypatch):
+    with RecordList([Plain(1), Pair(1, 2)] * 10) as x:
+        monkeypatch.delattr(kinds, "Plain")
+        monkeypatch.setattr(classes, "_seen", {})
+        with handle(x) as y:
+            assert y[1] == Pair(1, 2)
+            with pytest.raises(recstore.Error):
+                y[0]
+
+
+# ---- nothing leaks -------------------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_is_dropped_goes():
+    cls = kinds.local_class()
+    gone = weakref.ref(cls)
+    with RecordList([cls(1), {"a": cls(2)}]) as x:
+        assert x[0].x == 1 and x[1]["a"].x == 2
+    del cls, x
+    gc.collect()
+    assert gone() is None
+
+
+def test_no_references_leak():
+    rows = [{"v": v} for v in VALUES]
+
+    def go():
+        for compression in ("auto", "none"):
+            with RecordList(rows, compression=compression) as x:
+                x.to_list()
+
+    go()
+    gc.collect()
+    before, counts = len(gc.get_objects()), [sys.getrefcount(type(v)) for v in VALUES]
+    for _ in range(5):
+        go()
+    gc.collect()
+    assert abs(len(gc.get_objects()) - before) < 50
+    assert all(abs(sys.getrefcount(type(v)) - n) < 5 for v, n in zip(VALUES, counts))
+
+
+# ---- Record --------------------------------------------------------------------------------------------------------------
+
+
+def test_record():
+    r = Record("m.C", {"a": 1, "b": [2]})
+    assert isinstance(r, collections.abc.Mapping) and len(r) == 2 and "a" in r and r.get("c", 5) == 5 and r["b"] == [2]
+    assert dict(r) == {"a": 1, "b": [2]} and list(r.items()) == [("a", 1), ("b", [2])] and list(r.values()) == [1, [2]]
+    assert r == Record("m.C", {"b": [2], "a": 1}) and r != Record("m.D", {"a": 1, "b": [2]}) and r != {"a": 1, "b": [2]}
+    assert Record(None, {"a": 1}) == {"a": 1}
+    assert repr(r) == "Record(m.C: {'a': 1, 'b': [2]})" and repr(Record(None, {})) == "Record({})"
+    assert hash(Record("m.C", {"a": 1})) == hash(Record("m.C", {"a": 1}))
+    with pytest.raises(TypeError):
+        hash(r)
+    with pytest.raises(TypeError):
+        r["a"] = 2
+    with pytest.raises(KeyError):
+        r["c"]
+    import copy
+    import pickle
+
+    assert pickle.loads(pickle.dumps(r)) == r and copy.deepcopy(r) == r
+    with pytest.raises(EncodeError, match=r"cannot store recstore\.Record"):
+        RecordList([Record(None, {"a": 1})])
+
+
+def test_dataclasses_are_what_they_were():
+    with RecordList([Plain(1)]) as x:
+        assert dataclasses.is_dataclass(x[0]) and dataclasses.asdict(x[0]) == {"x": 1, "y": []}

@@ -1,0 +1,274 @@
+"""Trust: what is made of classes and pickles in stores that were built here, travelled by a handle, or come from a file."""
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+
+import kinds
+import numpy as np
+import pytest
+from kinds import Attrs, Box, Color, Pair, Perm, Plain, Point, Unlucky
+
+import recstore
+from recstore import Error, Record, RecordList, UntrustedError, classes, register
+
+ROWS = [Plain(1, [2]), Pair(1, [Attrs(2)]), Color.GREEN, Perm.R | Perm.X, {"a": Plain(3)}, {Color.RED: 1, Perm(5): 2}]
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    monkeypatch.setattr(classes, "_registered", {})
+    monkeypatch.setattr(classes, "_seen", {})
+    if "recstore.extended" in sys.modules:
+        monkeypatch.setattr(sys.modules["recstore.extended"], "_handlers", type(sys.modules["recstore.extended"]._handlers)())
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    kinds.made.clear()
+
+
+@pytest.fixture(params=["auto", "none"])
+def path(request, tmp_path):
+    with RecordList(ROWS, compression=request.param) as x:
+        x.save(tmp_path / "x.rec")
+    return tmp_path / "x.rec"
+
+
+def test_a_file_gives_records(path):
+    with recstore.open(path) as x:
+        plain, pair, green, perm, inside, keys = x
+        assert type(plain) is Record and plain.class_name == "kinds.Plain"
+        assert dict(plain) == {"x": 1, "y": [2], "extra": "not a field"}
+        assert pair.class_name == "kinds.Pair" and pair["left"] == 1
+        assert dict(pair["right"][0]) == {"x": 2, "y": []} and pair["right"][0].class_name == "kinds.Attrs"
+        assert dict(green) == {"name": "GREEN"} and green.class_name == "kinds.Color"
+        assert dict(perm) == {"value": 5}
+        assert inside["a"]["x"] == 3
+        assert list(keys.values()) == [1, 2] and {type(k) for k in keys} == {Record}
+        assert keys[Record("kinds.Color", {"name": "RED"})] == 1
+
+
+def test_classes_that_are_given(path):
+    with recstore.open(path, classes=[Plain, Color]) as x:
+        assert x[0] == Plain(1, [2]) and x[2] is Color.GREEN and type(x[1]) is Record and x[4] == {"a": Plain(3)}
+    with recstore.open(path, classes={"kinds.Plain": Plain, "kinds.Pair": Pair}) as x:
+        assert x[0] == Plain(1, [2]) and type(x[1]) is Pair and type(x[2]) is Record
+
+
+def test_registered_classes(path):
+    with recstore.open(path) as x:
+        assert type(x[0]) is Record
+        register(Plain)
+        assert x[0] == Plain(1, [2]) and type(x[1]) is Record, "stores opened before see it"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([5], r"classes holds classes, not 5"),
+        (["kinds.Plain"], r"classes holds classes, not 'kinds\.Plain'"),
+        ({"kinds.Plain": 5}, r"classes maps full names to classes, not 'kinds\.Plain' to 5"),
+        ({Plain: Plain}, r"classes maps full names to classes, not <class"),
+    ],
+    ids=str,
+)
+def test_classes_that_are_none(path, given, message):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        recstore.open(path, classes=given)
+
+
+def test_a_class_of_another_kind(path):
+    with recstore.open(path, classes={"kinds.Plain": Color, "kinds.Color": Plain, "kinds.Pair": Plain}) as x:
+        for i in range(3):
+            with pytest.raises(Error, match=f"^record {i}: "):
+                x[i]
+
+
+def test_nothing_is_imported(tmp_path):
+    """The module of a class in a file is not loaded, whoever reads, checks or copies."""
+    (tmp_path / "evil_module.py").write_text("open('trace', 'w').close()\nclass Evil: pass\n")
+    fake = type("Evil", (), {"__module__": "evil_module"})
+    register(fake)
+    value = fake()
+    value.a = 1
+    RecordList([value, [value], {"k": value}]).save(tmp_path / "x.rec")
+    code = """if True:
+        import sys, os, copy, pickle, recstore
+        x = recstore.open("x.rec", verify="full")
+        print(x.to_list(), x[0] == x[0], x.info() and "")
+        x[1:].save("y.rec")
+        print(recstore.open("y.rec", verify="full", copy=True).to_list())
+        y = recstore.RecordList(list(x))
+        print(type(y[0]).__name__, pickle.loads(pickle.dumps(y))[0])
+        os.environ["RECSTORE_PICKLE"] = "allow"
+        from recstore import handles
+        f, a = y.__reduce__()
+        handles._attached.clear()
+        z = f(*a)
+        print(type(z[0]).__name__, z.segment is not y.segment)
+        print("evil_module" in sys.modules, os.path.exists("trace"))
+        """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr == ""
+    evil = "Record(evil_module.Evil: {'a': 1})"
+    assert done.stdout.splitlines() == [
+        f"[{evil}, [{evil}], {{'k': {evil}}}] True ",
+        f"[[{evil}], {{'k': {evil}}}]",
+        f"Record {evil}",
+        "Record True",
+        "False False",
+    ]
+
+
+def test_records_are_stored_again_as_what_they_were(path, tmp_path):
+    with recstore.open(path) as x:
+        x[::-1].save(tmp_path / "again.rec")
+        with RecordList(list(x)) as y:
+            assert y.to_list() == x.to_list()
+            y.save(tmp_path / "third.rec")
+    with recstore.open(tmp_path / "again.rec", classes=[Plain, Pair, Color, Perm, Attrs]) as x:
+        assert x.to_list() == ROWS[::-1]
+    with recstore.open(tmp_path / "third.rec", classes=[Plain, Pair, Color, Perm, Attrs], verify="full") as x:
+        assert x.to_list() == ROWS
+
+
+def test_a_store_of_records_and_objects(path):
+    """Own classes are made, those of the file are not: also in a process that has only the handle."""
+    with recstore.open(path) as x:
+        mixed = RecordList([x[0], Attrs(1)])
+    from recstore import handles
+
+    function, arguments = mixed.__reduce__()
+    handles._attached.clear()
+    other = function(*arguments)
+    for store in (mixed, other):
+        assert type(store[0]) is Record and store[1] == Attrs(1)
+
+
+# ---- pickles -------------------------------------------------------------------------------------------------------------
+
+
+def test_on_unsupported():
+    with pytest.raises(ValueError, match=r"""^on_unsupported is "error" or "pickle", not 'ignore'$"""):
+        RecordList([], on_unsupported="ignore")
+    rows = [Point(1, 2), {"a": [len, Point(1, [2])]}, memoryview, {1, 2}, {Box: 1}, 5]
+    for compression in ("auto", "none"):
+        with RecordList(rows * 20, on_unsupported="pickle", compression=compression) as x:
+            assert x.to_list() == rows * 20
+            assert x[0] is not x[0]
+
+
+def test_what_cannot_be_pickled():
+    with pytest.raises(recstore.EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it: \w+: "):
+        RecordList([{"a": [lambda: 1]}], on_unsupported="pickle")
+    loop = []
+    loop.append(loop)
+    with pytest.raises(recstore.EncodeError, match="the value contains itself"):
+        RecordList([loop], on_unsupported="pickle")
+
+
+@pytest.mark.parametrize("rows", [[Unlucky()], [Unlucky()] * 70, [{"a": [Unlucky(), i]} for i in range(70)]], ids=["one", "const", "nodes"])
+@pytest.mark.parametrize("compression", ["auto", "none"])
+def test_pickles_in_a_file(rows, compression, tmp_path):
+    with RecordList(rows, on_unsupported="pickle", compression=compression) as x:
+        x.save(tmp_path / "x.rec")
+        first = x[0]
+        assert "unpickled" in str(first)
+    kinds.made.clear()
+    with recstore.open(tmp_path / "x.rec", verify="full") as x:
+        with pytest.raises(
+            UntrustedError,
+            match=r"^record 0: a pickled value, and loading a pickle can run any code; open with allow_pickle=True if you trust who wrote",
+        ):
+            x[0]
+        assert not kinds.made
+        assert pickle.loads(pickle.dumps(x)).segment is x.segment
+    with recstore.open(tmp_path / "x.rec", allow_pickle=True, verify="full") as x:
+        assert not kinds.made
+        assert x[0] == first and kinds.made["pickle"] == 1
+
+
+def test_a_view_with_pickles_is_saved(tmp_path):
+    with RecordList([Point(i, 2) for i in range(10)], on_unsupported="pickle") as x:
+        x[2:5].save(tmp_path / "x.rec")
+    with recstore.open(tmp_path / "x.rec", allow_pickle=True) as x:
+        assert x.to_list() == [Point(2, 2), Point(3, 2), Point(4, 2)]
+
+
+# ---- other processes -----------------------------------------------------------------------------------------------------
+
+
+def seen_by(store, i, method):
+    context = multiprocessing.get_context(method)
+    mine, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=kinds.look, args=(store, i, theirs))
+    process.start()
+    theirs.close()
+    try:
+        return mine.recv()
+    finally:
+        process.join()
+        mine.close()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_a_built_store(method):
+    with RecordList(ROWS) as x:
+        assert seen_by(x, 0, method) == ("kinds.Plain", "Plain(x=1, y=[2])")
+    with RecordList([Point(1, 2)], on_unsupported="pickle") as x:
+        assert seen_by(x[:], 0, method) == ("kinds.Point", "Point(1, 2)")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_a_local_class(method):
+    with RecordList([kinds.local_class()(1)]) as x:
+        name, text = seen_by(x, 0, method)
+    if method == "fork":
+        assert name == "kinds.local_class.<locals>.Local"
+    else:
+        assert name == "Error" and text.startswith("record 0: cannot load class kinds.local_class.<locals>.Local: ")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_an_opened_store_stay_untrusting(method, tmp_path):
+    with RecordList([Plain(1), Pair(1, 2), Point(1, 2)], on_unsupported="pickle") as x:
+        x.save(tmp_path / "x.rec")
+    with recstore.open(tmp_path / "x.rec") as x:
+        assert seen_by(x, 0, method)[0] == "recstore.Record"
+        assert seen_by(x[2:], 0, method)[0] == "UntrustedError"
+    with recstore.open(tmp_path / "x.rec", classes=[Pair], copy=True) as x:
+        assert seen_by(x, 0, method)[0] == "recstore.Record"
+        assert seen_by(x, 1, method) == ("kinds.Pair", "Pair(left=1, right=2)")
+        assert seen_by(x, 2, method)[0] == "UntrustedError"
+    with recstore.open(tmp_path / "x.rec", allow_pickle=True) as x:
+        assert seen_by(x, 0, method)[0] == "recstore.Record"
+        assert seen_by(x, 2, method) == ("kinds.Point", "Point(1, 2)")
+
+
+@pytest.mark.parametrize("arrays", ["copy", "view"])
+def test_workers_read_arrays_alike(arrays):
+    with RecordList([np.arange(1000.0)], arrays=arrays) as x:
+        assert pickle.loads(pickle.dumps(x))[0].flags.writeable is (arrays == "copy")
+
+
+def test_a_mapping_is_reused_only_by_those_who_read_alike(path):
+    opened = [
+        recstore.open(path),
+        recstore.open(path, classes=[Plain]),
+        recstore.open(path, allow_pickle=True),
+        recstore.open(path, arrays="view"),
+    ]
+    for x in opened:
+        y = pickle.loads(pickle.dumps(x))
+        assert y.segment is x.segment
+        assert type(y[0]) is (Plain if x is opened[1] else Record)
+    kept = [pickle.dumps(x) for x in opened]
+    for x in opened:
+        x.close()
+    again = [pickle.loads(text) for text in kept]
+    assert len({id(x.segment) for x in again}) == 4
+    assert [type(x[0]) for x in again] == [Record, Plain, Record, Record]
+
+
+def test_handles_stay_small(path):
+    with recstore.open(path) as x, RecordList(ROWS) as y:
+        assert len(pickle.dumps(y)) <= 200 and len(pickle.dumps(x)) <= 200 + len(str(path))
