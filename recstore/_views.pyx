@@ -86,7 +86,7 @@ cdef class Selection:
 
     @staticmethod
     def whole(Segment segment, int store=0):
-        """All records of a store of a segment; of none (a detached store) without a segment, then `of_length` says how many."""
+        """All records of a store of a segment."""
         cdef Selection self = Selection.__new__(Selection)
         self.segment = segment
         self.store = store

@@ -123,7 +123,7 @@ class ListOperations:
             return [key_or_field(record) for record in self]
         if not isinstance(key_or_field, (str, tuple)):
             raise TypeError(f"a key is a callable or the name of a field, not {type(key_or_field).__name__}")
-        return [_field(record, key_or_field, i) for i, record in enumerate(self)]
+        return list(self.field(key_or_field))  # decodes nothing else
 
     # ---- As a list ----
 
@@ -260,32 +260,6 @@ class ListOperations:
 
 def _is_list(other):
     return isinstance(other, (ListOperations, list))
-
-
-def _field(record, name, position):
-    """The field `name` of a record: a dotted name is first looked for as it is, then by its parts."""
-    if isinstance(record, dict) and name in record:
-        return record[name]
-    value = record
-    for part in name.split(".") if isinstance(name, str) else name:
-        try:
-            if isinstance(part, str) and not isinstance(value, dict):
-                value = _attribute(value, part)
-            else:
-                value = value[part]
-        except (KeyError, IndexError, TypeError):
-            raise KeyError(f"record {position} has no field {name!r}") from None
-    return value
-
-
-def _attribute(value, name):
-    """A field of a namedtuple, a dataclass or an attrs class, which a method of theirs is not."""
-    fields = getattr(type(value), "_fields", ())
-    fields = (*fields, *getattr(type(value), "__dataclass_fields__", ()))
-    fields = (*fields, *(field.name for field in getattr(type(value), "__attrs_attrs__", ())))
-    if name not in fields:
-        raise KeyError(name)
-    return getattr(value, name)
 
 
 # ---- Positions ----

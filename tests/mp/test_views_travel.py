@@ -34,7 +34,8 @@ def test_every_kind_reaches_a_process(context):
     arrived = run_worker(context, view_workers.send_lists, list(views.values()))
     assert [len(records) for _, records in arrived] == [len(records) for records in expected]
     assert [records for _, records in arrived] == expected
-    assert {name for name, _ in arrived} == {"RecordView"}
+    assert [name for name, _ in arrived] == [type(view).__name__ for view in views.values()]
+    assert {name for name, _ in arrived} == {"RecordView", "FieldView"}
 
 
 def test_every_kind_by_a_pool_and_back(context):

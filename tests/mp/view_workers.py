@@ -2,7 +2,8 @@
 
 from mp.workers import build, segment_fds
 
-KINDS = ["slice", "step", "fancy", "mask", "shuffled", "joined", "repeated", "filtered", "sorted", "split", "mixed", "long"]
+KINDS = ["slice", "step", "fancy", "mask", "shuffled", "joined", "repeated", "filtered", "sorted", "split", "mixed", "long",
+         "field", "missing", "fields", "many fields", "fields of several", "field of lazy"]  # fmt: skip
 
 
 def kinds(x, y):
@@ -23,6 +24,12 @@ def kinds(x, y):
         x.split([0.8, 0.2], seed=3)[1],
         ((x[[5, 2, 4]] + y.shuffled(1)) * 2).shuffled(9)[1::2],
         long,
+        x.field("name")[::2],
+        x[[4, 2]].field("nobody", default=("none", 1)).shuffled(1),
+        x.shuffled(3).fields("id", "box")[1:],
+        y.fields("name", *(f"field {i}" for i in range(50))),
+        (x.fields("id") + y[::-1].fields("id"))[[0, -1]],
+        x.lazy()[2:].field("box"),
     ]
     return dict(zip(KINDS, views, strict=True))
 

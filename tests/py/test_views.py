@@ -292,6 +292,25 @@ def test_order_is_that_of_lists():
         RecordList([1]) < (1,)
 
 
+def test_views_of_fields_stay_views_of_fields():
+    rows = [{"id": i, "meta": {"k": -i}} for i in range(6)]
+    x, more = RecordList(rows), RecordList([{"id": 9, "meta": {"k": 1}}])
+    ids = x.field("id")
+    for view, expected in (
+        (ids[::-1], [5, 4, 3, 2, 1, 0]), (ids[[1, 1]], [1, 1]), (ids * 2, [*range(6), *range(6)]), (ids.filter(lambda i: i > 3), [4, 5]),
+        (ids + more.field("id"), [*range(6), 9]), (ids.split([0.5, 0.5])[1], [3, 4, 5]), (x.field("meta").sorted_by("k").field("k"), [-5, -4, -3, -2, -1, 0]),
+        (ids.sorted_by(lambda i: -i), [5, 4, 3, 2, 1, 0]),
+    ):  # fmt: skip
+        assert type(view) is type(ids) and view == expected
+    assert sorted(ids.shuffled(1)) == list(range(6)) and ids.index(4) == 4 and [0] + ids[:1] == [0, 0]
+    assert x.fields("id")[2:4] == [{"id": 2}, {"id": 3}]
+    assert (x.lazy() + more.lazy())[-1]["id"] == 9
+    for wrong in (lambda: ids + x, lambda: ids + [1], lambda: x + ids, lambda: x.lazy() + x):
+        with pytest.raises(TypeError, match="to_list"):
+            wrong()
+    assert ids + [] == ids and ids == list(range(6)) and not ids < [0, 1]
+
+
 def test_array():
     for rows in ([1, 2, 3], [[1.5, 2], [3, 4]], ["a", "bc"], [{"a": 1}], []):
         x = RecordList(rows)
