@@ -185,13 +185,13 @@ class RecordDict(_keys.Mapping):
     @property
     def segments(self):
         """The segments that it reads, each once; none when detached."""
-        owners = [] if self.table is None else [*self._keys.segments, *self._values.segments, self.table.segment]
+        owners = [] if self.detached is not None or self.table is None else [*self._keys.segments, *self._values.segments, self.table.segment]
         return list({id(segment): segment for segment in owners if segment is not None}.values())
 
     @property
     def blobs(self):
         """The index arrays and tables of process memory that it reads, each once."""
-        owners = [] if self.table is None else [*self._keys.blobs, *self._values.blobs, self.table.blob]
+        owners = [] if self.detached is not None or self.table is None else [*self._keys.blobs, *self._values.blobs, self.table.blob]
         return list({id(blob): blob for blob in owners if blob is not None}.values())
 
     @property

@@ -329,16 +329,11 @@ def _untrusting(allowed, allow_pickle, arrays):
 
 
 def _shared(source):
-    """The container whose records these are, if they lie in a store as they are."""
+    """The container whose records these are, when they are the keys or the values of a RecordDict; else None. A view is built anew:
+    that is how one makes a store of its own of it."""
     from recstore import dicts
 
-    if isinstance(source, (dicts.RecordKeys, dicts.RecordValues)):
-        return source._records
-    # A subclass may read its records in a way of its own.
-    if not isinstance(source, _views.Records) or type(source).__iter__ is not _views.Records.__iter__:
-        return None
-    source._require()
-    return source
+    return source._records if isinstance(source, (dicts.RecordKeys, dicts.RecordValues)) else None
 
 
 def _build(records, options):

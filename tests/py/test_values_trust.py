@@ -233,14 +233,14 @@ def test_workers_of_an_opened_store_stay_untrusting(method, tmp_path):
     with RecordList([Plain(1), Pair(1, 2), Point(1, 2)], on_unsupported="pickle") as x:
         x.save(tmp_path / "x.rec")
     with recstore.open(tmp_path / "x.rec") as x:
-        assert seen_by(x, 0, method)[0] == "recstore.Record"
+        assert seen_by(x, 0, method)[0].endswith(".Record")
         assert seen_by(x[2:], 0, method)[0] == "UntrustedError"
     with recstore.open(tmp_path / "x.rec", classes=[Pair], copy=True) as x:
-        assert seen_by(x, 0, method)[0] == "recstore.Record"
+        assert seen_by(x, 0, method)[0].endswith(".Record")
         assert seen_by(x, 1, method) == ("kinds.Pair", "Pair(left=1, right=2)")
         assert seen_by(x, 2, method)[0] == "UntrustedError"
     with recstore.open(tmp_path / "x.rec", allow_pickle=True) as x:
-        assert seen_by(x, 0, method)[0] == "recstore.Record"
+        assert seen_by(x, 0, method)[0].endswith(".Record")
         assert seen_by(x, 2, method) == ("kinds.Point", "Point(1, 2)")
 
 
