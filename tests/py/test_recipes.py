@@ -244,7 +244,7 @@ def test_an_index_array_of_others():
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_damaged_handles(seed):
     """A changed handle is refused, or leads to a detached view, or, where only the way to the same piece changed, to the view."""
     r = random.Random(seed)
@@ -261,11 +261,11 @@ def test_damaged_handles(seed):
             text[at:at] = r.randbytes(r.randrange(1, 4))
     try:
         view = handles.attach(bytes(text))
-    except (recstore.CorruptError, ImportError):  # the latter: a description of fields, without their module
+    except (recstore.CorruptError, recstore.VersionError):  # the latter: a default value with a tag that is none
         return
     try:
         assert len(view[:20].to_list()) <= 20
-    except (recstore.CorruptError, recstore.SegmentNotFoundError):
+    except (recstore.CorruptError, recstore.SegmentNotFoundError, KeyError):  # the last: of a field by another name
         pass
 
 
@@ -275,6 +275,8 @@ GOOD = []
 @pytest.fixture(scope="module", autouse=True)
 def good(allow):
     kept = list(selections())
+    x = RecordList({"id": i, "meta": {"k": (i, "text")}} for i in range(20))
+    kept += [x.field("meta.k")[1:], x.field(("meta", "k", 1), default=("none", None)), x.fields("id", "meta.k").shuffled(1), x.lazy()[[1]]]
     GOOD[:] = [view.__reduce__()[1][0] for view in kept]
     yield
     for view in kept:
