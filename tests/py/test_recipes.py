@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -357,6 +358,30 @@ def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):
     with pytest.raises(OSError):
         blob.publish("directory", tmp_path / "none" / "there", "x.rec")
     assert not blob.published and view == [2, 1]
+
+
+def test_threads_publish_one_blob_once():
+    x = RecordList(range(10))
+    handles._pins.clear()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        view = x[list(range(10)) * 2000]
+        start, texts = threading.Barrier(4), []
+
+        def pickled(view=view, start=start, texts=texts):
+            start.wait()
+            texts.append(pickle.dumps(view))
+
+        threads = [threading.Thread(target=pickled) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(texts)) == 1 and pickle.loads(texts[0]) == view and view[-1] == 9
+        handles._pins.clear()
+    del view, pickled
+    handles._pins.clear()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_nothing_is_a_selection_too():
