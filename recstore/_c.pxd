@@ -321,6 +321,7 @@ cdef extern from "recstore.h" nogil:
         uint32_t order_width
         uint64_t n_entries
     rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err)
+    rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
     void rs_mapping_close(rs_mapping *self)
     rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
     rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes, const uint8_t *units,

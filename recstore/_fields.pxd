@@ -17,13 +17,13 @@ cdef class Record:
     cdef int store
     cdef dict held
     cdef object name
-    cdef readonly object _origin
+    cdef object origin         # of a held one: (code, EXTRA) of what it was stored as, so that it can be stored again; or None
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1
     cdef object read(self, object key, object default)
     cdef tuple names(self)
     cdef dict plain(self)
     cdef object whole(self)
-    cdef object find_class_name(self)
+    cdef object describe_class(self)
 
 
 cdef class LazyHow(How):

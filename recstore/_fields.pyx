@@ -103,7 +103,7 @@ cdef class Record:
     def __init__(self, class_name, fields, *, _origin=None):
         self.name = class_name
         self.held = dict(fields)
-        self._origin = _origin
+        self.origin = _origin
 
     @staticmethod
     def _of(class_name, fields, origin=None):
@@ -235,7 +235,8 @@ cdef class Record:
 
     # ---- What it is ----
 
-    cdef object find_class_name(self):
+    cdef object describe_class(self):
+        """As `names_of`; None for a plain record."""
         cdef rs_cursor cursor
         cdef rs_place place
         cdef PyObject *described = NULL
@@ -245,7 +246,7 @@ cdef class Record:
             self.begin(&cursor, &place)
             if open_place(self.program, &cursor, &place, &described, keep) != NAMED:
                 return None
-            return (<tuple>described)[0]
+            return <tuple>described
         except errors.Error as e:
             raise in_record(e, self.index) from None
         finally:
@@ -254,7 +255,17 @@ cdef class Record:
     @property
     def class_name(self):
         """``module.qualname`` of the class it was stored from; None for a plain record."""
-        return self.name if self.held is not None else self.find_class_name()
+        if self.held is not None:
+            return self.name
+        described = self.describe_class()
+        return None if described is None else described[0]
+
+    @property
+    def _origin(self):
+        if self.held is not None:
+            return self.origin
+        described = self.describe_class()
+        return None if described is None else described[3]
 
     @property
     def _fields(self):
@@ -286,13 +297,13 @@ cdef class Record:
         return f"<Record{'' if name is None else ' of ' + name}: {shown}>"
 
     def __copy__(self):
-        return self if self.held is None else Record(self.name, self.held, _origin=self._origin)
+        return self if self.held is None else Record(self.name, self.held, _origin=self.origin)
 
     def __deepcopy__(self, memo):
         if self.held is None:
-            return Record(self.class_name, self.plain())
+            return Record(self.class_name, self.plain(), _origin=self._origin)
         from copy import deepcopy
-        return Record(self.name, deepcopy(self.held, memo), _origin=self._origin)
+        return Record(self.name, deepcopy(self.held, memo), _origin=self.origin)
 
     def __reduce__(self):
         return record_of, (self.class_name, self.plain(), self._origin)

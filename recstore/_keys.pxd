@@ -6,7 +6,7 @@ from recstore._c cimport *
 from recstore._store cimport Segment
 from recstore._views cimport Records
 
-cdef bint key_hash(object key, uint64_t seed, uint64_t *out) except -1
+cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except -1
 
 
 cdef class KeyTable:
@@ -42,7 +42,9 @@ cdef class Mapping:
     cdef tuple held          # the segments of keys and values
     cdef public object _spilled  # the blob of a recipe that is too long for a handle
     cdef int require(self) except -1
+    cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1
     cdef int compare_str(self, Py_ssize_t entry, object key) except -2
+    cdef object hash_at(self, Py_ssize_t entry, object key)
     cdef bint compare(self, Py_ssize_t entry, object key) except -1
     cdef Py_ssize_t entry_of(self, key) except -2
     cdef Py_ssize_t opaque_entry(self, key) except -2

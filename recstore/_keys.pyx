@@ -12,9 +12,9 @@ from recstore._c cimport *
 from recstore._codec cimport check
 from recstore._encode cimport encode_value
 from recstore._blobs cimport Blob
-from recstore._store cimport Segment
+from recstore._store cimport Segment, StoreReader
 from recstore._views cimport Leaf, Records
-from recstore import errors
+from recstore import classes, errors
 
 import array
 import os
@@ -44,10 +44,15 @@ cdef extern from "math.h" nogil:
 cdef object WIDE = 1 << 1024  # ints from here on equal no float; Decimals equal to them are as many digits long
 
 
+cdef enum:
+    AHEAD = 32  # keys of get_many whose memory is asked for at once
+
+
 # ---- Canonical forms ----
 
-cdef int put_form(rs_buffer *out, object key, int depth=0) except -1:
-    """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none."""
+cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -1:
+    """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none. `strict`: only of keys that are
+    stored as what they are; else also of those that only equal such a key, as an instance of a plain subclass of str does."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef double d
     cdef rs_error err
@@ -67,16 +72,16 @@ cdef int put_form(rs_buffer *out, object key, int depth=0) except -1:
         encode_value(out, NULL, key if isinf(d) or d != floor(d) else int(key))
         return 1
     if t == &PyComplex_Type:
-        return put_complex(out, key)
+        return put_complex(out, key, strict)
     if t == &PyTuple_Type:
         head[0] = RS_FMT_TAG_TUPLE
         check(rs_buffer_append(out, head, 1 + rs_put_varint(head + 1, <uint64_t>len(key)), &err), &err)
         for item in <tuple>key:
-            if not put_form(out, item, depth + 1):
+            if not put_form(out, item, strict, depth + 1):
                 return 0
         return 1
     if t == &PyFrozenSet_Type:
-        forms = [canonical(item, depth + 1) for item in key]
+        forms = [canonical(item, strict, depth + 1) for item in key]
         if None in forms:
             return 0
         forms.sort()
@@ -84,27 +89,27 @@ cdef int put_form(rs_buffer *out, object key, int depth=0) except -1:
         body = b"\x11\x04\x00" + (<const char *>head)[:1 + rs_put_varint(head + 1, <uint64_t>len(forms))] + b"".join(forms)
     else:
         from recstore import canonical as others
-        body = others.form(key, depth)
+        body = others.form(key, strict, depth)
         if body is None:
             return 0
     check(rs_buffer_append(out, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body), &err), &err)
     return 1
 
 
-cdef int put_complex(rs_buffer *out, object key) except -1:
+cdef int put_complex(rs_buffer *out, object key, bint strict) except -1:
     cdef rs_error err
     real, imag = key.real, key.imag
     if isnan(real) or isnan(imag):
         return 0
     if imag == 0:
-        return put_form(out, real)
+        return put_form(out, real, strict)
     body = b"\x11\x01\x00"
     check(rs_buffer_append(out, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body), &err), &err)
     encode_value(out, NULL, (real + 0.0, imag + 0.0))  # adding turns -0.0 into 0.0
     return 1
 
 
-def canonical(key, int depth=0):
+def canonical(key, bint strict=False, int depth=0):
     """The canonical form of a dict key as bytes; None for one that only comparing finds. TypeError for one without a hash.
 
     >>> canonical(1) == canonical(1.0) == canonical(True)
@@ -115,14 +120,14 @@ def canonical(key, int depth=0):
     out.size_bytes = 0
     out.capacity_bytes = 0
     try:
-        if not put_form(&out, key, depth):
+        if not put_form(&out, key, strict, depth):
             return None
         return (<const char *>out.data)[:out.size_bytes]
     finally:
         rs_buffer_clear(&out)
 
 
-cdef bint key_hash(object key, uint64_t seed, uint64_t *out) except -1:
+cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except -1:
     """The hash of a key; False for one without a canonical form. Raises what hash() raises."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef int overflow = 0
@@ -142,7 +147,7 @@ cdef bint key_hash(object key, uint64_t seed, uint64_t *out) except -1:
     form.size_bytes = 0
     form.capacity_bytes = 0
     try:
-        if not put_form(&form, key):
+        if not put_form(&form, key, strict):
             return False
         out[0] = rs_hash64(form.data, form.size_bytes, seed)
         return True
@@ -235,7 +240,7 @@ cdef class KeyHashes:
         """Adds a key. Raises what hash() raises; then nothing was added."""
         cdef uint64_t h = 0
         cdef rs_error err
-        cdef bint hashed = key_hash(key, self.seed, &h)
+        cdef bint hashed = key_hash(key, self.seed, True, &h)
         if not hashed:
             # By Python's own comparison, identity first: the same NaN twice is one key, two NaNs are two.
             self.opaque.setdefault(key, []).append(self.n)
@@ -377,6 +382,55 @@ def hash_all(Records keys):
     return hashes.without(dead).table(), (firsts, lasts)
 
 
+def verify(Segment segment):
+    """The part of the deep check of a mapping that only Python can do: that keys can be hashed, that each is found where its
+    hash says, and no two are equal. Runs nobody's code: values of classes are not made."""
+    cdef uint64_t i, h = 0
+    cdef KeyTable table = KeyTable.of_segment(segment)
+    cdef StoreReader reader = StoreReader.over(&segment.mapping.keys, classes.CHECKING)
+    opaque = set(table.opaque())
+    found = {}
+    segment.enter()
+    try:
+        for i in range(table.keys.n_entries):
+            key = key_of_entry(segment, reader, i)
+            if type(key) in (str, int, bytes):
+                continue  # checked by the core
+            try:
+                tabled = key_hash(key, table.keys.seed, True, &h)
+                other = i if tabled else found.setdefault(key, i)
+            except (TypeError, ValueError) as e:
+                raise errors.CorruptError(f"entry {i}: its key cannot be hashed: {e}") from None
+            if other != i:
+                raise errors.CorruptError(f"entry {i} has the key of entry {other}")
+            if tabled and i not in opaque:
+                verify_place(segment, table, reader, i, key, h)
+    finally:
+        segment.leave()
+
+
+cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
+    cdef uint64_t record, value
+    cdef rs_error err
+    check(rs_mapping_records(&segment.mapping, entry, &record, &value, &err), &err)
+    return reader.get(record)
+
+
+cdef int verify_place(Segment segment, KeyTable table, StoreReader reader, uint64_t wanted, key, uint64_t h) except -1:
+    """That a lookup of the key comes to its entry, and to no equal one before."""
+    cdef rs_key_probe probe = rs_key_probe_begin(&table.keys, h)
+    cdef uint64_t entry
+    cdef rs_error err
+    while True:
+        check(rs_key_probe_next(&table.keys, &probe, &entry, &err), &err)
+        if entry == wanted:
+            return 0
+        if entry == RS_NOWHERE:
+            raise errors.CorruptError(f"key index: entry {wanted} is not where its key is looked for")
+        if key_of_entry(segment, reader, entry) == key:
+            raise errors.CorruptError(f"entry {wanted} has the key of entry {entry}")
+
+
 # ---- Lookup ----
 
 cdef class Mapping:
@@ -404,7 +458,9 @@ cdef class Mapping:
         self.detached = detached
         # Keys read whole can be compared in their stores without making them.
         self.native = keys.how is None and detached is None
-        self.held = tuple({id(s): s for s in (*keys.segments, *values.segments)}.values())
+        # The values of group_by are views: what they look at.
+        looked_at = getattr(values.how, "records", values)
+        self.held = tuple({id(s): s for s in (*keys.segments, *looked_at.segments)}.values())
         return self
 
     cdef int require(self) except -1:
@@ -433,7 +489,7 @@ cdef class Mapping:
         cdef rs_error err
         cdef int equal
         self.require()
-        if not key_hash(key, self.table.keys.seed, &h):
+        if not key_hash(key, self.table.keys.seed, False, &h):
             return self.entry_by_comparing(key)
         if Py_TYPE(key) != &PyUnicode_Type:
             self.require()  # hashing may have run anybody's code
@@ -456,14 +512,23 @@ cdef class Mapping:
     cdef bint compare(self, Py_ssize_t entry, object key) except -1:
         """Whether the key of an entry is `key` to a dict, which compares hashes first."""
         there = self._keys.at(entry)
-        return there is key or (hash(there) == hash(key) and PyObject_RichCompareBool(there, key, Py_EQ))
+        return there is key or (PyObject_RichCompareBool(there, key, Py_EQ) and self.hash_at(entry, there) == hash(key))
+
+    cdef object hash_at(self, Py_ssize_t entry, object key):
+        """The hash of the key of an entry."""
+        try:
+            return hash(key)
+        except TypeError as e:
+            raise errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}") from None
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
         """Among the keys without a canonical form, which this process holds as objects once one was asked for."""
         if self.opaque is None:
             found = {}
             for entry in self.table.opaque():
-                found.setdefault(self._keys.at(entry), entry)
+                there = self._keys.at(entry)
+                self.hash_at(entry, there)
+                found.setdefault(there, entry)
             self.opaque = found
         return self.opaque.get(key, -1)
 
@@ -475,7 +540,7 @@ cdef class Mapping:
         wanted = hash(key)
         for i in range(self._keys.length):
             other = self._keys.at(i)
-            if hash(other) == wanted and PyObject_RichCompareBool(other, key, Py_EQ):
+            if self.hash_at(i, other) == wanted and PyObject_RichCompareBool(other, key, Py_EQ):
                 return i
         return -1
 
@@ -508,11 +573,45 @@ cdef class Mapping:
         cdef Py_ssize_t entry = self.entry_of(key)
         return None if entry < 0 else entry
 
+    cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1:
+        """Asks for the memory that lookups of the next keys will read, each step for all of them: the waits overlap."""
+        cdef uint64_t entries[AHEAD]
+        cdef uint64_t hashes[AHEAD]
+        cdef rs_store *key_store
+        cdef rs_store *value_store
+        cdef rs_key_probe probe
+        cdef Records k = self._keys, v = self._values
+        cdef Py_ssize_t i, n = 0
+        self.require()
+        key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
+        for i in range(start, min(start + AHEAD, len(keys))):
+            key = keys[i]
+            if Py_TYPE(key) == &PyUnicode_Type:
+                key_hash(key, self.table.keys.seed, False, &hashes[n])
+                rs_keys_prefetch(&self.table.keys, hashes[n])
+                n += 1
+        for i in range(n):
+            probe = rs_key_probe_begin(&self.table.keys, hashes[i])
+            if rs_key_probe_next(&self.table.keys, &probe, &entries[i], NULL) != RS_OK:
+                entries[i] = RS_NOWHERE  # the lookup itself will say so
+            if entries[i] != RS_NOWHERE:
+                rs_store_prefetch_offsets(key_store, <uint64_t>(k.start + k.step * <Py_ssize_t>entries[i]))
+                rs_store_prefetch_offsets(value_store, <uint64_t>(v.start + v.step * <Py_ssize_t>entries[i]))
+        for i in range(n):
+            if entries[i] != RS_NOWHERE:
+                rs_store_prefetch(key_store, <uint64_t>(k.start + k.step * <Py_ssize_t>entries[i]))
+                rs_store_prefetch(value_store, <uint64_t>(v.start + v.step * <Py_ssize_t>entries[i]))
+        return 0
+
     def _many(self, keys, default, bint has_default):
         """The values of `keys`, in one call."""
-        cdef Py_ssize_t entry
+        cdef Py_ssize_t entry, i = 0
+        cdef bint ahead = type(keys) is list and self._keys.direct is not None and self._values.direct is not None
         out = []
         for key in keys:
+            if ahead and i % AHEAD == 0:
+                self.fetch_ahead(keys, i)
+            i += 1
             entry = self.entry_of(key)
             if entry >= 0:
                 out.append(self._values.at(entry))

@@ -52,7 +52,7 @@ cdef inline bint is_dict_like(unsigned code):
 
 cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
     """The field names of an object's ext value; None for an ext value without fields, or one that went through a converter. As
-    `(full class name, names, whether they are those of a tuple)`."""
+    `(full class name, names, whether they are those of a tuple, (code, EXTRA))`."""
     if not RS_FMT_EXT_NAMEDTUPLE <= code <= RS_FMT_EXT_OBJECT:
         return None
     described = load_any(extra, size)
@@ -63,7 +63,7 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
         return None
     if type(names) is not tuple or not all([type(name) is str for name in names]) or len(set(names)) != len(names):
         raise errors.CorruptError("field names that are no distinct strings")
-    return f"{described[0]}.{described[1]}", names, code == RS_FMT_EXT_NAMEDTUPLE
+    return f"{described[0]}.{described[1]}", names, code == RS_FMT_EXT_NAMEDTUPLE, (code, described)
 
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1:

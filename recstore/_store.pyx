@@ -312,6 +312,10 @@ cdef class Segment(Owner):
                     self.verify_keys(store, &store.blocks[i])
         finally:
             self.leave()
+        if self.is_mapping:
+            from recstore import _keys
+
+            _keys.verify(self)
 
     cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1:
         """Makes the keys of the block's tree and, where it may hold other dicts, arrays or ext values, every record."""

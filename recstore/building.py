@@ -114,15 +114,17 @@ def pairs_of(source):
         for key in source.keys():
             yield key, source[key]
     else:
-        for number, item in enumerate(source):
+        number, pair = 0, []
+        for item in source:
             try:
-                pair = tuple(item)
+                pair.append(tuple(item))
             except TypeError:
                 raise TypeError(f"item {number} is a {type(item).__name__}, not a (key, value) pair") from None
-            if len(pair) != 2:
-                raise ValueError(f"item {number} has length {len(pair)}; a (key, value) pair has 2")
+            if len(pair[0]) != 2:
+                raise ValueError(f"item {number} has length {len(pair[0])}; a (key, value) pair has 2")
+            number += 1
             item = None
-            yield pair
+            yield pair.pop()  # nothing of it stays here while the stream makes the next one
 
 
 def save_mapping(mapping, path):

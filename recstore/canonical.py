@@ -16,9 +16,9 @@ _FRACTION, _UUID, _PATH, _ENUM = 20, 21, 22, 23
 _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
-def form(key, depth=0):
+def form(key, strict=False, depth=0):
     """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one. `depth` is how
-    many tuples and frozensets it stands in."""
+    many tuples and frozensets it stands in. `strict`: what is stored as an object of its class or pickled is opaque."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(key, numpy.generic):
@@ -28,11 +28,14 @@ def form(key, depth=0):
     make = _maker(kind)
     if make is not None:
         return make(key)
+    enum = sys.modules.get("enum")
+    is_member = enum is not None and isinstance(key, enum.Enum)
     for base in _BASES:
         if isinstance(key, base) and _compares_as(kind, base):
-            return _keys.canonical(_BARE[base](key), depth)
-    enum = sys.modules.get("enum")
-    if enum is not None and isinstance(key, enum.Enum) and _compares_as(kind, enum.Enum):
+            # Of enums these two and namedtuples the page says what they are; the rest is opaque, and found by comparing.
+            known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple
+            return _keys.canonical(_BARE[base](key), strict, depth) if known or not strict else None
+    if is_member and _compares_as(kind, enum.Enum):
         return _enum_form(key)
     return None
 

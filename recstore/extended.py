@@ -256,15 +256,12 @@ def _make_time(extra):
 
 
 def _make_datetime(extra):
-    import datetime
+    from datetime import datetime, timedelta
 
     def make(payload):
         us, fold, tz = _parts(payload, (int, int, object), "a datetime")
-        day, us = divmod(us, _DAY)
-        seconds, us = divmod(us, 1_000_000)
-        day = datetime.date.fromordinal(day + 1)
-        hour, minute = seconds // 3600, seconds // 60 % 60
-        return datetime.datetime(day.year, day.month, day.day, hour, minute, seconds % 60, us, tz, fold=fold)
+        out = datetime.min + timedelta(0, 0, us)
+        return out if tz is None and fold == 0 else out.replace(tzinfo=tz, fold=fold)
 
     return make
 

@@ -74,16 +74,64 @@ def describe_view(segments, records):
     return ViewInfo(records=records, nbytes=sum(store.nbytes for store in stores), stores=stores)
 
 
-def describe(segment, records):
-    """The StoreInfo of an open segment; `records` is what the container asked holds."""
+@dataclasses.dataclass(frozen=True)
+class MappingInfo:
+    """Figures of a mapping. `segments` are the StoreInfos of the values in each of its segments, `keys` those of the keys; `nbytes` counts all
+    sections, and `index_bytes` the table that finds keys, wherever it is."""
+
+    records: int
+    nbytes: int
+    index_bytes: int
+    factory: object
+    segments: tuple
+    keys: tuple
+
+    @property
+    def sections(self):
+        """`{name: bytes}` over all segments."""
+        out = {}
+        for part in self.segments:
+            for name, size in part.sections.items():
+                out[name] = out.get(name, 0) + size
+        return out
+
+    def __str__(self):
+        n, per = self.records, (lambda size: f"{size / max(1, self.records):.1f} an entry")
+        lines = [f"{n:,} entries, {self.nbytes:,} bytes ({per(self.nbytes)}), index {self.index_bytes:,} bytes ({per(self.index_bytes)})"]
+        if self.factory is not None:
+            lines.append(f"a missing key gives {self.factory.__name__}()")
+        for label, infos in (("keys", self.keys), ("values", self.segments)):
+            for part in infos:
+                lines.append(f"{label}:")
+                lines.extend("  " + line for line in str(part).split("\n"))
+        return "\n".join(lines)
+
+
+def describe_mapping(mapping):
+    """The MappingInfo of an open RecordDict."""
+    parts = {True: [], False: []}
+    for of_keys, side in ((True, mapping._keys), (False, getattr(mapping._values.how, "records", mapping._values))):
+        parts[of_keys] = [describe(segment, segment.records, store) for segment, store in side.selection.leaves()]
+    return MappingInfo(
+        records=len(mapping),
+        nbytes=mapping.nbytes,
+        index_bytes=mapping.index_nbytes,
+        factory=mapping.factory,
+        segments=tuple(parts[False]),
+        keys=tuple(parts[True]),
+    )
+
+
+def describe(segment, records, store=0):
+    """The StoreInfo of an open segment; `records` is what the container asked holds. `store` 1 are the keys of a mapping."""
     totals = {}
-    blocks = segment.blocks()
+    blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:
         seen = totals.setdefault(tree, [0, 0])
         seen[0] += n
         seen[1] += heap + arrays
-    nodes = segment.trees()
-    trees = [(n, heap, _node(nodes[tree], 0, "record")) for tree, (n, heap) in totals.items()]
+    nodes = segment.trees(store)
+    trees = [(n, heap, _node(nodes[tree], 0, "key" if store else "record")) for tree, (n, heap) in totals.items()]
     trees.sort(key=lambda entry: -entry[0])
     return StoreInfo(
         records=records,

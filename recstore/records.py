@@ -45,7 +45,8 @@ class RecordList(_views.Records, views.ListOperations):
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         Whatever the iterable raises. Nothing stays behind in either case.
 
-    A record that is read is the caller's own: changing it changes nothing in the store.
+    A record that is read is the caller's own: changing it changes nothing in the store. Records that lie in a store already (another
+    list, the keys or values of a RecordDict) are not copied: the list is over the same bytes, and closing it closes them.
 
     >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
     >>> x[3]
@@ -62,8 +63,11 @@ class RecordList(_views.Records, views.ListOperations):
         options = building.Options(on_unsupported, compression, arrays, backing, progress)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
-        segment = _build(records, options)
-        self._set(_views.Selection.whole(segment))
+        shared = _shared(records) if options == building.Options() else None
+        if shared is not None:
+            self._set(shared.selection, shared.how)
+        else:
+            self._set(_views.Selection.whole(_build(records, options)))
 
     @classmethod
     def __class_getitem__(cls, item):
@@ -274,7 +278,7 @@ Sequence.register(RecordList)
 
 
 def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, limits=None, arrays="copy"):
-    """Opens a saved store read-only, in constant time. The file is not trusted: nothing in it is imported or executed.
+    """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: nothing in it is imported or executed.
 
     Args:
         path: what ``save`` wrote.
@@ -311,6 +315,10 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
     if verify == "full":
         segment.verify(limits)
     handles.register(segment)
+    if segment.is_mapping:
+        from recstore import dicts
+
+        return dicts.whole(segment)
     out = RecordList.__new__(RecordList)
     out._set(_views.Selection.whole(segment))
     return out
@@ -318,6 +326,19 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
 
 def _untrusting(allowed, allow_pickle, arrays):
     return classes.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=classes.given(allowed))
+
+
+def _shared(source):
+    """The container whose records these are, if they lie in a store as they are."""
+    from recstore import dicts
+
+    if isinstance(source, (dicts.RecordKeys, dicts.RecordValues)):
+        return source._records
+    # A subclass may read its records in a way of its own.
+    if not isinstance(source, _views.Records) or type(source).__iter__ is not _views.Records.__iter__:
+        return None
+    source._require()
+    return source
 
 
 def _build(records, options):

@@ -145,8 +145,10 @@ def test_fields_of_classes_that_are_not_made(tmp_path):
         camera = x.lazy()[5]["camera"]
         assert type(camera) is recstore.Record and camera.class_name == f"{__name__}.Camera" and camera["id"] == 5
         assert x[5] == x.lazy()[5] and x[5]["camera"] == camera
-        with recstore.RecordList(x.lazy()) as y:
-            assert y.to_list() == x.to_list()
+        held = [pickle.loads(pickle.dumps(r)) for r in x.lazy()]
+        for again in (x.lazy(), held):
+            with recstore.RecordList(again) as y:
+                assert y.to_list() == x.to_list() and y[0]._origin == x[0]._origin == x.lazy()[0]._origin
 
 
 def test_records_are_stored_as_what_they_stand_for():

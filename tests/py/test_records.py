@@ -296,9 +296,9 @@ def test_never_built():
 
 
 MODULES = ["recstore", *(f"recstore.{name}" for name in (
-    "arrays", "directory", "errors", "handles", "info", "memory", "recipes", "records", "unsupported", "views", "_codec",
-    "_store",
-    "classes", "extended", "objects", "tensors", "fields", "columns", "_paths", "_fields", "_encode", "_exports", "_floor",
+    "arrays", "directory", "errors", "handles", "info", "memory", "recipes", "records", "unsupported", "views", "_codec", "_store",
+    "classes", "extended", "objects", "tensors", "fields", "columns", "dicts", "building", "grouping", "canonical", "_keys", "_maps",
+    "_paths", "_fields", "_encode", "_exports", "_floor", "_blobs", "_views",
     "cli.main", "cli.records"))]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import recstore
-from recstore import RecordList, _floor
+from recstore import RecordList, _floor, handles, recipes
 from ref import writer as w
 
 
@@ -20,6 +20,18 @@ def test_arrays_of_empty_items_keep_their_dtype(dtype):
     array = np.ndarray((3,), dtype)
     with RecordList([array]) as x:
         assert x[0].dtype == array.dtype and x[0].shape == (3,)
+
+
+@pytest.mark.parametrize("recipe", [(0, 2**62, 5), (0, 1, -1), (99, 1, 2), (-1, 1, 1)])
+def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList(range(100)) as x:
+        start, step, length = recipe
+        handle = recipes.Handle.unpack(x.__reduce__()[1][0])
+        handle.length = max(length, 0)
+        view = recipes.signed(start) + recipes.signed(step) + recipes.varint(length if length >= 0 else 2**64 + length)
+        with pytest.raises(recstore.CorruptError):
+            handles.attach(handle.pack(b"\0\1\0" + b"\1\1" + view + b"\0\0\0"))
 
 
 def test_a_path_with_nul_is_refused_and_nothing_is_written(tmp_path):
