@@ -15,7 +15,7 @@ from recstore import RecordDict, _keys
 pytestmark = pytest.mark.filterwarnings("ignore")  # numpy's, of comparing with ints beyond its own
 UNCOMPARABLE = (TypeError, ValueError, OverflowError)  # what Decimals and numpy's scalars raise when compared with some others, in a dict too
 
-SETTINGS = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def equal(a, b):

@@ -1,6 +1,7 @@
 """A slow, strict reader of whole segments, from csrc/FORMAT.md alone: the oracle of the property tests.
 
-`read` checks what any reader must, `check` adds the deep check. The numbers in comments are the page's rules.
+`read` checks what any reader must, `check` adds the deep check. Of mappings this module reads either store; see `mapping` for the
+rest. The numbers in comments are the page's rules.
 """
 
 import contextlib
@@ -18,7 +19,11 @@ HEADER_SIZE = 4096
 READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
 FEATURE_EXT, FEATURE_DTYPES = 1, 4
 DIRECTORY_ENTRIES = 64
-HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE = range(1, 7)
+HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER = range(1, 9)
+LIST, MAPPING = 1, 2
+FEATURES = {LIST: 0, MAPPING: 2}  # bits that the content asks for
+KNOWN_FEATURES = FEATURE_EXT | FEATURES[MAPPING] | FEATURE_DTYPES
+KINDS = (set(range(HEAP, KEY_INDEX)), set(range(OFFSETS, ORDER + 1)))  # of store 0 and store 1
 ENTRY_SIZES = {GROUPS: 4, BLOCKS: 80, TREE_TABLE: 16}
 
 Header = namedtuple("Header", "magic version reader_version header_size features_required features_optional segment_size "
@@ -76,7 +81,7 @@ def read_header(data):
     if h.reader_version != 1:  # 3
         fail("VERSION", 10, f"reader_version {h.reader_version}")
     check_crc(data, 0, 4092, struct.unpack_from("<I", data, 4092)[0], "the header")  # 4
-    if h.features_required & ~(FEATURE_EXT | FEATURE_DTYPES) or h.content != 1:  # 5
+    if h.features_required & ~KNOWN_FEATURES or FEATURES.get(h.content) != h.features_required & FEATURES[MAPPING]:  # 5
         fail("VERSION", 16, f"features {h.features_required:#x}, content {h.content}")
     if h.header_size != HEADER_SIZE or h.max_depth > DEPTH:  # 6
         fail("VALUE", 12, f"header_size {h.header_size}, max_depth {h.max_depth}")
@@ -88,13 +93,13 @@ def read_header(data):
 
 
 def read_directory(data, h):
-    """The sections of store 0 by kind."""
+    """The sections by kind, of store 0 and of store 1."""
     size = h.directory_count * ENTRY.size
     if h.directory_count > DIRECTORY_ENTRIES or not aligned(h.directory_offset) \
             or not within(h.directory_offset, size, HEADER_SIZE, h.segment_size):  # 9
         fail("SECTION", 68, "directory out of place")
     check_crc(data, h.directory_offset, size, h.directory_crc, "the directory")
-    sections, end = {}, HEADER_SIZE
+    stores, end = ({}, {}), HEADER_SIZE
     for at in range(h.directory_offset, h.directory_offset + size, ENTRY.size):
         entry = Entry(*ENTRY.unpack_from(data, at))
         if not aligned(entry.offset) or not within(entry.offset, entry.size, end, h.directory_offset):  # 10
@@ -104,41 +109,44 @@ def read_directory(data, h):
             fail("RESERVED", at, "flags or reserved")
         if entry.kind == 0:
             fail("SECTION", at, "kind 0")
-        if TREE_TABLE < entry.kind < 0x8000:
-            fail("VERSION", at, f"section kind {entry.kind}")
         if entry.kind >= 0x8000:
             continue
-        if entry.store:
-            fail("VERSION", at, f"store {entry.store}")
-        if entry.kind in sections:  # 11
-            fail("SECTION", at, f"kind {entry.kind} twice")
+        if entry.kind > (ORDER if h.content == MAPPING else TREE_TABLE) or entry.store > (h.content == MAPPING):
+            fail("VERSION", at, f"section kind {entry.kind}, store {entry.store}")
+        sections = stores[entry.store]
+        if entry.kind in sections or entry.kind not in KINDS[entry.store]:  # 11
+            fail("SECTION", at, f"kind {entry.kind} twice, or in store {entry.store}")
         if entry.count * ENTRY_SIZES.get(entry.kind, 0) != (entry.size if entry.kind in ENTRY_SIZES else 0):  # 10
             fail("SECTION", at, f"count of kind {entry.kind}")
         sections[entry.kind] = entry
-    if len(sections) != TREE_TABLE:  # 11
-        fail("SECTION", h.directory_offset, "a kind is missing")
-    check_counts(h, sections)
-    return sections
+    for store, sections in enumerate(stores[:h.content]):
+        if KINDS[store] - {ORDER} - set(sections):  # 11
+            fail("SECTION", h.directory_offset, "a kind is missing")
+    for sections in stores[:h.content]:
+        check_counts(h, sections)
+    if stores[0][HEAP].count != sum(sections[BLOCKS].count for sections in stores[:h.content]):
+        fail("SECTION", h.directory_offset, "the count of HEAP")
+    stores[1][HEAP] = stores[0][HEAP]  # the keys' heaps lie there too
+    return stores
 
 
 def check_counts(h, sections):
     count = {kind: entry.count for kind, entry in sections.items()}
     if (h.n_records == 0) != (count[BLOCKS] == 0) or h.n_records > 1 << 48:  # 12
         fail("BLOCK", 80, f"{h.n_records} records in {count[BLOCKS]} blocks")
-    if (count[HEAP], count[OFFSETS], count[GROUPS], count[TREES]) != (
-            count[BLOCKS], 0, (h.n_records + 63) // 64, count[TREE_TABLE]):  # the table of kinds
+    if (count[OFFSETS], count[GROUPS], count[TREES]) != (0, (h.n_records + 63) // 64, count[TREE_TABLE]):  # the table of kinds
         fail("SECTION", h.directory_offset, "the counts of the sections do not agree")
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 class Segment:
-    """An opened segment: blocks and trees are read when a record asks for them."""
+    """An opened segment as one of its stores: blocks and trees are read when a record asks for them."""
 
-    def __init__(self, data):
+    def __init__(self, data, store=0):
         self.data = data
         self.header = read_header(data)
-        self.sections = read_directory(data, self.header)
+        self.sections = read_directory(data, self.header)[store]
         self.blocks, self.trees = {}, {}
 
     def block(self, b):

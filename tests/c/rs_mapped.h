@@ -1,0 +1,128 @@
+/* rs_mapped.h: mappings made by the builder, copied into memory of exactly their size, broken and sealed again; as rs_built.h
+ * does for lists. */
+#ifndef RS_MAPPED_H
+#define RS_MAPPED_H
+
+#include "rs_built.h"
+#include "rs_mapping.h"
+
+enum { MAPPED_SEED = 4711 };
+
+/* Appends key or value i; the pair's hash comes from the key's canonical form, which the key must be. */
+typedef void (*mapped_part)(uint64_t i, rs_buffer *raw);
+
+typedef struct mapped_plan {
+    mapped_part key, value;
+    uint64_t n;
+    const uint8_t *opaque;  /* NULL: none */
+    const uint64_t *order;  /* NULL: every record lives; else 2 n_entries numbers */
+    uint64_t n_entries;     /* with order */
+    uint64_t flush_every;   /* records of a block, 0: as many as fit */
+} mapped_plan;
+
+static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_plan *plan, uint64_t *hashes, rs_error *err) {
+    uint64_t i;
+    for (i = 0; i < plan->n; i++) {
+        size_t begin = b->keys.raw.size_bytes;
+        plan->key(i, &b->keys.raw);
+        hashes[i] = rs_hash64(b->keys.raw.data + begin, b->keys.raw.size_bytes - begin, MAPPED_SEED);
+        plan->value(i, &b->values.raw);
+        RS_TRY(rs_mapping_builder_end_pair(b, err));
+        if (rs_builder_is_full(&b->keys) || (plan->flush_every != 0 && (i + 1) % plan->flush_every == 0)) {
+            RS_TRY(rs_builder_flush(&b->keys, err));
+        }
+        if (rs_builder_is_full(&b->values)) RS_TRY(rs_builder_flush(&b->values, err));
+    }
+    return rs_mapping_builder_write_tables(b, err);
+}
+
+static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_plan *plan, const uint64_t *hashes, rs_error *err) {
+    rs_buffer table = {0};
+    uint64_t n = plan->order == NULL ? plan->n : plan->n_entries, i;
+    uint64_t *living = (uint64_t *)calloc((size_t)n + 1, 8);
+    rs_status status;
+    if (living == NULL) abort();
+    for (i = 0; i < n; i++) living[i] = hashes[plan->order == NULL ? i : plan->order[2 * i]];
+    status = rs_keys_build(living, plan->opaque, n, MAPPED_SEED, 0, &table, err);
+    if (status == RS_OK) status = rs_mapping_builder_finish(b, &table, plan->order, n, err);
+    rs_buffer_clear(&table);
+    free(living);
+    return status;
+}
+
+/* data is NULL after a failure. */
+static inline built map_build(const mapped_plan *plan, bool compress) {
+    rs_segment_writer writer;
+    rs_mapping_builder builder;
+    rs_segment segment;
+    rs_error err;
+    built out = {NULL, 0};
+    uint64_t *hashes = (uint64_t *)calloc((size_t)plan->n + 1, 8);
+    if (hashes == NULL) abort();
+    rs_error_clear(&err);
+    if (CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) {
+        if (CHECK_OK(rs_mapping_builder_open(&builder, &writer, compress, &err), &err) &&
+            CHECK_OK(mapped_add(&builder, plan, hashes, &err), &err) &&
+            CHECK_OK(mapped_finish(&builder, plan, hashes, &err), &err) &&
+            CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
+            out.data = make_exact(segment.data, segment.size_bytes);
+            out.size = segment.size_bytes;
+            rs_segment_close(&segment);
+        }
+        rs_mapping_builder_close(&builder);
+        rs_segment_writer_abort(&writer);
+    }
+    free(hashes);
+    return out;
+}
+
+/* ---- Breaking one and sealing it again ---- */
+
+typedef struct mapped_layout {
+    rs_header header;
+    rs_directory stores[2];
+} mapped_layout;
+
+/* Of an unbroken mapping. */
+static inline void mapped_read(const built *b, mapped_layout *out) {
+    if (rs_header_read(built_slice(b), NULL, &out->header, NULL) != RS_OK ||
+        rs_directory_read(built_slice(b), &out->header, 0, &out->stores[0], NULL) != RS_OK ||
+        rs_directory_read(built_slice(b), &out->header, 1, &out->stores[1], NULL) != RS_OK) {
+        abort();
+    }
+}
+
+/* Where the directory's entry for a section of a store stands. */
+static inline uint8_t *mapped_entry(const built *b, const mapped_layout *layout, unsigned store, unsigned kind) {
+    uint8_t *e = b->data + layout->header.directory_off;
+    return e + 40 * (store == 0 ? kind - 1 : 6 + kind - 2);
+}
+
+/* Checksums of blocks, trees, sections, directory and header, by the layout of the unbroken bytes. */
+static inline void mapped_seal(built *b, const mapped_layout *layout) {
+    uint32_t count = rs_load_u32(b->data + 68), i;
+    unsigned store, kind;
+    for (store = 0; store < 2; store++) {
+        const rs_section *s = layout->stores[store].sections;
+        uint8_t *table = b->data + s[RS_FMT_SECTION_TREE_TABLE].off, *trees = b->data + s[RS_FMT_SECTION_TREES].off;
+        for (i = 0; i < s[RS_FMT_SECTION_BLOCKS].count; i++) {
+            uint8_t *e = b->data + s[RS_FMT_SECTION_BLOCKS].off + 80 * i;
+            uint64_t off = rs_load_u64(e + 16), size = rs_load_u64(e + 24);
+            if (off <= b->size && size <= b->size - off) rs_store_u32(e + 64, rs_crc32c(0, b->data + off, size));
+        }
+        for (i = 0; i < s[RS_FMT_SECTION_TREE_TABLE].count; i++) {
+            uint64_t off = rs_load_u64(table + 16 * i), size = rs_load_u32(table + 16 * i + 8);
+            uint64_t all = s[RS_FMT_SECTION_TREES].size_bytes;
+            if (off <= all && size <= all - off) rs_store_u32(table + 16 * i + 12, rs_crc32c(0, trees + off, size));
+        }
+        for (kind = 2; kind <= RS_FMT_SECTION_LAST; kind++) {
+            if (s[kind].off == 0) continue;
+            rs_store_u32(mapped_entry(b, layout, store, kind) + 32, rs_crc32c(0, b->data + s[kind].off, s[kind].size_bytes));
+        }
+    }
+    if (count > layout->header.directory_count) count = layout->header.directory_count;
+    rs_store_u32(b->data + 108, rs_crc32c(0, b->data + layout->header.directory_off, 40 * count));
+    rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
+}
+
+#endif

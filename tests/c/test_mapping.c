@@ -1,0 +1,391 @@
+/* test_mapping.c: mappings built and read back: every key leads to its entry and its value, whatever blocks they fell into; keys
+ * that came twice; the builder after refused pairs; keys compared where they lie; keys read back before the end. */
+#include "rs_mapped.h"
+#include "rs_raw.h"
+#include "rs_verify.h"
+
+static rs_error err;
+
+/* ---- Keys and values ---- */
+
+static void str_key(uint64_t i, rs_buffer *raw) {
+    char text[32];
+    (void)snprintf(text, sizeof text, "train/%05llu.jpg", (unsigned long long)i);
+    make_str(raw, text);
+}
+
+static void int_key(uint64_t i, rs_buffer *raw) { make_int(raw, (int64_t)(i * i * 31) - 500); }
+
+/* str of each width, ints, bytes, floats, tuples: under a union or as `any`. */
+static void mixed_key(uint64_t i, rs_buffer *raw) {
+    uint8_t unit[4] = {0};
+    rs_store_u32(unit, (uint32_t)(0x10000 + i));
+    switch (i % 8) {
+    case 0: str_key(i, raw); break;
+    case 1: make_int(raw, (int64_t)i); break;
+    case 2: make_tag(raw, 0x0A), make_varint(raw, 2), make_bytes(raw, unit, 2), make_bytes(raw, "a\x04", 2); break;
+    case 3: make_tag(raw, 0x0B), make_varint(raw, 1), make_bytes(raw, unit, 4); break;
+    case 4: make_units(raw, 0x0C, (size_t)i, 1, 'b'); break;
+    case 5: make_float(raw, (double)i + 0.5); break;
+    case 6: make_units(raw, 0x09, (size_t)i, 1, 0xE9); break;
+    default: make_head(raw, 0x0E, 2), make_int(raw, (int64_t)i), make_str(raw, "x"); break;
+    }
+}
+
+static void row_value(uint64_t i, rs_buffer *raw) {
+    make_head(raw, 0x0F, 2);
+    make_str(raw, "id"), make_int(raw, (int64_t)i), make_str(raw, "name"), str_key(i * 7, raw);
+}
+
+static void none_value(uint64_t i, rs_buffer *raw) { (void)i, make_tag(raw, 0); }
+
+/* ---- Round trips ---- */
+
+static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_part part) {
+    rs_buffer wanted = {0}, got = {0};
+    rs_record found;
+    rs_cursor cursor;
+    bool ok = CHECK_OK(rs_store_find(store, record, &found, &err), &err);
+    if (ok) {
+        cursor = rs_store_cursor(store, &found);
+        ok = CHECK_OK(rs_decode_check_record(&cursor, found.tree, &err), &err);
+    }
+    if (ok) {
+        cursor = rs_store_cursor(store, &found);
+        raw_alone(&cursor, found.tree->nodes, &got);
+        part(i, &wanted);
+        ok = CHECK(got.size_bytes == wanted.size_bytes && memcmp(got.data, wanted.data, got.size_bytes) == 0);
+    }
+    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&got);
+    if (!ok) (void)fprintf(stderr, "    record %llu\n", (unsigned long long)record);
+    return ok;
+}
+
+/* Looks key i up by its bytes, comparing bytes: the entry, or RS_NOWHERE. */
+static uint64_t look_up(rs_mapping *m, mapped_part part, uint64_t i) {
+    rs_buffer key = {0}, got = {0};
+    rs_key_probe probe;
+    uint64_t entry = RS_NOWHERE, record, value;
+    part(i, &key);
+    probe = rs_key_probe_begin(&m->index, rs_hash64(key.data, key.size_bytes, m->index.seed));
+    for (;;) {
+        rs_record found;
+        rs_cursor cursor;
+        bool same;
+        if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE) break;
+        if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) break;
+        if (!CHECK_OK(rs_store_find(&m->keys, record, &found, &err), &err)) break;
+        cursor = rs_store_cursor(&m->keys, &found);
+        got.size_bytes = 0;
+        raw_alone(&cursor, found.tree->nodes, &got);
+        same = got.size_bytes == key.size_bytes && memcmp(got.data, key.data, key.size_bytes) == 0;
+        if (same) break;
+    }
+    rs_buffer_clear(&key);
+    rs_buffer_clear(&got);
+    return entry;
+}
+
+static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64_t flush_every, bool compress) {
+    mapped_plan plan = {key, value, n, NULL, NULL, 0, flush_every};
+    built b = map_build(&plan, compress);
+    rs_store values;
+    rs_mapping m;
+    uint64_t i, k, v, wrong = 0;
+    REQUIRE(b.data != NULL);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    if (CHECK_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err)) {
+        CHECK(values.header.content == 2 && values.header.features_required == 2 && values.header.n_records == n);
+        if (CHECK_OK(rs_mapping_open(&m, &values, &err), &err)) {
+            CHECK(m.n_entries == n && m.order == NULL && m.index.seed == MAPPED_SEED);
+            for (i = 0; i < n; i++) {
+                rs_store_prefetch_offsets(&values, i), rs_store_prefetch(&m.keys, i);
+                wrong += look_up(&m, key, i) != i;
+                if (!CHECK_OK(rs_mapping_records(&m, i, &k, &v, &err), &err) || k != i || v != i) break;
+                if (!same_record(&m.keys, i, i, key) || !same_record(&values, i, i, value)) break;
+            }
+            CHECK_U64(i, n);
+            CHECK_U64(wrong, 0);
+            CHECK_U64(look_up(&m, key, n + 1), RS_NOWHERE);
+            rs_mapping_close(&m);
+        }
+        rs_store_close(&values);
+    }
+    built_clear(&b);
+}
+
+static void test_round_trips(void) {
+    static const uint64_t counts[] = {0, 1, 2, 63, 64, 65, 1000};
+    static const mapped_part keys[] = {str_key, int_key, mixed_key};
+    size_t i, k;
+    for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        for (k = 0; k < 6; k++) {
+            check_mapping(keys[k / 2], row_value, counts[i], 0, k % 2 == 0);
+            check_mapping(keys[k / 2], none_value, counts[i], 7, k % 2 == 0);
+        }
+    }
+    check_mapping(str_key, none_value, 70000, 0, true);
+}
+
+/* A list is no mapping, and its bytes are those they were: no bit, no store 1. */
+static void list_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    str_key(i, raw);
+}
+
+static void test_a_list_is_none(void) {
+    built b = build(list_record, 10, true);
+    rs_store values;
+    rs_mapping m;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
+    CHECK(values.header.features_required == 0 && values.header.directory_count == 6);
+    CHECK_CODE(rs_mapping_open(&m, &values, &err), RS_E_ARG_RANGE, &err);
+    rs_mapping_close(&m);
+    rs_store_close(&values);
+    built_clear(&b);
+}
+
+/* ---- Keys that came twice ---- */
+
+static void key_mod_70(uint64_t i, rs_buffer *raw) { str_key(i % 70, raw); }
+
+static void test_order(void) {
+    static uint64_t order[140];
+    mapped_plan plan = {key_mod_70, row_value, 100, NULL, order, 70, 64};
+    rs_store values;
+    rs_mapping m;
+    built b;
+    uint64_t i, k, v;
+    for (i = 0; i < 70; i++) order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
+    b = map_build(&plan, true);
+    REQUIRE(b.data != NULL);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
+    REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
+    CHECK(m.n_entries == 70 && values.header.n_records == 100 && m.order_width == 4);
+    CHECK_U64(m.keys.directory.sections[RS_FMT_SECTION_ORDER].size_bytes, 70 * 8);
+    for (i = 0; i < 70; i++) {
+        CHECK_U64(look_up(&m, str_key, i), i);
+        REQUIRE_OK(rs_mapping_records(&m, i, &k, &v, &err), &err);
+        CHECK(k == i && v == (i < 30 ? i + 70 : i));
+        if (!same_record(&values, v, v, row_value)) break;
+    }
+    rs_mapping_close(&m);
+    rs_store_close(&values);
+    built_clear(&b);
+}
+
+/* ---- Keys compared where they lie ---- */
+
+static void check_equals(const char *what, rs_key_match got, rs_key_match wanted) {
+    if (!CHECK(got == wanted)) (void)fprintf(stderr, "    %s: %d, not %d\n", what, (int)got, (int)wanted);
+}
+
+static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
+    mapped_plan plan = {key, none_value, n, NULL, NULL, 0, 100};
+    built b = map_build(&plan, compress);
+    rs_store values;
+    rs_mapping m;
+    uint64_t i;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
+    REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
+    for (i = 0; i < n; i++) {
+        rs_buffer raw = {0};
+        rs_slice in;
+        rs_key_probe probe;
+        uint64_t units = 0, entry = 0, unknown = 0, other = (i + 8) % n;
+        uint8_t tag;
+        key(i, &raw);
+        tag = raw.data[0];
+        if (tag >= 0x09 && tag <= 0x0B) {
+            unsigned unit = 1u << (tag - 0x09);
+            in = rs_slice_of(raw.data + 1, raw.size_bytes - 1);
+            if (!rs_take_varint(&in, &units)) abort();
+            check_equals("itself", rs_store_key_equals_str(&m.keys, i, unit, in.ptr, units), RS_KEY_EQUAL);
+            check_equals("shorter", rs_store_key_equals_str(&m.keys, i, unit, in.ptr, units - 1), RS_KEY_DIFFERS);
+            check_equals("another", rs_store_key_equals_str(&m.keys, other, unit, in.ptr, units), RS_KEY_DIFFERS);
+            check_equals("an int", rs_store_key_equals_int(&m.keys, i, 1), RS_KEY_DIFFERS);
+            CHECK_OK(rs_mapping_find_str(&m, unit, in.ptr, units, &probe, &entry, &unknown, &err), &err);
+            CHECK(entry == i && unknown == RS_NOWHERE);
+            raw.data[raw.size_bytes - 1] ^= 0x80;
+            CHECK_OK(rs_mapping_find_str(&m, unit, in.ptr, units, &probe, &entry, &unknown, &err), &err);
+            CHECK(entry == RS_NOWHERE && unknown == RS_NOWHERE);
+        } else {
+            check_equals("no str", rs_store_key_equals_str(&m.keys, i, 1, (const uint8_t *)"x", 1), RS_KEY_DIFFERS);
+            if (tag >= 0x80) check_equals("an int", rs_store_key_equals_int(&m.keys, i, tag - 0x90), RS_KEY_EQUAL);
+            if (tag == 0x08) check_equals("a float", rs_store_key_equals_int(&m.keys, i, 1), RS_KEY_UNKNOWN);
+        }
+        rs_buffer_clear(&raw);
+    }
+    rs_mapping_close(&m);
+    rs_store_close(&values);
+    built_clear(&b);
+}
+
+/* All keys of the narrowest width, and some of each: stored as such, or under a str of any width. */
+static void wide_key(uint64_t i, rs_buffer *raw) {
+    uint8_t unit[2] = {(uint8_t)(i % 8), (uint8_t)(1 + i / 8)};
+    make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, unit, 2);
+}
+
+static void test_fast_lookup(void) {
+    unsigned compress;
+    for (compress = 0; compress < 2; compress++) {
+        check_fast_lookup(str_key, 300, compress == 1);
+        check_fast_lookup(mixed_key, 300, compress == 1);
+        check_fast_lookup(wide_key, 200, compress == 1);
+    }
+}
+
+/* One str in units of 2 and of 4 though 1 would do; None; a numpy scalar; a record cut short. */
+static void odd_key(uint64_t i, rs_buffer *raw) {
+    static const uint8_t two[] = {0x0A, 2, 'a', 0, 'b', 0}, four[] = {0x0B, 2, 'a', 0, 0, 0, 'b', 0, 0, 0};
+    static const uint8_t scalar[] = {0x10, 2, 16, 4, 'a', 0, 0, 0};
+    switch (i) {
+    case 0: make_bytes(raw, two, sizeof two); break;
+    case 1: make_bytes(raw, four, sizeof four); break;
+    case 2: make_tag(raw, 0); break;
+    case 3: make_bytes(raw, scalar, sizeof scalar); break;
+    case 4: make_units(raw, 0x07, 9, 1, 1); break;
+    default: make_tag(raw, 0x02); break;
+    }
+}
+
+static void test_odd_keys(void) {
+    static const uint8_t all[6] = {1, 1, 1, 1, 1, 1};
+    mapped_plan plan = {odd_key, none_value, 6, all, NULL, 0, 0};
+    built b = map_build(&plan, false);
+    rs_store values;
+    rs_mapping m;
+    rs_scalar s;
+    const uint8_t *ab = (const uint8_t *)"ab";
+    REQUIRE(b.data != NULL);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
+    REQUIRE_OK(rs_mapping_open(&m, &values, &err), &err);
+    CHECK(m.index.n_slots == 0 && m.index.n_opaque == 6);
+    check_equals("units of 2", rs_store_key_equals_str(&m.keys, 0, 1, ab, 2), RS_KEY_EQUAL);
+    check_equals("units of 4", rs_store_key_equals_str(&m.keys, 1, 1, ab, 2), RS_KEY_EQUAL);
+    check_equals("units of 4", rs_store_key_equals_str(&m.keys, 1, 1, (const uint8_t *)"ac", 2), RS_KEY_DIFFERS);
+    check_equals("None", rs_store_key_equals_str(&m.keys, 2, 1, ab, 2), RS_KEY_DIFFERS);
+    check_equals("None", rs_store_key_equals_int(&m.keys, 2, 0), RS_KEY_DIFFERS);
+    check_equals("a numpy str", rs_store_key_equals_str(&m.keys, 3, 1, ab, 1), RS_KEY_UNKNOWN);
+    check_equals("a large int", rs_store_key_equals_str(&m.keys, 4, 1, ab, 2), RS_KEY_DIFFERS);
+    check_equals("a large int", rs_store_key_equals_int(&m.keys, 4, 1), RS_KEY_UNKNOWN);
+    check_equals("True", rs_store_key_equals_int(&m.keys, 5, 1), RS_KEY_EQUAL);
+    rs_store_scalar(&m.keys, 2, &s);
+    CHECK(s.kind == RS_SCALAR_NONE);
+    b.data[m.keys.blocks[0].heap_off + 1] = 3; /* the first key says three units, and holds two */
+    check_equals("cut short", rs_store_key_equals_str(&m.keys, 0, 1, ab, 2), RS_KEY_UNKNOWN);
+    b.data[m.keys.blocks[0].heap_off + 1] = 1;
+    check_equals("bytes left", rs_store_key_equals_str(&m.keys, 0, 1, ab, 1), RS_KEY_UNKNOWN);
+    rs_mapping_close(&m);
+    rs_store_close(&values);
+    built_clear(&b);
+}
+
+/* ---- The builder's states ---- */
+
+static void refuse(rs_mapping_builder *b, uint8_t key, uint8_t value) {
+    size_t keys = b->keys.raw.size_bytes, values = b->values.raw.size_bytes, shapes = b->keys.scan.n_shapes;
+    uint64_t n = b->keys.n_records;
+    make_tag(&b->keys.raw, key), make_tag(&b->values.raw, value);
+    CHECK_CODE(rs_mapping_builder_end_pair(b, &err), RS_E_FMT_VERSION, &err);
+    CHECK_U64(err.record, n);
+    CHECK(b->keys.raw.size_bytes == keys && b->values.raw.size_bytes == values && b->keys.scan.n_shapes == shapes);
+    CHECK(b->keys.n_records == n && b->values.n_records == n);
+    make_tag(&b->keys.raw, 0), make_tag(&b->values.raw, 0);
+    rs_mapping_builder_drop_pair(b, b->keys.arrays.size_bytes, b->values.arrays.size_bytes);
+    CHECK(b->keys.raw.size_bytes == keys && b->values.raw.size_bytes == values);
+}
+
+/* Keys read back while the segment is still being written, blocks of which are full, and then the end as ever. */
+static void read_back(rs_mapping_builder *b, uint64_t n) {
+    rs_store keys;
+    const uint8_t *data;
+    uint64_t size, i;
+    REQUIRE_OK(rs_mapping_builder_open_keys(b, &keys, &data, &size, &err), &err);
+    CHECK_U64(keys.header.n_records, n);
+    for (i = 0; i < n && same_record(&keys, i, i, str_key); i++) {}
+    rs_store_close(&keys);
+    rs_os_unmap(data, size);
+}
+
+static void test_builder_states(void) {
+    rs_segment_writer writer;
+    rs_mapping_builder builder;
+    rs_segment segment;
+    rs_store keys;
+    rs_buffer table = {0}, wrong = {0};
+    const uint8_t *data;
+    static uint64_t hashes[100], order[200];
+    uint64_t i, size;
+    REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+    REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
+    CHECK_CODE(rs_mapping_builder_open_keys(&builder, &keys, &data, &size, &err), RS_E_STATE_FINISHED, &err);
+    CHECK_CODE(rs_mapping_builder_finish(&builder, &table, NULL, 0, &err), RS_E_STATE_FINISHED, &err);
+    for (i = 0; i < 100; i++) {
+        refuse(&builder, 0x7F, 0);
+        refuse(&builder, 0, 0x7F);
+        str_key(i, &builder.keys.raw);
+        hashes[i] = rs_hash64(builder.keys.raw.data + builder.keys.raw.size_bytes - 17, 17, MAPPED_SEED);
+        row_value(i, &builder.values.raw);
+        REQUIRE_OK(rs_mapping_builder_end_pair(&builder, &err), &err);
+        if (i == 30) REQUIRE_OK(rs_builder_flush(&builder.keys, &err), &err);
+        order[2 * i] = order[2 * i + 1] = i;
+    }
+    REQUIRE_OK(rs_mapping_builder_write_tables(&builder, &err), &err);
+    CHECK_CODE(rs_mapping_builder_write_tables(&builder, &err), RS_E_STATE_FINISHED, &err);
+    make_tag(&builder.keys.raw, 0);
+    CHECK_CODE(rs_mapping_builder_end_pair(&builder, &err), RS_E_STATE_FINISHED, &err);
+    read_back(&builder, 100);
+    REQUIRE_OK(rs_keys_build(hashes, NULL, 100, MAPPED_SEED, 3, &table, &err), &err);
+    REQUIRE_OK(rs_keys_build(hashes, NULL, 99, MAPPED_SEED, 3, &wrong, &err), &err);
+    CHECK_CODE(rs_mapping_builder_finish(&builder, &wrong, NULL, 99, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_mapping_builder_finish(&builder, &wrong, NULL, 100, &err), RS_E_ARG_RANGE, &err);
+    REQUIRE_OK(rs_mapping_builder_finish(&builder, &table, NULL, 100, &err), &err);
+    CHECK_CODE(rs_mapping_builder_finish(&builder, &table, NULL, 100, &err), RS_E_STATE_FINISHED, &err);
+    CHECK_CODE(rs_mapping_builder_open_keys(&builder, &keys, &data, &size, &err), RS_E_STATE_FINISHED, &err);
+    rs_mapping_builder_close(&builder);
+    rs_mapping_builder_close(&builder);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
+    rs_segment_close(&segment);
+    rs_buffer_clear(&table);
+    rs_buffer_clear(&wrong);
+}
+
+/* Orders that are none: a key's record twice, or beyond the records. */
+static void test_refused_orders(void) {
+    static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
+    size_t i;
+    for (i = 0; i < 5; i++) {
+        mapped_plan plan = {str_key, none_value, 3, NULL, NULL, 0, 0};
+        uint64_t hashes[3];
+        rs_segment_writer writer;
+        rs_mapping_builder builder;
+        rs_buffer table = {0};
+        REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+        REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
+        REQUIRE_OK(mapped_add(&builder, &plan, hashes, &err), &err);
+        REQUIRE_OK(rs_keys_build(hashes, NULL, 2, 0, 0, &table, &err), &err);
+        CHECK_CODE(rs_mapping_builder_finish(&builder, &table, orders[i], 2, &err), i == 4 ? RS_OK : RS_E_ARG_RANGE, &err);
+        rs_buffer_clear(&table);
+        rs_mapping_builder_close(&builder);
+        rs_segment_writer_abort(&writer);
+    }
+}
+
+int main(void) {
+    RUN(test_round_trips);
+    RUN(test_a_list_is_none);
+    RUN(test_order);
+    RUN(test_fast_lookup);
+    RUN(test_odd_keys);
+    RUN(test_builder_states);
+    RUN(test_refused_orders);
+    return rs_test_finish("test_mapping");
+}
