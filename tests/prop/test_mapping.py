@@ -1,7 +1,9 @@
 """RecordDict against dict, key by key: what is built, and what every lookup answers."""
 
 import itertools
+import os
 import random
+import tempfile
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import recstore
 from prop import odd_keys
+from ref import mapping, mapping_writer
 from recstore import RecordDict, _keys
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # numpy's, of comparing with ints beyond its own
@@ -134,3 +137,134 @@ def test_what_is_common_has_a_form():
     for key in odd_keys.ZEROS + odd_keys.ONES + odd_keys.WIDE + odd_keys.ROWS[:-2] + odd_keys.SPANS:
         strict = not isinstance(key, (odd_keys.Number, odd_keys.Text))
         assert _keys.canonical(key, strict) is not None, type(key)
+
+
+# ---- against the reference, which was written from the page alone ----
+
+
+def test_forms_are_those_of_the_page():
+    for key in odd_keys.POOL:
+        ours = _keys.canonical(key, True)
+        try:
+            theirs = mapping_writer.form(key)
+        except (ValueError, OverflowError):  # what the reference has no arithmetic for
+            continue
+        # An opaque key is found by comparing; a writer may take any entry for one.
+        assert ours is None or ours == theirs, repr(key)[:80]
+        if ours is None and theirs is not None:
+            assert not isinstance(key, (str, int, float)) or type(key).__module__ == odd_keys.__name__, repr(key)
+
+
+PLAIN = [key for key in odd_keys.ZEROS + odd_keys.WIDE + odd_keys.TEXTS + odd_keys.TIMES if type(key) in (int, float, str, bytes, bool, type(None))]
+
+
+@SETTINGS
+@given(st.lists(st.sampled_from(PLAIN), unique=True, max_size=30), st.integers(0, 9))
+def test_segments_of_the_reference(keys, shift):
+    expected = {key: [i, "value"] for i, key in enumerate(keys)}
+    data = mapping_writer.mapping(list(expected), list(expected.values()))
+    with opened(data, verify="full") as d:
+        check(d, expected)
+
+
+def opened(data, **options):
+    """The mapping of these bytes, from a file that is gone already."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "d.rec")
+        with open(path, "wb") as file:
+            file.write(data)
+        return recstore.open(path, **options)
+
+
+@SETTINGS
+@given(odd_keys.key_lists)
+def test_the_reference_reads_ours(keys):
+    keys = [key for key in keys if type(key) in (int, float, str, bytes, bool, type(None), tuple, frozenset, complex) and key == key]
+    with build([(key, i) for i, key in enumerate(keys)]) as d:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "d.rec")
+            d.save(path)
+            with open(path, "rb") as file:
+                data = file.read()
+        if all(_keys.canonical(key, True) is not None for key in d):
+            items = mapping.check(data)
+            assert [value for _, value in items] == list(d.values())
+
+
+HOSTILE = [
+    {"key_index": b""}, {"key_index": bytes(64)}, {"drop": [(1, 7)]}, {"drop": [(1, 2)]}, {"content": 1}, {"n_records": 7}, {"n_records": 1 << 60},
+    {"order": [(0, 0), (9, 9), (1, 1)]}, {"order": [(1, 0), (0, 1), (2, 2)]}, {"more": [(1, 8, bytes(24), 3)]}, {"more": [(2, 7, bytes(64), 0)]},
+]  # fmt: skip
+HEADS = [{"n_entries": 9}, {"n_entries": 1 << 63}, {"n_slots": 0}, {"n_slots": 1 << 62}, {"n_opaque": 1}, {"n_opaque": 1 << 61}, {"longest_probe": 0}, {"longest_probe": 99},
+         {"slot_width": 8}, {"slot_width": 0}, {"index_bits": 0}, {"index_bits": 64}, {"factory": 13}, {"reserved": b"x" * 12}]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", [*HOSTILE, *HEADS], ids=str)
+def test_hostile_mappings(damage):
+    keys, values = ["a", 1, 2.5], [1, 2, 3]
+    if damage in HEADS:
+        damage = {"key_index": mapping_writer.table([mapping_writer.form(key) for key in keys], **damage)}
+    with pytest.raises((recstore.CorruptError, recstore.VersionError)):
+        with opened(mapping_writer.mapping(keys, values, **damage), verify="full") as d:
+            read_all(d, keys)
+
+
+def read_all(d, keys):
+    """Everything that a lookup does. CorruptError and KeyError are answers."""
+    for read in (d.get, d.__contains__, d.keys().index):
+        for key in [*keys, "none", 7, (1, 2), float("nan"), frozenset(), None]:
+            try:
+                read(key)
+            except (recstore.CorruptError, recstore.VersionError, ValueError, recstore.UntrustedError):
+                pass
+    for read in (dict, list, recstore.RecordList, lambda d: d.get_many([*keys, "none"], default=0), lambda d: d.select(list(d)[:2]), lambda d: d == {}):
+        try:
+            read(d)
+        except (recstore.CorruptError, recstore.VersionError, KeyError, TypeError, recstore.UntrustedError):
+            pass
+
+
+KEYS = [["a", "b", "abc", 1, 2.5, None, (1, "x"), b"k", 2**70, frozenset([1])], [f"key {i}" for i in range(300)], [1, float("nan"), "x", (float("nan"),), 2]]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(KEYS), st.integers(0, 1 << 30), st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=6), st.booleans())
+def test_damaged_mappings(keys, where, changes, in_index):
+    """Bytes changed under right checksums of what is checked when a mapping is opened: answers or errors, and every lookup ends."""
+    values = list(range(len(keys)))
+    index = bytearray(mapping_writer.table([mapping_writer.form(key) for key in keys]))
+    data = bytearray(mapping_writer.mapping(keys, values))
+    if in_index:
+        for at, byte in changes:
+            index[at % len(index)] ^= byte
+        data = mapping_writer.mapping(keys, values, key_index=bytes(index))
+    else:
+        for at, byte in changes:
+            data[4096 + (where + at % 64) % (len(data) - 4096)] ^= byte
+    for verify in ("header", "full"):
+        try:
+            d = opened(bytes(data), verify=verify)
+        except (recstore.CorruptError, recstore.VersionError):
+            continue
+        with d:
+            read_all(d, keys)
+            if verify == "full" and in_index:
+                # What passed the deep check finds every key.
+                assert all(d[key] == i for i, key in enumerate(keys) if key == key and type(key) is not tuple)
+
+
+def test_unhashable_keys_in_a_file():
+    for bad in ([1], {"a": 1}, ([],)):
+        forms = [mapping_writer.form("a"), mapping_writer.form((1,)), None]
+        data = mapping_writer.mapping(["a", bad, bad], [1, 2, 3], key_index=mapping_writer.table(forms))
+        with pytest.raises(recstore.CorruptError):
+            opened(data, verify="full")
+        with opened(data) as d:
+            assert d["a"] == 1
+            with pytest.raises(recstore.CorruptError, match="entry 2: its key cannot be hashed"):
+                d.get("b")
+            with pytest.raises(recstore.CorruptError):
+                d.get(float("nan"))
+        twice = mapping_writer.mapping([2.5, (1,), (1.0,)], [1, 2, 3])
+        with pytest.raises(recstore.CorruptError, match="entry 2 has the key of entry 1"):
+            opened(twice, verify="full")
