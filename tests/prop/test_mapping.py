@@ -179,7 +179,8 @@ def opened(data, **options):
 @SETTINGS
 @given(odd_keys.key_lists)
 def test_the_reference_reads_ours(keys):
-    keys = [key for key in keys if type(key) in (int, float, str, bytes, bool, type(None), tuple, frozenset, complex) and key == key]
+    kinds = {int, float, str, bytes, bool, type(None)}  # of others the reference compares what it makes of them
+    keys = [key for key in keys if type(key) in kinds or type(key) in (tuple, frozenset) and kinds >= set(map(type, key))]
     with build([(key, i) for i, key in enumerate(keys)]) as d:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "d.rec")
@@ -193,7 +194,7 @@ def test_the_reference_reads_ours(keys):
 
 HOSTILE = [
     {"key_index": b""}, {"key_index": bytes(64)}, {"drop": [(1, 7)]}, {"drop": [(1, 2)]}, {"content": 1}, {"n_records": 7}, {"n_records": 1 << 60},
-    {"order": [(0, 0), (9, 9), (1, 1)]}, {"order": [(1, 0), (0, 1), (2, 2)]}, {"more": [(1, 8, bytes(24), 3)]}, {"more": [(2, 7, bytes(64), 0)]},
+    {"order": [(0, 0), (1, 9), (2, 1)]}, {"order": [(1, 0), (0, 1), (2, 2)]}, {"more": [(1, 8, bytes(24), 3)]}, {"more": [(2, 7, bytes(64), 0)]},
 ]  # fmt: skip
 HEADS = [{"n_entries": 9}, {"n_entries": 1 << 63}, {"n_slots": 0}, {"n_slots": 1 << 62}, {"n_opaque": 1}, {"n_opaque": 1 << 61}, {"longest_probe": 0}, {"longest_probe": 99},
          {"slot_width": 8}, {"slot_width": 0}, {"index_bits": 0}, {"index_bits": 64}, {"factory": 13}, {"reserved": b"x" * 12}]  # fmt: skip

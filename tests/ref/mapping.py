@@ -87,7 +87,7 @@ def tuple_form(parts):
 
 def number(r):
     """The form of a finite real number."""
-    if isinstance(r, Decimal) and r.adjusted() > 400:
+    if isinstance(r, Decimal) and r and r.adjusted() > 400:
         return x(20, NONE, any_value(hash(r)))  # int(r) might not fit any memory
     if r == int(r) and abs(int(r)) < 1 << 1024:
         return any_value(int(r))

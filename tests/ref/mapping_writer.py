@@ -1,0 +1,91 @@
+"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists: chooses nothing and refuses nothing, so that hostile ones can
+be made with right checksums.
+"""
+
+import struct
+
+from . import writer as w
+from .mapping import canonical, xxh64
+from .reader import crc32c
+
+SEED = 0x5EED
+
+
+def table(forms, seed=SEED, factory=0, **head):
+    """KEY_INDEX of the entries with these canonical forms, None for an opaque one; head: fields to override."""
+    n, opaque = len(forms), [e for e, form in enumerate(forms) if form is None]
+    n_slots, bits, longest = -(-8 * (n - len(opaque)) // 5), n.bit_length(), 0
+    slots = [0] * n_slots
+    for e, form in enumerate(forms):
+        if form is None:
+            continue
+        digest = xxh64(form, seed)
+        at, steps = digest * n_slots >> 64, 1
+        while slots[at]:
+            at, steps = (at + 1) % n_slots, steps + 1
+        slots[at] = (digest & (1 << 32 - bits) - 1) << bits | e + 1
+        longest = max(longest, steps)
+    fields = {"seed": seed, "n_entries": n, "n_slots": n_slots, "n_opaque": len(opaque), "longest_probe": longest, "slot_width": 4,
+              "index_bits": bits, "factory": factory, "reserved": bytes(12), **head}
+    raw = struct.pack("<QQQQQIII12s", *fields.values()) + struct.pack(f"<{n_slots}I", *slots)
+    return raw + bytes(-len(raw) % 8) + struct.pack(f"<{len(opaque)}Q", *opaque)
+
+
+def form(key):
+    """The canonical form, None for a key without one."""
+    from .mapping import Opaque
+
+    try:
+        return canonical(key)
+    except Opaque:
+        return None
+
+
+def store_sections(out, values, trees, index_start):
+    """Heap of one block to `out`; the other sections of the store as (kind, bytes, count)."""
+    records = [w.encode(trees[0], value) for value in values]
+    blocks, index = [w.Block(records)] if records else [], bytearray()
+    entries = w.block_entries(out, blocks, index_start, index)
+    w.align(out)
+    groups = bytes(4 * ((len(records) + 63) // 64))
+    raw = w.tree_bytes(trees[0])
+    return [(2, bytes(index), 0), (3, groups, len(groups) // 4), (4, entries, len(blocks)), (5, raw, 1),
+            (6, struct.pack("<QII", 0, len(raw), crc32c(raw)), 1)]
+
+
+def mapping(keys, values, order=None, key_index=None, roots=None, more=(), drop=(), **header):
+    """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: trees of values and keys; more:
+    entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; header: fields to override."""
+    value_root, key_root = roots or (w.any_(), w.any_())
+    plan = [bytearray(4096), 0, 0]
+    for _ in range(3):  # until both OFFSETS sections have their places
+        out = bytearray(4096)
+        of_values = store_sections(out, values, [value_root], plan[1])
+        of_keys = store_sections(out, keys, [key_root], plan[2])
+        sections = [(0, *section) for section in of_values] + [(1, *section) for section in of_keys]
+        living = keys if order is None else [keys[k] for k, _ in order]
+        sections.append((1, 7, table([form(w.plain(key)) for key in living]) if key_index is None else key_index, len(living)))
+        if order is not None:
+            sections.append((1, 8, b"".join(struct.pack("<II", *pair) for pair in order), len(order)))
+        heap_size, directory = len(out) - 4096, b""
+        for store, kind, raw, count in [*sections, *more]:
+            at = w.align(out)
+            if kind == 2 and store < 2:
+                plan[1 + store] = at
+            if (store, kind) not in drop:
+                directory += struct.pack("<HHIQQQII", kind, store, 0, at, len(raw), count, crc32c(raw), 0)
+            out += raw
+    heap = struct.pack("<HHIQQQII", 1, 0, 0, 4096, heap_size, 2 * bool(keys), 0, 0)
+    return close(out, heap + directory, len(keys), header)
+
+
+def close(out, directory, n_records, header):
+    """Directory and header of the segment."""
+    at = w.align(out)
+    out += directory
+    fields = {"magic": b"\x89RECS\r\n\x1a", "version": 1, "reader_version": 1, "header_size": 4096, "features_required": 2,
+              "features_optional": 0, "segment_size": len(out), "segment_id": bytes(range(16)), "created": 0, "content": 2,
+              "directory_count": len(directory) // 40, "directory_offset": at, "n_records": n_records, "max_values": 1 << 20,
+              "max_bytes": 1 << 24, "max_depth": 200, "directory_crc": crc32c(directory), "raw_size": 0, **header}
+    out[:120] = struct.pack("<" + "".join(w.HEADER_FIELDS.values()), *(fields[name] for name in w.HEADER_FIELDS))
+    return w.reseal(out)
