@@ -158,7 +158,7 @@ def canonical(v):
         return NONE
     if isinstance(v, enum.Enum) and not isinstance(v, (int, str)):
         cls = type(v)
-        name = v.name if v.name is not None else v.value
+        name = v.name if v.name in cls.__members__ else v.value  # later Pythons name composite Flags too
         return x(23, tuple_form(map(any_value, (cls.__module__, cls.__qualname__))), any_value(name))
     if isinstance(v, str):
         return any_value("".join(v))
