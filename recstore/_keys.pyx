@@ -17,6 +17,7 @@ from recstore._views cimport Leaf, Records
 from recstore import classes, errors
 
 import array
+import operator
 import os
 
 cdef extern from "Python.h":
@@ -221,6 +222,9 @@ cdef class KeyTable:
         return self.open(rs_slice_of(self.blob.data, self.blob.size), &err)
 
 
+cdef object first_of = operator.itemgetter(0)
+
+
 cdef class KeyHashes:
     """The hashes of keys, collected one by one, from which the table is made. Not thread-safe."""
 
@@ -306,19 +310,24 @@ cdef class KeyHashes:
         __eq__ of its own may."""
         cdef uint64_t i
         cdef const uint8_t *flags = self.flags()
-        joined = {key: list(records) for key, records in self.opaque.items()
-                  if type(key) is not float and type(key).__eq__ is not object.__eq__}
-        wanted = {hash(key) for key in joined}
-        for i in range(self.n if joined else 0):
-            if flags[i]:
-                continue
-            key = read(i)
-            equal = joined.get(key) if hash(key) in wanted else None
-            if equal is not None:
-                equal += [i, *out.pop(i, ())]
-        for records in ({**self.opaque, **joined}).values():
+        wanted = {hash(key) for key in self.opaque if type(key) is not float and type(key).__eq__ is not object.__eq__}
+        met = {}
+        for i in range(self.n if wanted else 0):
+            if not flags[i] and hash(read(i)) in wanted:
+                met[i] = None
+        same = self.opaque
+        if met:
+            # All of them as a dict would meet them: a equal to b and b to c need not make a equal to c.
+            for key, records in self.opaque.items():
+                met.update(dict.fromkeys(records, key))
+            same = {}
+            for record, kept in sorted(met.items(), key=first_of):
+                key = read(record)
+                # What reading made of a NaN is not the NaN that came.
+                same.setdefault(kept if flags[record] and key != kept else key, []).append(record)
+                out.pop(record, None)
+        for records in same.values():
             if len(records) > 1:
-                records = sorted(set(records))
                 out[records[0]] = records[1:]
         return 0
 
@@ -394,8 +403,8 @@ def verify(Segment segment):
     try:
         for i in range(table.keys.n_entries):
             key = key_of_entry(segment, reader, i)
-            if type(key) in (str, int, bytes):
-                continue  # checked by the core
+            if type(key) in (str, bytes):
+                continue  # checked by the core, which also knows the ints of 64 bits
             try:
                 tabled = key_hash(key, table.keys.seed, True, &h)
                 other = i if tabled else found.setdefault(key, i)
