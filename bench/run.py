@@ -13,10 +13,11 @@ import platform
 import sys
 
 import data
+import dicts
 import measures
 import memory_jobs
 
-SUITES = ("decode", "size", "build", "handle", "import", "workers")
+SUITES = ("decode", "size", "dict", "build", "handle", "import", "workers")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -34,7 +35,7 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     show_machine(found["machine"])
-    for run in (run_decode, run_build, run_handle, run_import, run_workers):
+    for run in (run_decode, run_dict, run_build, run_handle, run_import, run_workers):
         run(wanted, options, found)
     write(found, options)
 
@@ -94,6 +95,11 @@ def run_decode(wanted, options, found):
             keep(found, "decode", reads, f"decode: {name}, {len(dataset):,} records ({dataset.note})")
         if "size" in wanted:
             keep(found, "size", sizes, f"size and build from a list: {name}")
+
+
+def run_dict(wanted, options, found):
+    if "dict" in wanted:
+        keep(found, "dict", dicts.lookups(options.quick, log), "dict: a lookup by key in random order, against dict and a fresh copy")
 
 
 def run_build(wanted, options, found):

@@ -273,6 +273,7 @@ cdef extern from "recstore.h" nogil:
         RS_KEY_EQUAL
         RS_KEY_UNKNOWN
     rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n)
+    rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
     void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
     void rs_store_prefetch(const rs_store *self, uint64_t index)
 
