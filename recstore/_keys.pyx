@@ -482,14 +482,24 @@ cdef class Mapping:
             segment.require_open()
         return 0
 
-    cdef int compare_str(self, Py_ssize_t entry, object key) except -2:
-        """Whether the key of an entry is this str: 1, 0, or -1 when it has to be made to tell."""
+    cdef int compare_natively(self, Py_ssize_t entry, object key) except -2:
+        """Whether the key of an entry is this str or int: 1, 0, or -1 when it has to be made to tell."""
         cdef Records keys = self._keys
         cdef Leaf leaf
+        cdef Segment segment
+        cdef int overflow = 0
+        cdef long long number
         if keys.direct is not None:
-            return keys.direct.key_equals_str(keys.store, <uint64_t>(keys.start + keys.step * entry), key)
-        keys.selection.locate(entry, &leaf)
-        return (<Segment>leaf.segment).key_equals_str(leaf.store, <uint64_t>leaf.index, key)
+            segment = keys.direct
+            leaf.store = keys.store
+            leaf.index = keys.start + keys.step * entry
+        else:
+            keys.selection.locate(entry, &leaf)
+            segment = <Segment>leaf.segment
+        if Py_TYPE(key) == &PyUnicode_Type:
+            return segment.key_equals_str(leaf.store, <uint64_t>leaf.index, key)
+        number = PyLong_AsLongLongAndOverflow(key, &overflow)
+        return -1 if overflow else segment.key_equals_int(leaf.store, <uint64_t>leaf.index, number)
 
     cdef Py_ssize_t entry_of(self, key) except -2:
         """The entry that has the key, -1 when there is none."""
@@ -497,10 +507,12 @@ cdef class Mapping:
         cdef rs_key_probe probe
         cdef rs_error err
         cdef int equal
+        cdef bint simple
         self.require()
         if not key_hash(key, self.table.keys.seed, False, &h):
             return self.entry_by_comparing(key)
-        if Py_TYPE(key) != &PyUnicode_Type:
+        simple = Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type
+        if not simple:
             self.require()  # hashing may have run anybody's code
         probe = rs_key_probe_begin(&self.table.keys, h)
         while True:
@@ -509,8 +521,8 @@ cdef class Mapping:
             if entry == RS_NOWHERE:
                 break
             equal = -1
-            if self.native and Py_TYPE(key) == &PyUnicode_Type:
-                equal = self.compare_str(<Py_ssize_t>entry, key)
+            if simple and self.native:
+                equal = self.compare_natively(<Py_ssize_t>entry, key)
             if equal < 0:
                 equal = self.compare(<Py_ssize_t>entry, key)
                 self.require()  # so may comparing
@@ -595,7 +607,7 @@ cdef class Mapping:
         key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
         for i in range(start, min(start + AHEAD, len(keys))):
             key = keys[i]
-            if Py_TYPE(key) == &PyUnicode_Type:
+            if Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type:
                 key_hash(key, self.table.keys.seed, False, &hashes[n])
                 rs_keys_prefetch(&self.table.keys, hashes[n])
                 n += 1
