@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import gc
 import json
 import operator
 import os
@@ -25,10 +26,13 @@ def letters():
 
 
 def holdings():
-    """Descriptors and shared memory of this process."""
-    fds = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    shm = len(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else 0
-    return fds, shm
+    """What the descriptors of this process lead to, anonymous memory included."""
+    gc.collect()
+    if not os.path.isdir("/proc/self/fd"):
+        return None
+    # The listing itself takes one that is gone by then.
+    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    return sorted(os.readlink(link) for link in links if os.path.lexists(link))
 
 
 # ---- building ----
