@@ -81,7 +81,7 @@ def lookups(quick, log):
     import recstore
 
     make, rows = rivals.rebuild(), []
-    count, repeats = (20_000 if quick else KEYS), (3 if quick else 7)
+    count, repeats = (20_000 if quick else KEYS), (3 if quick else 5)
     for name, source in (("1 M str -> str" if not quick else "str -> str", utterances(count)), ("int -> dict", numbered(count))):
         log(f"dict: building {name}")
         begin = time.perf_counter()

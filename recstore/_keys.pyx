@@ -559,7 +559,12 @@ cdef class Mapping:
         if entry >= 0 or type(key) is float or type(key).__eq__ is object.__eq__:
             return entry
         wanted = hash(key)
+        if self.table.keys.n_opaque == self.table.keys.n_entries:
+            return -1  # all were asked above
+        asked = set(self.opaque.values())
         for i in range(self._keys.length):
+            if i in asked:
+                continue
             other = self._keys.at(i)
             if self.hash_at(i, other) == wanted and PyObject_RichCompareBool(other, key, Py_EQ):
                 return i
