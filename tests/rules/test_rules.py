@@ -64,7 +64,7 @@ MOST_FUNCTION_LINES = 60
 C_FILES = sorted([*CSRC.glob("*.c"), *CSRC.glob("*.h")])
 C_HEADERS = sorted(CSRC.glob("*.h"))
 PY_FILES = sorted(path for folder in ("recstore", "tests", "bench") for path in (ROOT / folder).rglob("*.py"))
-SOURCES = C_FILES + PY_FILES + sorted([*(ROOT / "recstore").rglob("*.p[yx][xd]"), *(ROOT / "recstore").rglob("*.pyi"), *(ROOT / "tests/c").glob("*.[ch]")])
+SOURCES = C_FILES + PY_FILES + sorted([*(ROOT / "recstore").rglob("*.p[yx][xdi]"), *(ROOT / "tests/c").glob("*.[ch]")])
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 
