@@ -1,5 +1,6 @@
 """RecordDict and its views of keys, values and items: what a dict's reading side does. Bytes and lookups are `_keys`'s."""
 
+import sys
 from _collections_abc import ItemsView as _SetOfPairs
 from _collections_abc import KeysView as _SetOfKeys
 from _collections_abc import Mapping, Sequence, ValuesView
@@ -356,10 +357,10 @@ class RecordKeys(_Positions, _SetOfKeys):
     def __contains__(self, key):
         return key in self._mapping
 
-    def index(self, key):
-        """The position of a key; ValueError when it is not there."""
+    def index(self, key, start=0, stop=sys.maxsize):
+        """The position of a key within [start, stop); ValueError when it is not there."""
         entry = self._mapping._entry(key)
-        if entry is None:
+        if entry is None or entry not in range(*slice(start, stop).indices(len(self))):
             raise ValueError(f"{key!r:.80} is not in the {type(self).__name__}")
         return entry
 

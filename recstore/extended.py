@@ -10,8 +10,6 @@ from weakref import WeakKeyDictionary
 from recstore.errors import CorruptError, Error, UntrustedError
 from recstore._fields import Record
 
-__all__ = ["describe", "forget", "maker", "pickled"]
-
 (COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE,
  TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS, OBJECT,
  PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip

@@ -3,6 +3,8 @@
 import dataclasses
 import struct
 
+__all__ = ["MappingInfo", "Node", "StoreInfo", "ViewInfo"]
+
 _KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
           "ext")  # fmt: skip
 _EXTS = ("", "complex", "bytearray", "set", "frozenset", "range", "slice", "Ellipsis", "OrderedDict", "Counter",

@@ -10,6 +10,19 @@ the workers that it measures.
 
 import os
 
+__all__ = [
+    "Usage",
+    "allocated",
+    "available",
+    "family",
+    "peak_rss",
+    "reset_peak_rss",
+    "segments",
+    "total",
+    "unmapped",
+    "usage",
+]
+
 
 class Usage:
     """One process at one moment, in bytes."""

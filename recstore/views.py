@@ -5,6 +5,8 @@ import sys
 
 from recstore import _views
 
+__all__ = ["ListOperations"]
+
 _MISSING = object()
 
 

@@ -204,7 +204,10 @@ def test_order_where_few_died_and_a_compact_store_where_many_did():
         assert e.info().sections["key order"] == 0
         assert e.nbytes == f.nbytes
         assert d["key 7"] == -1 and d["key 9"] == -2 and "key 4999" in d and "nothing" not in d
-        assert d.keys().index("key 9") == 9
+        assert d.keys().index("key 9") == d.keys().index("key 9", 9, 10) == d.keys().index("key 9", 3) == 9
+        for start, stop in ((10, 12), (0, 9), (0, 0)):
+            with pytest.raises(ValueError, match="key 9"):
+                d.keys().index("key 9", start, stop)
 
 
 def test_one_key_many_times():

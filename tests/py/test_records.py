@@ -191,6 +191,14 @@ def test_it_is_a_sequence_without_what_changes_one(letters):
 
 def test_generic_alias():
     assert RecordList[int].__args__ == (int,)
+    assert RecordList[int]([1, 2]).to_list() == [1, 2]
+
+    class Samples(RecordList[dict]):
+        pass
+
+    samples = Samples([{"id": 1}])
+    assert (samples[0], type(samples[:1]), Samples.__mro__[1]) == ({"id": 1}, RecordView, RecordList)
+    samples.close()
 
 
 def test_subclass():

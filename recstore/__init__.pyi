@@ -1,0 +1,43 @@
+"""Types of the package; each class is in the stub beside its module."""
+
+from recstore._fields import Record as Record
+from recstore._version import __version__ as __version__
+from recstore.classes import register as register
+from recstore.dicts import RecordDict as RecordDict
+from recstore.errors import BuildError as BuildError
+from recstore.errors import BusyError as BusyError
+from recstore.errors import ClosedError as ClosedError
+from recstore.errors import CorruptError as CorruptError
+from recstore.errors import EncodeError as EncodeError
+from recstore.errors import Error as Error
+from recstore.errors import OutOfSpaceError as OutOfSpaceError
+from recstore.errors import SegmentExistsError as SegmentExistsError
+from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
+from recstore.errors import UntrustedError as UntrustedError
+from recstore.errors import VersionError as VersionError
+from recstore.errors import WaitTimeoutError as WaitTimeoutError
+from recstore.records import RecordList as RecordList
+from recstore.records import RecordView as RecordView
+from recstore.records import open as open
+
+__all__ = [
+    "BuildError",
+    "BusyError",
+    "ClosedError",
+    "CorruptError",
+    "EncodeError",
+    "Error",
+    "OutOfSpaceError",
+    "Record",
+    "RecordDict",
+    "RecordList",
+    "RecordView",
+    "SegmentExistsError",
+    "SegmentNotFoundError",
+    "UntrustedError",
+    "VersionError",
+    "WaitTimeoutError",
+    "__version__",
+    "open",
+    "register",
+]

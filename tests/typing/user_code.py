@@ -1,0 +1,260 @@
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+"""What users write, for mypy and pyright, which check it; it is never run. A line with `type: ignore` must be an error:
+both checkers report one that is none."""
+
+import array
+import collections
+import copy
+import datetime
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy
+import recstore
+from numpy.typing import NDArray
+from recstore import Record, RecordDict, RecordList, RecordView
+from recstore.dicts import RecordItems, RecordKeys, RecordPairs, RecordValues
+from recstore.fields import FieldView
+from recstore.info import MappingInfo, StoreInfo, ViewInfo
+from typing_extensions import assert_type
+
+
+class Sample(TypedDict):
+    path: str
+    label: int
+
+
+def read_samples() -> Iterator[Sample]:
+    for i in range(10):
+        yield {"path": f"{i}.jpg", "label": i}
+
+
+# ---- A list: what it is of ----
+
+samples = RecordList(read_samples())
+assert_type(samples, RecordList[Sample])
+assert_type(RecordList([1, 2]), RecordList[int])
+mixed: list[str | bytes] = ["a", b"b"]
+assert_type(RecordList(mixed), RecordList[str | bytes])
+assert_type(RecordList(i * 0.5 for i in range(3)), RecordList[float])
+assert_type(RecordList({"a": 1}.keys()), RecordList[str])
+empty: RecordList[Sample] = RecordList()
+tuned = RecordList(read_samples(), on_unsupported="pickle", compression="none", arrays="view", progress=True)
+assert_type(tuned, RecordList[Sample])
+RecordList([1], arrays="shared")  # type: ignore[arg-type]
+RecordList([1], "pickle")  # type: ignore[call-arg]
+RecordList(3)  # type: ignore[arg-type]
+wrong: RecordList[str] = RecordList([1])  # type: ignore[list-item]
+
+# ---- Reading ----
+
+assert_type(samples[0], Sample)
+assert_type(samples[-1]["label"], int)
+assert_type(samples[True], Sample)
+assert_type(samples[numpy.int64(3)], Sample)
+assert_type(samples[2:4], RecordView[Sample])
+assert_type(samples[[3, 1, 2]], RecordView[Sample])
+assert_type(samples[[True] * 10], RecordView[Sample])
+assert_type(samples[[]], RecordView[Sample])
+assert_type(samples[range(3)], RecordView[Sample])
+assert_type(samples[array.array("q", [1, 2])], RecordView[Sample])
+positions: NDArray[numpy.int64] = numpy.arange(3)
+mask: NDArray[numpy.bool_] = numpy.ones(10, bool)
+assert_type(samples[positions], RecordView[Sample])
+assert_type(samples[mask], RecordView[Sample])
+assert_type(samples[list(positions)], RecordView[Sample])
+assert_type(samples[1:][0], Sample)
+assert_type(samples[1:][1:], RecordView[Sample])
+samples["path"]  # type: ignore[call-overload]
+samples[1.0]  # type: ignore[call-overload]
+samples[["path"]]  # type: ignore[type-var]
+samples[0] = samples[1]  # type: ignore[index]
+del samples[0]  # type: ignore[attr-defined]
+samples.append(samples[0])  # type: ignore[attr-defined]
+
+assert_type(samples.get_many([2, 0]), list[Sample])
+assert_type(samples.get_many(positions, default=None), list[Sample | None])
+assert_type(samples.to_list(), list[Sample])
+assert_type(list(samples), list[Sample])
+assert_type(list(reversed(samples)), list[Sample])
+assert_type(len(samples), int)
+assert_type(samples[0] in samples, bool)
+assert_type(samples.index(samples[0], 0, 5), int)
+assert_type(samples.count(samples[0]), int)
+assert_type(samples == [samples[0]], bool)
+assert_type(RecordList([1]) < [2], bool)
+assert_type(numpy.asarray(samples), NDArray[Any])
+
+as_sequence: Sequence[Sample] = samples
+as_iterable: Iterable[Mapping[str, object]] = samples
+as_wider: RecordList[int | str] = RecordList([1])
+as_list: list[Sample] = samples  # type: ignore[assignment]
+
+
+def labels(records: Sequence[Sample]) -> list[int]:
+    return [record["label"] for record in records]
+
+
+assert_type(labels(samples) + labels(samples[:3]), list[int])
+
+# ---- Views ----
+
+assert_type(samples.shuffled(7), RecordView[Sample])
+assert_type(samples.filter(lambda s: s["label"] > 3), RecordView[Sample])
+assert_type(samples.filter(None), RecordView[Sample])
+assert_type(samples.sorted_by("label", reverse=True), RecordView[Sample])
+assert_type(samples.sorted_by(lambda s: s["path"]), RecordView[Sample])
+train, test = samples.split([0.9, 0.1], seed=1, stratify="label")
+assert_type(train, RecordView[Sample])
+assert_type(samples.split([5, 5]), list[RecordView[Sample]])
+assert_type(samples.map(lambda s: s["label"]), RecordList[int])
+assert_type(samples.map(lambda s: (s["path"], 1.0), compression="none"), RecordList[tuple[str, float]])
+assert_type(samples + samples, RecordView[Sample])
+assert_type(samples[:2] + samples.to_list(), RecordView[Sample])
+assert_type(RecordList([1]) + ["a"], RecordView[int | str])
+assert_type([1] + RecordList([2]), list[int])
+assert_type(samples * 2, RecordView[Sample])
+assert_type(2 * samples, RecordView[Sample])
+assert_type(copy.copy(samples), RecordList[Sample])
+samples.filter(lambda s: s["size"] > 3)  # type: ignore[typeddict-item]
+samples.map(lambda s: s, compression="zip")  # type: ignore[arg-type]
+samples + 3  # type: ignore[operator]
+samples.shuffled("seed")  # type: ignore[arg-type]
+
+# ---- Fields ----
+
+boxes = samples.field("meta.box")
+assert_type(boxes, FieldView[Any])
+assert_type(samples.field(("meta", 0), default=None), FieldView[Any])
+assert_type(boxes[1:3], FieldView[Any])
+assert_type(boxes.filter(None), FieldView[Any])
+assert_type(boxes + boxes, FieldView[Any])
+assert_type(boxes.name, str)
+assert_type(boxes.to_numpy(ragged=False), NDArray[Any])
+values, offsets = boxes.to_numpy(positions, ragged=True)
+assert_type(offsets, NDArray[numpy.int64])
+assert_type(boxes.to_numpy().shape[0], Any)
+known: FieldView[int] = samples.field("label")
+assert_type(known[0], int)
+lazy = samples.lazy()
+assert_type(lazy, RecordView[Record])
+assert_type(lazy[0]["path"], Any)
+assert_type(lazy[0].class_name, str | None)
+assert_type(dict(lazy[0]), dict[Any, Any])
+as_mapping: Mapping[str, Any] = lazy[0]
+assert_type(samples.fields("path", ("meta", "id"))[0], dict[Any, Any])
+boxes.to_numpy(ragged="no")  # type: ignore[call-overload]
+samples.field(3)  # type: ignore[arg-type]
+
+# ---- Mappings ----
+
+paths = RecordDict({"utt1": "./t1.wav", "utt2": "./t2.wav"})
+assert_type(paths, RecordDict[str, str])
+pairs = [(1, "a"), (2, "b")]
+assert_type(RecordDict(pairs), RecordDict[int, str])
+assert_type(RecordDict((s["path"], s) for s in samples), RecordDict[str, Sample])
+assert_type(RecordDict(zip(range(2), mixed), backing="dir"), RecordDict[int, str | bytes])
+assert_type(RecordDict(collections.Counter("aab")), RecordDict[str, int])
+assert_type(RecordDict(paths), RecordDict[str, str])
+assert_type(paths["utt1"], str)
+assert_type(paths.get("utt1"), str | None)
+assert_type(paths.get("utt1", ""), str)
+assert_type(paths.get("utt1", 0), str | int)
+assert_type(paths.get_many(["utt1"]), list[str])
+assert_type(paths.get_many(["utt1"], default=None), list[str | None])
+assert_type(list(paths), list[str])
+assert_type(paths.keys(), RecordKeys[str])
+assert_type(paths.keys()[0], str)
+assert_type(paths.keys()[:1], RecordView[str])
+assert_type(paths.keys() & {"utt1"}, set[str])
+assert_type(paths.values(), RecordValues[str])
+assert_type(paths.values()[0], str)
+assert_type(paths.items(), RecordItems[str, str])
+assert_type(paths.items()[0], tuple[str, str])
+assert_type(paths.items()[:1], RecordPairs[str, str])
+assert_type([(k.upper(), v) for k, v in paths.items()], list[tuple[str, str]])
+assert_type(RecordList(paths.keys()), RecordList[str])
+assert_type(RecordList(paths.values()), RecordList[str])
+assert_type(paths.select(["utt1"]), RecordDict[str, str])
+assert_type(paths.to_dict(), dict[str, str])
+assert_type(paths | {"utt3": 3}, RecordDict[str, str | int])
+assert_type(paths.lazy()["utt1"], Record)
+assert_type(paths.index_nbytes, int)
+as_dict_protocol: Mapping[str, str] = paths
+key_sequence: Sequence[str] = paths.keys()
+no_pairs: RecordDict[str, int] = RecordDict()
+paths[0]  # type: ignore[index]
+paths["utt1"] = "./t3.wav"  # type: ignore[index]
+paths.update({"utt3": ""})  # type: ignore[attr-defined]
+RecordDict([1, 2])  # type: ignore[arg-type]
+
+assert_type(samples.index_by("path"), RecordDict[Any, Sample])
+assert_type(samples.index_by(lambda s: s["path"]), RecordDict[str, Sample])
+assert_type(samples.group_by("label"), RecordDict[Any, RecordView[Sample]])
+assert_type(samples.group_by(lambda s: s["label"])[3][0], Sample)
+
+# ---- Files, figures, lifetime ----
+
+opened = recstore.open("train.recs")
+assert_type(opened, RecordList[Any])
+typed: RecordList[Sample] = recstore.open(pathlib.Path("train.recs"), verify="full", classes=[datetime.date])
+by_name: RecordDict[str, Sample] = recstore.open("names.recs", limits=(1000, 1 << 20), allow_pickle=True)
+recstore.open("train.recs", verify="deep")  # type: ignore[arg-type]
+
+
+def load(path: str) -> RecordDict[str, Sample]:
+    return recstore.open(path)
+
+
+samples.save(pathlib.Path("train.recs"))
+info = samples.info()
+assert_type(info, StoreInfo | ViewInfo)
+assert_type(info.nbytes, int)
+assert_type(paths.info(), MappingInfo)
+with RecordList([1]) as opened_list, RecordDict({1: 2}) as opened_dict:
+    assert_type(opened_list, RecordList[int])
+    assert_type(opened_dict, RecordDict[int, int])
+try:
+    samples.close()
+except recstore.BusyError as error:
+    assert_type(error, recstore.BusyError)
+except recstore.Error:
+    raise
+
+# ---- Classes of one's own ----
+
+
+@recstore.register
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+@recstore.register(encode=lambda circle: (circle.x, circle.radius), decode=lambda stored: Circle(*stored))
+class Circle:
+    def __init__(self, x: int, radius: int) -> None:
+        self.x, self.radius = x, radius
+
+
+assert_type(Point(1, 2), Point)
+assert_type(Circle(1, 2).radius, int)
+assert_type(recstore.register(Point), type[Point])
+recstore.register(Point, encode=lambda p: (p.x, p.y), decode=lambda stored: Point(*stored))
+recstore.register(Point, encode=lambda p: p.x)  # type: ignore[call-overload]
+
+
+class Samples(RecordList[Sample]):
+    """A list of a kind of its own: it reads as any other, but a worker cannot be sent it."""
+
+    def labels(self) -> list[int]:
+        return [record["label"] for record in self]
+
+
+assert_type(Samples(read_samples())[0], Sample)
+assert_type(Samples(read_samples()).labels(), list[int])
+assert_type(Samples(read_samples())[1:], RecordView[Sample])
+
+reader: Callable[[int], Sample] = samples.__getitem__

@@ -1,0 +1,41 @@
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+"""What users write with PyTorch, for mypy and pyright; it is never run. See user_code.py.
+
+DataLoader takes any object with `__len__` and `__getitem__`, but its type asks for a Dataset, which a RecordList, like a
+list, is not: at run time no base class of torch's is loaded for it. So users give it their own Dataset, or a cast.
+"""
+
+from typing import TypedDict, cast
+
+import torch
+from recstore import RecordList, RecordView
+from torch.utils.data import DataLoader, Dataset
+from typing_extensions import assert_type
+
+
+class Sample(TypedDict):
+    path: str
+    label: int
+
+
+class Images(Dataset[tuple[str, int]]):
+    def __init__(self, samples: RecordList[Sample]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[str, int]:
+        sample = self.samples[index]
+        return sample["path"], sample["label"]
+
+
+samples = RecordList([Sample(path="0.jpg", label=0), Sample(path="1.jpg", label=1)])
+train, test = samples.split([1, 1], seed=1)
+assert_type(DataLoader(Images(train), batch_size=2), DataLoader[tuple[str, int]])
+assert_type(DataLoader(cast("Dataset[Sample]", test)), DataLoader[Sample])
+bare: DataLoader[Sample] = DataLoader(samples)  # type: ignore[arg-type]
+
+order = torch.randperm(len(samples))
+assert_type(samples[order], RecordView[Sample])
+assert_type(samples[order[:1]], RecordView[Sample])
