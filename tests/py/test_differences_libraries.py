@@ -133,7 +133,11 @@ def test_collate(torch, n):
 
 
 @row('default_collate([{"d": d}])')
-def test_collate_of_a_store(torch, d):
+def test_collate_of_a_store(torch, d, n):
+    from torch.utils.data._utils.pin_memory import pin_memory
+
+    with pin_memory({"n": n})["n"] as pinned:
+        assert type(pinned) is RecordList and pinned == n and pinned.segments != n.segments
     batch = torch.utils.data.default_collate([{"d": d}, {"d": d}])
     assert type(batch["d"]) is RecordDict and batch["d"]["b"].tolist() == [2, 2]
     batch["d"].close()
