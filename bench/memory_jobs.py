@@ -156,6 +156,13 @@ def _container(container, dataset):
     return recstore.RecordList(dataset.fresh())
 
 
+def job_speech(**arguments):
+    """As job_workers, over a speech Dataset."""
+    import speech
+
+    return speech.job(**arguments)
+
+
 CONTAINERS = ("stub", "recstore from a generator", "recstore from a list", "list")
 
 
@@ -171,7 +178,7 @@ def compare_workers(rows):
     return rows
 
 
-JOBS = {"build": job_build, "handle": job_handle, "import": job_import, "workers": job_workers}
+JOBS = {"build": job_build, "handle": job_handle, "import": job_import, "workers": job_workers, "speech": job_speech}
 
 if __name__ == "__main__":
     print(json.dumps(JOBS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -17,8 +17,9 @@ import dicts
 import fields
 import measures
 import memory_jobs
+import speech
 
-SUITES = ("decode", "size", "fields", "dict", "build", "handle", "import", "workers")
+SUITES = ("decode", "size", "fields", "dict", "build", "handle", "import", "workers", "speech")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -36,7 +37,7 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     show_machine(found["machine"])
-    for run in (run_decode, run_fields, run_dict, run_build, run_handle, run_import, run_workers):
+    for run in (run_decode, run_fields, run_dict, run_build, run_handle, run_import, run_workers, run_speech):
         run(wanted, options, found)
     write(found, options)
 
@@ -149,6 +150,26 @@ def run_workers(wanted, options, found):
     memory_jobs.compare_workers(rows)
     title = f"workers: {rows[0]['records']:,} COCO-like annotations, {options.workers} workers, a full pass each"
     keep(found, "workers", rows, title)
+
+
+def run_speech(wanted, options, found):
+    if "speech" not in wanted:
+        return
+    try:
+        next(speech.pairs(True))
+    except data.Missing as error:
+        skip(found, "speech", str(error))
+        return
+    found["notes"]["speech"] = speech.note(options.quick)
+    rows = []
+    for method in ("fork", "spawn", "forkserver"):
+        for container in speech.CONTAINERS:
+            log(f"speech: {container}, {method}")
+            arguments = {"quick": options.quick, "method": method, "container": container}
+            rows.append(memory_jobs.start("speech", workers=options.workers, **arguments))
+    memory_jobs.compare_workers(rows)
+    title = f"speech: a Dataset of {rows[0]['records']:,} utterances, {options.workers} workers, a full pass each"
+    keep(found, "speech", rows, f"{title} ({found['notes']['speech']})")
 
 
 def job_rows(found, suite, jobs):

@@ -45,6 +45,16 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "json_default",
     "open",
     "register",
 ]
+
+
+def __getattr__(name):
+    """What few programs need is imported when it is asked for."""
+    if name == "json_default":
+        from recstore.jsonable import json_default
+
+        return json_default
+    raise AttributeError(f"module 'recstore' has no attribute {name!r}")

@@ -34,8 +34,25 @@ cdef extern from *:
     #else
     static void rs_mark_mapping(PyObject *type) { (void)type; }
     #endif
+
+    /* Collate functions and device transfer call type(record)(mapping): that makes a plain dict. An extension type has no __new__ of
+       its own to say so. */
+    static newfunc rs_new_record;
+    static PyObject *rs_record_or_dict(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+        if (kwargs == NULL && PyTuple_GET_SIZE(args) == 1 && PyObject_HasAttrString(PyTuple_GET_ITEM(args, 0), "keys")) {
+            return PyObject_Call((PyObject *)&PyDict_Type, args, NULL);
+        }
+        return rs_new_record(type, args, kwargs);
+    }
+    static void rs_make_dicts_of_mappings(PyObject *type) {
+        rs_new_record = ((PyTypeObject *)type)->tp_new;
+        ((PyTypeObject *)type)->tp_new = rs_record_or_dict;
+        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* Cython's own way past tp_new */
+        PyType_Modified((PyTypeObject *)type);
+    }
     """
     void rs_mark_mapping(object type)
+    void rs_make_dicts_of_mappings(object type)
 
 cdef object MISSING = object()
 
@@ -86,7 +103,8 @@ cdef class Record:
     ``close()`` reading it raises ClosedError. Pickled or copied deeply it becomes one that holds the decoded fields.
 
     Made directly, of a class's name and its fields, it is what a value is read as whose class the reader may not make
-    (``class_name`` tells it; None for a plain record). Such a one is hashable when its values are.
+    (``class_name`` tells it; None for a plain record). Such a one is hashable when its values are. Made of a mapping alone, as collate
+    functions do (``type(r)({...})``), it is a plain dict.
 
     >>> import recstore
     >>> x = recstore.RecordList([{"id": 7, "box": [1.0, 2.0]}])
@@ -316,6 +334,7 @@ def record_of(class_name, fields, origin=None):
 
 Mapping.register(Record)
 rs_mark_mapping(Record)
+rs_make_dicts_of_mappings(Record)
 
 # ---- Ways of reading ----
 

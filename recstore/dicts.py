@@ -309,9 +309,15 @@ def over(keys, values, factory=None):
 
 
 class _Positions(Sequence):
-    """What the three views of a mapping share beside collections.abc: they are its records, by position."""
+    """What the three views of a mapping share beside collections.abc: they are its records, by position.
+
+    Called with any other iterable, as collate functions do (``type(x)([...])``), they give a plain list, as a RecordView does.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, mapping=()):
+        return object.__new__(cls) if isinstance(mapping, RecordDict) else list(mapping)
 
     @property
     def mapping(self):
@@ -412,13 +418,16 @@ class RecordItems(_Positions, _SetOfPairs):
 
 
 class RecordPairs(Sequence):
-    """Pairs of the items of two containers, position by position, over the same bytes.
+    """Pairs of the items of two containers, position by position, over the same bytes. Called with an iterable alone: a plain list.
 
     >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.items()[::-1][0]
     ('c', 3)
     """
 
     __slots__ = ("_keys", "_values")
+
+    def __new__(cls, keys=(), values=None):
+        return list(keys) if values is None else object.__new__(cls)
 
     def __init__(self, keys, values):
         self._keys, self._values = keys, values

@@ -1,5 +1,6 @@
 """lazy, Record, field and fields: names, what a record lacks, how Records behave, columns."""
 
+import collections
 import copy
 import pickle
 import threading
@@ -228,8 +229,6 @@ def test_pickle_and_copy(x):
         r = y.lazy()[0]
         held = pickle.loads(pickle.dumps(r)), copy.deepcopy(r)
     assert held == ({"a": 1}, {"a": 1}), "no handle: the store is gone"
-    with pytest.raises(TypeError):
-        type(r)({"a": 1})  # as default_collate tries, before it makes a dict
 
 
 def test_a_held_record():
@@ -418,3 +417,15 @@ def test_to_arrow_says_what_it_needs(x, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"recstore\[arrow\]"):
         x.field("id").to_arrow()
+
+
+def test_record_of_a_mapping_alone_is_a_dict():
+    """Collate functions and device transfer write type(record)(mapping)."""
+    with recstore.RecordList([{"a": 1}]) as x:
+        kind = type(x.lazy()[0])
+    for mapping in ({"a": 2}, collections.OrderedDict(a=2), collections.UserDict(a=2)):
+        assert type(kind(mapping)) is dict and kind(mapping) == {"a": 2}
+    assert type(kind(None, {"a": 2})) is kind
+    for wrong in ((), ("a.B",), ([("a", 2)],), (None, {}, 1)):
+        with pytest.raises(TypeError):
+            kind(*wrong)

@@ -1,0 +1,105 @@
+"""The example that motivates all this: a speech Dataset that holds `utt2fpath`, a dict, and `utts`, the list of its keys.
+
+The job runs in a process of its own (memory_jobs.py starts it) and is that of the suite `workers`: a full pass in every worker, over
+the Dataset with dict and list, with the two lines changed, or over a stub that holds nothing and makes equal pairs.
+"""
+
+import gc
+
+import data
+
+CONTAINERS = ("stub", "dict and list", "recstore")
+COUNT = 1_000_000
+
+
+def pairs(quick):
+    """`(utterance, path)` for COUNT utterances: LibriMix's sources, numbered on when they have all been there."""
+    names = _names()
+    for number in range(_count(quick)):
+        again, which = divmod(number, len(names))
+        folder, stem = names[which]
+        yield f"{stem}-{again:03d}", f"/data/LibriSpeech/{folder}/{stem}-{again:03d}.flac"
+
+
+def note(quick):
+    """Where they come from."""
+    return f"synthetic: {_count(quick):,} numbered on from {len(_names()):,} real utterances"
+
+
+def _count(quick):
+    return 20_000 if quick else COUNT
+
+
+def _names():
+    lines = data._lines("speech/LibriMix/libri2mix_train-clean-100.csv.xz")
+    next(lines)
+    paths = dict.fromkeys(path for line in lines for path in line.split(",")[1:4:2])
+    return [tuple(path.removesuffix(".flac").rsplit("/", 1)) for path in paths]
+
+
+class Utterances:
+    """As it is written everywhere."""
+
+    def __init__(self, entries):
+        self.utt2fpath = dict(entries)
+        self.utts = list(self.utt2fpath.keys())
+
+    def __len__(self):
+        return len(self.utts)
+
+    def __getitem__(self, index):
+        utt = self.utts[index]
+        return utt, self.utt2fpath[utt]
+
+
+class StoredUtterances(Utterances):
+    """The same with the two lines changed."""
+
+    def __init__(self, entries):
+        from recstore import RecordDict, RecordList
+
+        self.utt2fpath = RecordDict(entries)
+        self.utts = RecordList(self.utt2fpath.keys())
+
+    @property
+    def nbytes(self):
+        return self.utt2fpath.nbytes
+
+
+class Stub:
+    """What the processes cost by themselves: holds no utterances and makes a fresh pair at each read."""
+
+    def __init__(self, entries):
+        self.length = sum(1 for _ in entries)
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        if not 0 <= index < self.length:
+            raise IndexError(index)
+        stem = f"1578-6379-{index:04d}"
+        return f"{stem}-000", f"/data/LibriSpeech/train-clean-100/1578/6379/{stem}-000.flac"
+
+
+def job(quick, method, container, workers):
+    """One row: USS of the workers, the total, and what the store takes."""
+    from recstore import memory
+    from recstore.cli.workers import full_pass
+
+    known = memory.segments()
+    gc.collect()
+    before = memory.usage()
+    dataset = dict(zip(CONTAINERS, (Stub, Utterances, StoredUtterances), strict=True))[container](pairs(quick))
+    gc.collect()
+    after = memory.usage()
+    mine = {key: size for key, size in memory.segments().items() if key not in known}
+    result = full_pass(dataset, method, workers, mine)
+    result.update(
+        container=container,
+        method=method,
+        records=len(dataset),
+        store=getattr(dataset, "nbytes", 0),
+        parent_kept=after.uss - before.uss if before else None,
+    )
+    return result

@@ -1,0 +1,65 @@
+"""What the tests of docs/list-and-dict.md share: which row a test is for, the page's own words, and the containers."""
+
+import pathlib
+
+import pytest
+from recstore import RecordDict, RecordList
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "list-and-dict.md"
+
+
+def row(key):
+    """Says which row of the page a test is for."""
+
+    def keep(function):
+        function.row = key
+        return function
+
+    return keep
+
+
+def page_rows():
+    """{first cell: the third, what happens here} of the page's table."""
+    found = {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip().replace("\0", "|") for cell in line.replace("\\|", "\0").split("|")]
+        if len(cells) == 6 and cells[1].startswith("`"):
+            assert cells[1].strip("`") not in found
+            found[cells[1].strip("`")] = cells[3]
+    return found
+
+
+@pytest.fixture
+def fails(request):
+    """Checks that a call fails with exactly this, and that the page says so: the error's name, and its message up to the first colon."""
+    said = page_rows()[request.function.row] if PAGE.exists() else None
+
+    def check(kind, message, call):
+        with pytest.raises(kind) as caught:
+            call()
+        assert type(caught.value) is kind
+        assert str(caught.value) == message
+        if said is not None:
+            assert kind.__name__ in said
+            assert message.split(": it is")[0].split("; ")[0] in said
+
+    return check
+
+
+@pytest.fixture
+def x():
+    with RecordList({"id": i, "k": "ab"[i % 2]} for i in range(4)) as store:
+        yield store
+
+
+@pytest.fixture
+def n():
+    with RecordList(range(4)) as store:
+        yield store
+
+
+@pytest.fixture
+def d():
+    with RecordDict({"a": 1, "b": 2}) as store:
+        yield store

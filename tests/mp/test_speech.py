@@ -1,0 +1,81 @@
+"""The example that motivates all this, word for word as README.md has it: a speech Dataset that holds a dict and the list of its keys.
+
+With the two lines changed, a DataLoader's workers give the batches that they gave before, and take hardly any memory. The version with dict
+and list is made from README's by changing the two lines back. Real utterances where the data folder is there.
+"""
+
+import importlib
+import lzma
+import os
+import pathlib
+import re
+
+import pytest
+
+import recstore
+from recstore import memory
+
+data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = pathlib.Path(os.environ.get("RECSTORE_DATA") or ROOT.parent / "shared" / "data")
+LIBRIMIX = FOLDER / "speech" / "LibriMix" / "libri2mix_train-clean-100.csv.xz"
+
+
+def wav_scp(count):
+    """`count` lines "utterance path": LibriMix's sources, then the same numbered on; made up where it is not there."""
+    if LIBRIMIX.exists():
+        with lzma.open(LIBRIMIX, "rt", encoding="utf-8") as file:
+            next(file)
+            paths = list(dict.fromkeys(path for line in file for path in line.split(",")[1:4:2]))
+    else:
+        paths = [f"train-clean-100/{n % 251}/{n % 585}/{n % 251}-{n % 585}-{n:05d}.flac" for n in range(20_000)]
+    for number in range(count):
+        again, which = divmod(number, len(paths))
+        stem = paths[which].removesuffix(".flac")
+        yield f"{stem.rpartition('/')[2]}-{again:02d} /data/LibriSpeech/{stem}-{again:02d}.flac\n"
+
+
+@pytest.fixture
+def versions(tmp_path, monkeypatch):
+    """README's Dataset, and the same as it was: modules that a spawned worker can import."""
+    if not (ROOT / "README.md").exists():
+        pytest.skip("README.md is not here")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = next(found for found in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "utt2fpath" in found)
+    before, changed = re.subn(r"= Record(Dict|List)\(", lambda match: f"= {match[1].lower()}(", block)
+    assert changed == 2
+    (tmp_path / "speech_stored.py").write_text(block)
+    (tmp_path / "speech_plain.py").write_text(before)
+    monkeypatch.syspath_prepend(tmp_path)
+    return [importlib.import_module(f"speech_{name}").Utterances for name in ("stored", "plain")]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_same_batches(versions, method):
+    stored, plain = (version(wav_scp(30_000)) for version in versions)
+    assert type(plain.utt2fpath) is dict and type(plain.utts) is list
+    assert type(stored.utt2fpath) is recstore.RecordDict and len(stored.utts.segments) == 1
+    assert stored.utts.segments == stored.utt2fpath.segments, "the list of keys is no store of its own"
+    options = {"batch_size": 500, "num_workers": 2, "multiprocessing_context": method}
+    batches = list(data.DataLoader(stored, **options))
+    assert batches == list(data.DataLoader(plain, batch_size=500))
+    assert len(batches) == 60 and batches[3][0][7] in stored.utt2fpath
+
+
+def own_memory(dataset):
+    """USS of the hungrier of two forked workers, after they have read everything between them, while both are alive."""
+    loader = data.DataLoader(dataset, 1000, num_workers=2, persistent_workers=True, collate_fn=len, multiprocessing_context="fork")
+    batches = iter(loader)
+    assert sum(batches) == len(dataset)
+    return max(memory.usage(worker.pid).uss for worker in batches._workers)
+
+
+def test_memory_of_the_workers(versions):
+    if memory.usage() is None:
+        pytest.skip("this system does not tell USS")
+    stored, plain = (version(wav_scp(300_000)) for version in versions)
+    nothing = own_memory(versions[1](wav_scp(2000)))
+    was, now = own_memory(plain) - nothing, own_memory(stored) - nothing
+    assert was > 10_000_000, "each worker reads half of the records; touching them copies their pages"
+    assert now < was / 4, f"a worker grew by {now:,} bytes over the store, by {was:,} over dict and list"
