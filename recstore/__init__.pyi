@@ -16,6 +16,7 @@ from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
 from recstore.errors import UntrustedError as UntrustedError
 from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
+from recstore.jsonable import json_default as json_default
 from recstore.records import RecordList as RecordList
 from recstore.records import RecordView as RecordView
 from recstore.records import open as open
@@ -38,6 +39,7 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "json_default",
     "open",
     "register",
 ]
