@@ -25,7 +25,7 @@ def group_by(x, key):
         group_of.append(group)
     del groups
     starts, rows = _sort_by_group(group_of, len(firsts), code)
-    base = records.RecordView._blank()._set(x.selection.settled(), x.how, x.detached)
+    base = x._derive(x.selection.settled())
     how = _views.GroupHow(base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts))
     values = records.RecordView._blank()._set(_views.Selection.of_positions(len(firsts)), how)
     if callable(key):
