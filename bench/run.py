@@ -13,11 +13,12 @@ import platform
 import sys
 
 import data
+import dicts
 import fields
 import measures
 import memory_jobs
 
-SUITES = ("decode", "size", "fields", "build", "handle", "import", "workers")
+SUITES = ("decode", "size", "fields", "dict", "build", "handle", "import", "workers")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -35,7 +36,7 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     show_machine(found["machine"])
-    for run in (run_decode, run_fields, run_build, run_handle, run_import, run_workers):
+    for run in (run_decode, run_fields, run_dict, run_build, run_handle, run_import, run_workers):
         run(wanted, options, found)
     write(found, options)
 
@@ -107,6 +108,11 @@ def run_fields(wanted, options, found):
         return
     rows = fields.measure(dataset, options.quick, log)
     keep(found, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
+
+
+def run_dict(wanted, options, found):
+    if "dict" in wanted:
+        keep(found, "dict", dicts.lookups(options.quick, log), "dict: a lookup by key in random order, against dict and a fresh copy")
 
 
 def run_build(wanted, options, found):

@@ -43,7 +43,7 @@ cdef class Mapping:
     cdef public object _spilled  # the blob of a recipe that is too long for a handle
     cdef int require(self) except -1
     cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1
-    cdef int compare_str(self, Py_ssize_t entry, object key) except -2
+    cdef int compare_natively(self, Py_ssize_t entry, object key) except -2
     cdef object hash_at(self, Py_ssize_t entry, object key)
     cdef bint compare(self, Py_ssize_t entry, object key) except -1
     cdef Py_ssize_t entry_of(self, key) except -2

@@ -17,6 +17,7 @@ from recstore._views cimport Leaf, Records
 from recstore import classes, errors
 
 import array
+import operator
 import os
 
 cdef extern from "Python.h":
@@ -221,6 +222,9 @@ cdef class KeyTable:
         return self.open(rs_slice_of(self.blob.data, self.blob.size), &err)
 
 
+cdef object first_of = operator.itemgetter(0)
+
+
 cdef class KeyHashes:
     """The hashes of keys, collected one by one, from which the table is made. Not thread-safe."""
 
@@ -306,19 +310,24 @@ cdef class KeyHashes:
         __eq__ of its own may."""
         cdef uint64_t i
         cdef const uint8_t *flags = self.flags()
-        joined = {key: list(records) for key, records in self.opaque.items()
-                  if type(key) is not float and type(key).__eq__ is not object.__eq__}
-        wanted = {hash(key) for key in joined}
-        for i in range(self.n if joined else 0):
-            if flags[i]:
-                continue
-            key = read(i)
-            equal = joined.get(key) if hash(key) in wanted else None
-            if equal is not None:
-                equal += [i, *out.pop(i, ())]
-        for records in ({**self.opaque, **joined}).values():
+        wanted = {hash(key) for key in self.opaque if type(key) is not float and type(key).__eq__ is not object.__eq__}
+        met = {}
+        for i in range(self.n if wanted else 0):
+            if not flags[i] and hash(read(i)) in wanted:
+                met[i] = None
+        same = self.opaque
+        if met:
+            # All of them as a dict would meet them: a equal to b and b to c need not make a equal to c.
+            for key, records in self.opaque.items():
+                met.update(dict.fromkeys(records, key))
+            same = {}
+            for record, kept in sorted(met.items(), key=first_of):
+                key = read(record)
+                # What reading made of a NaN is not the NaN that came.
+                same.setdefault(kept if flags[record] and key != kept else key, []).append(record)
+                out.pop(record, None)
+        for records in same.values():
             if len(records) > 1:
-                records = sorted(set(records))
                 out[records[0]] = records[1:]
         return 0
 
@@ -394,8 +403,8 @@ def verify(Segment segment):
     try:
         for i in range(table.keys.n_entries):
             key = key_of_entry(segment, reader, i)
-            if type(key) in (str, int, bytes):
-                continue  # checked by the core
+            if type(key) in (str, bytes):
+                continue  # checked by the core, which also knows the ints of 64 bits
             try:
                 tabled = key_hash(key, table.keys.seed, True, &h)
                 other = i if tabled else found.setdefault(key, i)
@@ -473,14 +482,24 @@ cdef class Mapping:
             segment.require_open()
         return 0
 
-    cdef int compare_str(self, Py_ssize_t entry, object key) except -2:
-        """Whether the key of an entry is this str: 1, 0, or -1 when it has to be made to tell."""
+    cdef int compare_natively(self, Py_ssize_t entry, object key) except -2:
+        """Whether the key of an entry is this str or int: 1, 0, or -1 when it has to be made to tell."""
         cdef Records keys = self._keys
         cdef Leaf leaf
+        cdef Segment segment
+        cdef int overflow = 0
+        cdef long long number
         if keys.direct is not None:
-            return keys.direct.key_equals_str(keys.store, <uint64_t>(keys.start + keys.step * entry), key)
-        keys.selection.locate(entry, &leaf)
-        return (<Segment>leaf.segment).key_equals_str(leaf.store, <uint64_t>leaf.index, key)
+            segment = keys.direct
+            leaf.store = keys.store
+            leaf.index = keys.start + keys.step * entry
+        else:
+            keys.selection.locate(entry, &leaf)
+            segment = <Segment>leaf.segment
+        if Py_TYPE(key) == &PyUnicode_Type:
+            return segment.key_equals_str(leaf.store, <uint64_t>leaf.index, key)
+        number = PyLong_AsLongLongAndOverflow(key, &overflow)
+        return -1 if overflow else segment.key_equals_int(leaf.store, <uint64_t>leaf.index, number)
 
     cdef Py_ssize_t entry_of(self, key) except -2:
         """The entry that has the key, -1 when there is none."""
@@ -488,10 +507,12 @@ cdef class Mapping:
         cdef rs_key_probe probe
         cdef rs_error err
         cdef int equal
+        cdef bint simple
         self.require()
         if not key_hash(key, self.table.keys.seed, False, &h):
             return self.entry_by_comparing(key)
-        if Py_TYPE(key) != &PyUnicode_Type:
+        simple = Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type
+        if not simple:
             self.require()  # hashing may have run anybody's code
         probe = rs_key_probe_begin(&self.table.keys, h)
         while True:
@@ -500,8 +521,8 @@ cdef class Mapping:
             if entry == RS_NOWHERE:
                 break
             equal = -1
-            if self.native and Py_TYPE(key) == &PyUnicode_Type:
-                equal = self.compare_str(<Py_ssize_t>entry, key)
+            if simple and self.native:
+                equal = self.compare_natively(<Py_ssize_t>entry, key)
             if equal < 0:
                 equal = self.compare(<Py_ssize_t>entry, key)
                 self.require()  # so may comparing
@@ -538,7 +559,12 @@ cdef class Mapping:
         if entry >= 0 or type(key) is float or type(key).__eq__ is object.__eq__:
             return entry
         wanted = hash(key)
+        if self.table.keys.n_opaque == self.table.keys.n_entries:
+            return -1  # all were asked above
+        asked = set(self.opaque.values())
         for i in range(self._keys.length):
+            if i in asked:
+                continue
             other = self._keys.at(i)
             if self.hash_at(i, other) == wanted and PyObject_RichCompareBool(other, key, Py_EQ):
                 return i
@@ -586,7 +612,7 @@ cdef class Mapping:
         key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
         for i in range(start, min(start + AHEAD, len(keys))):
             key = keys[i]
-            if Py_TYPE(key) == &PyUnicode_Type:
+            if Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type:
                 key_hash(key, self.table.keys.seed, False, &hashes[n])
                 rs_keys_prefetch(&self.table.keys, hashes[n])
                 n += 1

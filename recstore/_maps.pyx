@@ -14,6 +14,14 @@ from recstore import classes, errors
 from recstore._keys import merge_twins
 
 
+def shown(key):
+    """A key as messages have it."""
+    try:
+        return f"{key!r:.60}"
+    except Exception as e:  # its class's own, or too deep
+        return f"a {type(key).__name__} whose repr raises {type(e).__name__}"
+
+
 cdef class MappingBuilder:
     """Streams pairs into a new segment. Nothing stays behind unless `finish` returned."""
 
@@ -64,7 +72,7 @@ cdef class MappingBuilder:
             encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
         except errors.EncodeError as e:
             self.drop(keys_mark, values_mark)
-            raise errors.EncodeError(f"entry {number} ({key!r:.60}): {what} {e}") from None
+            raise errors.EncodeError(f"entry {number} ({shown(key)}): {what} {e}") from None
         except BaseException:
             self.drop(keys_mark, values_mark)
             raise
@@ -73,7 +81,7 @@ cdef class MappingBuilder:
             self.drop(keys_mark, values_mark)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise errors.EncodeError(f"entry {number} ({key!r:.60}): {err.message.decode()}")
+            raise errors.EncodeError(f"entry {number} ({shown(key)}): {err.message.decode()}")
         self.flush_if_full(&self.builder.keys)
         self.flush_if_full(&self.builder.values)
 

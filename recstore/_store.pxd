@@ -28,6 +28,7 @@ cdef class Segment(Owner):
     cdef rs_store *numbered(self, int store)
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2
+    cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2
     cdef object program(self, int store, uint32_t number, const rs_tree *tree)
     cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1
     cdef bint release(self)

@@ -255,6 +255,14 @@ cdef class Segment(Owner):
                                         <const uint8_t *>PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
         return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
+    cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2:
+        """The same for an int of 64 bits."""
+        cdef rs_key_match match
+        if self.closing or not self.open_:
+            self.require_open()
+        match = rs_store_key_equals_int(self.numbered(store), index, key)
+        return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
+
     cdef object get(self, int store, uint64_t index):
         """The record `index`, which is in range, of a store, decoded."""
         cdef rs_record record

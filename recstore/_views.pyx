@@ -603,13 +603,11 @@ cdef class Records:
         """The segments that the records come from, each once; none when detached."""
         if self.detached is not None or self.selection is None:
             return []
-        out = []
-        for segment, _ in self.selection.leaves():
-            if not any(segment is other for other in out):
-                out.append(segment)
+        out = {id(segment): segment for segment, _ in self.selection.leaves()}
         if isinstance(self.how, GroupHow):
-            out.extend((<GroupHow>self.how).records.segments)
-        return out
+            for segment in (<GroupHow>self.how).records.segments:
+                out[id(segment)] = segment
+        return list(out.values())
 
     @property
     def blobs(self):

@@ -37,7 +37,9 @@ class RecordDict(_keys.Mapping):
         Nothing stays behind in any case.
 
     Keys are equal when Python says so: 1, 1.0 and True are one key. What is read is the caller's own: changing it changes nothing in
-    the store.
+    the store. So a NaN that is read is not the one that was stored, and no lookup finds it: ``d.to_dict()`` and ``d.items()`` have it.
+    Keys of classes that compare in their own way, dataclasses among them, are found by comparing: the process that looks one up first
+    makes them all.
 
     >>> d = RecordDict({"utt1": "./t1.wav", "utt2": "./t2.wav"})
     >>> d["utt2"], len(d), "utt3" in d, d.get("utt3")

@@ -173,10 +173,11 @@ def _describe(container, popen):
     handle.segments = [_piece(segment, popen) for segment in segments]
     write = recipes.write_mapping if container._kind == MAPPING else recipes.write_records
     body = write(container, lambda piece: numbers[id(piece)])
-    room = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES)
     # Descriptors are passed only once it is known that the blobs' places have room here: a child has few to spare.
     recipe = handle.pack_recipe([_piece(blob) for blob in blobs], body)
-    if container._spilled is None and len(handle.pack(recipe)) + 2 * len(blobs) <= room:
+    size = len(handle.pack(recipe)) + 2 * len(blobs)
+    room = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
+    if container._spilled is None and size <= room:
         recipe = handle.pack_recipe([_piece(blob, popen) for blob in blobs], body)
         return handle.pack(recipe), [*segments, *blobs]
     spilled = container._spilled

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import shm
 from mp import workers
 from recstore import handles
 
@@ -37,7 +38,7 @@ def anonymous_only():
 
 
 def _left():
-    return workers.segment_fds(), workers.mappings(), sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+    return workers.segment_fds(), workers.mappings(), shm.names()
 
 
 @pytest.fixture(autouse=True)

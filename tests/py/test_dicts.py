@@ -2,18 +2,18 @@
 
 import collections
 import copy
+import gc
 import json
 import operator
 import os
-import pathlib
 import types
-from collections.abc import ItemsView, KeysView, Mapping, Sequence, Set, ValuesView
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 import recstore
-from recstore import ClosedError, EncodeError, RecordDict, RecordList
+from recstore import EncodeError, RecordDict, RecordList
 
 LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
 FACTORIES = [list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int]
@@ -26,10 +26,13 @@ def letters():
 
 
 def holdings():
-    """Descriptors and shared memory of this process."""
-    fds = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    shm = len(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else 0
-    return fds, shm
+    """What the descriptors of this process lead to, anonymous memory included."""
+    gc.collect()
+    if not os.path.isdir("/proc/self/fd"):
+        return None
+    # The listing itself takes one that is gone by then.
+    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+    return sorted(os.readlink(link) for link in links if os.path.lexists(link))
 
 
 # ---- building ----
@@ -413,267 +416,3 @@ def test_missing_methods(letters):
         letters["a"] = 1
     with pytest.raises(TypeError, match=r"does not support item deletion: .*d.select"):
         del letters["a"]
-
-
-# ---- views of keys, values, items ----
-
-
-def test_view_types(letters):
-    assert isinstance(letters.keys(), (KeysView, Set, Sequence)) and isinstance(letters.items(), ItemsView) and isinstance(letters.values(), ValuesView)
-    for view in (letters.keys(), letters.values(), letters.items()):
-        assert isinstance(view, Sequence) and len(view) == 10 and view.mapping is letters
-        assert copy.copy(view) is copy.deepcopy(view) is view
-    assert not isinstance(letters.values(), Set)
-
-
-OTHERS = [set(), {"a"}, {"a", "z"}, set(LETTERS), {*LETTERS, 5}, {1, 2}, frozenset("abc"), dict.fromkeys("abz").keys(), LETTERS.keys(), LETTERS.items()]
-
-
-@pytest.mark.parametrize("operation", [operator.and_, operator.or_, operator.sub, operator.xor, operator.eq, operator.ne, operator.lt, operator.le,
-                                       operator.gt, operator.ge, lambda a, b: a.isdisjoint(b)])  # fmt: skip
-@pytest.mark.parametrize("kind", ["keys", "items"])
-def test_set_operations(letters, operation, kind):
-    ours, theirs = getattr(letters, kind)(), getattr(LETTERS, kind)()
-    for other in [*OTHERS, {("a", 0)}, {("a", 0), ("a", 1)}, set(LETTERS.items()), ours, getattr(RecordDict({"a": 0}), kind)()]:
-        plain = set(other)
-        assert operation(ours, other) == operation(theirs, plain)
-        assert operation(other, ours) == operation(plain, theirs)
-        assert type(operation(ours, other)) is type(operation(theirs, plain))
-
-
-@pytest.mark.parametrize("operation", [operator.and_, operator.or_, operator.sub, operator.xor])
-def test_set_operations_with_iterables(letters, operation):
-    for other in (["a", "z"], ("a",), "abz", {"a": 1}, range(3)):
-        assert operation(letters.keys(), other) == operation(LETTERS.keys(), other)
-    with pytest.raises(TypeError):
-        operation(letters.keys(), 5)
-    with pytest.raises(TypeError, match="unhashable"):
-        operation(RecordDict({"a": []}).items(), set()) if operation is not operator.and_ else set(RecordDict({"a": []}).items())
-
-
-def test_contains(letters):
-    assert "a" in letters.keys() and "x" not in letters.keys() and 5 in letters.values() and 50 not in letters.values()
-    assert ("a", 0) in letters.items() and ("a", 1) not in letters.items() and ("x", 0) not in letters.items()
-    for item in (("a",), ["a", 0], "a0", 5, None, ("a", 0, 1)):
-        assert item not in letters.items()
-    with pytest.raises(TypeError, match="unhashable"):
-        ([], 1) in letters.items()  # noqa: B015
-
-
-def test_positions(letters):
-    items = list(LETTERS.items())
-    for view, plain in ((letters.keys(), list(LETTERS)), (letters.values(), list(LETTERS.values())), (letters.items(), items)):
-        for i in (0, 3, 9, -1, -10, True, np.int64(2)):
-            assert view[i] == plain[i]
-        for part in (slice(2, 5), slice(None, None, -1), slice(5, 2), slice(-3, None), slice(None, None, 4), slice(100, 200)):
-            assert list(view[part]) == plain[part] and len(view[part]) == len(plain[part])
-        assert list(view) == plain and list(reversed(view)) == plain[::-1]
-        for i in (10, -11):
-            with pytest.raises(IndexError):
-                view[i]
-        for i in ("a", 1.0, None):
-            with pytest.raises(TypeError):
-                view[i]
-        assert view.index(plain[4]) == 4 and view.count(plain[4]) == 1 and view.count("nothing") == 0
-        with pytest.raises(ValueError):
-            view.index("nothing")
-    assert letters.items()[2:4] == items[2:4] and letters.items()[2:4] != items[2:5] and letters.items()[1:][::2][1] == items[3]
-    with pytest.raises(TypeError):
-        hash(letters.items()[:])
-
-
-def test_lists_over_keys_and_values_copy_nothing(letters):
-    for view in (letters.keys(), letters.values()):
-        x = RecordList(view)
-        assert type(x) is RecordList and x == list(view) and x.segment is letters.table.segment
-        assert x[2:4] == list(view)[2:4]
-        other = RecordList(view, compression="none")
-        assert other == x and other.segment is not x.segment
-    assert RecordList(letters.items()) == list(LETTERS.items())
-    with RecordList([1, 2]) as x:
-        assert RecordList(x).segment is not x.segment and RecordList(x[::-1]) == [2, 1]
-
-
-def test_views_outlive_the_name():
-    keys = RecordDict({"a": 1}).keys()
-    assert list(keys) == ["a"] and keys.mapping["a"] == 1
-
-
-# ---- options, files, figures ----
-
-
-def test_arrays_as_views():
-    with RecordDict({"a": np.arange(1000), "b": 1}, arrays="view") as d:
-        array = d["a"]
-        assert not array.flags.writeable and array.sum() == 499500
-        with pytest.raises(recstore.BusyError):
-            d.close()
-        with pytest.raises(ZeroDivisionError), d:
-            1 / 0
-        assert not d.closed
-        del array
-    assert d.closed
-
-
-class Odd:
-    def __init__(self, value):
-        self.value = value
-
-    def __eq__(self, other):
-        return isinstance(other, Odd) and self.value == other.value
-
-    def __hash__(self):
-        return hash(self.value)
-
-
-def test_pickled(tmp_path):
-    source = {Odd(1): Odd(2), "a": Odd(3), Odd(1.0): Odd(4), (Odd(5), 1): 6}
-    with pytest.raises(EncodeError):
-        RecordDict(source)
-    with RecordDict(source, on_unsupported="pickle") as d:
-        assert d == source and list(d) == list(source) and len(d) == 3
-        assert d[Odd(True)] == Odd(4) and d.get(Odd(9)) is None and Odd(9) not in d and d[(Odd(5), 1.0)] == 6
-        assert d.get(1) is None and d["a"] == Odd(3)
-        d.save(tmp_path / "d.rec")
-        d.select([Odd(1)]).save(tmp_path / "part.rec")
-    with recstore.open(tmp_path / "d.rec") as d:
-        with pytest.raises(recstore.UntrustedError):
-            d["a"]
-    with recstore.open(tmp_path / "d.rec", allow_pickle=True, verify="full") as d:
-        assert d == source
-    with recstore.open(tmp_path / "part.rec", allow_pickle=True) as d:
-        assert d == {Odd(1): Odd(4)}
-
-
-@pytest.mark.parametrize("pairs", [[], [("a", 1)], [(i, str(i)) for i in range(3000)], [(i % 990, i) for i in range(1000)], [(float("nan"), 1), ("b", [2])]],
-                         ids=["empty", "one", "many", "order", "nan"])  # fmt: skip
-def test_saved(pairs, tmp_path):
-    path = tmp_path / "d.rec"
-    with RecordDict(pairs) as d:
-        d.save(path)
-        assert [entry.name for entry in tmp_path.iterdir()] == ["d.rec"]
-        assert os.path.getsize(path) == d.nbytes
-        for options in ({}, {"verify": "full"}, {"copy": True}, {"verify": "full", "copy": True}):
-            with recstore.open(path, **options) as again:
-                assert type(again) is RecordDict and again.is_whole
-                assert repr(list(again.items())) == repr(list(d.items()))
-                assert all(again[key] == d[key] for key in d if key == key)
-                assert again.info().records == len(d)
-    with recstore.open(path, verify="full") as d:
-        part = d.select([key for key in d if key == key][::2])
-        part.save(path)
-        with recstore.open(path, verify="full") as again:
-            assert again == part and again.info().sections["key order"] == 0
-
-
-def test_save_that_fails(tmp_path, letters):
-    (tmp_path / "d.rec").write_bytes(b"before")
-    with pytest.raises(OSError):
-        letters.save(tmp_path / "missing" / "d.rec")
-    with pytest.raises(OSError):
-        letters.select("a").save(tmp_path / "missing" / "d.rec")
-    (tmp_path / "folder").mkdir()
-    for d in (letters, letters.select("a")):
-        with pytest.raises(OSError):
-            d.save(tmp_path / "folder")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.rec", "folder"] and (tmp_path / "d.rec").read_bytes() == b"before"
-
-
-def test_info():
-    letters = RecordDict({f"key {i}": i for i in range(1000)})
-    info = letters.info()
-    assert info.records == 1000 and info.nbytes == letters.nbytes == sum(part.nbytes for part in info.segments)
-    assert info.index_bytes == letters.index_nbytes == 64 + 4 * 1600
-    assert sum(info.sections.values()) <= info.nbytes and info.sections["key index"] == info.index_bytes and "heap" in info.sections
-    (keys,), (values,) = info.keys, info.segments
-    assert keys.trees[0][2].kind == "str" and keys.trees[0][2].name == "key" and values.trees[0][2].kind == "int"
-    text = str(info)
-    for part in ("1,000 entries", "index 6,464 bytes (6.5 an entry)", "keys:", "values:", "key: str", "record: int"):
-        assert part in text, text
-    assert "a missing key gives list()" in str(RecordDict(collections.defaultdict(list)).info())
-    assert RecordDict({}).info().records == 0 and str(RecordDict({}).info())
-
-
-def test_index_bytes():
-    for n in (1, 100, 1000, 30000):
-        with RecordDict((f"key {i}", None) for i in range(n)) as d:
-            assert d.index_nbytes <= 6.4 * n + 64 + 16
-
-
-def test_by_function():
-    source = [{"id": f"i{i % 7}", "n": i} for i in range(20)]
-    with RecordList(source) as x:
-        by = x.index_by(lambda record: record["id"])
-        assert type(by) is RecordDict and list(by.items()) == list({record["id"]: record for record in source}.items())
-        assert by["i3"]["n"] == 17 and "i9" not in by and by.get_many(["i1", "i0"])[0]["n"] == 15
-        assert by.values().index(source[17]) == 3 and not by.is_whole and by.info().records == 7
-        groups = x.group_by(lambda record: record["n"] % 3)
-        assert {key: view.to_list() for key, view in groups.items()} == {k: [r for r in source if r["n"] % 3 == k] for k in range(3)}
-        assert groups[True][0]["n"] == 1 and 3 not in groups and groups.info().records == 3
-        with pytest.raises(KeyError):
-            x.index_by(lambda record: record["none"])
-        with pytest.raises(TypeError, match="unhashable"):
-            x.group_by(lambda record: [])
-    for d in (by, groups):
-        assert d.closed
-        with pytest.raises(ClosedError):
-            "missing" in d  # noqa: B015
-
-
-# ---- the end ----
-
-READS = {
-    "getitem": lambda d: d["a"], "missing": lambda d: d["x"], "odd": lambda d: d.get(2.5), "contains": lambda d: "a" in d, "get": lambda d: d.get("x"),
-    "iter": lambda d: next(iter(d)), "reversed": lambda d: next(reversed(d)), "get_many": lambda d: d.get_many(["a"]), "get_none": lambda d: d.get_many([0]),
-    "select": lambda d: d.select(["a"]), "eq": lambda d: d == {}, "eq_self": lambda d: d == d, "or": lambda d: d | {}, "ror": lambda d: {} | d,
-    "keys": lambda d: list(d.keys()), "values": lambda d: list(d.values()), "items": lambda d: list(d.items()), "key": lambda d: d.keys()[0],
-    "value": lambda d: d.values()[0], "item": lambda d: d.items()[0], "slice": lambda d: d.items()[1:][0], "in_keys": lambda d: "a" in d.keys(),
-    "in_items": lambda d: ("a", 1) in d.items(), "in_values": lambda d: 1 in d.values(), "and": lambda d: d.keys() & {"a"}, "to_dict": lambda d: d.to_dict(),
-    "save": lambda d: d.save("never"), "info": lambda d: d.info(), "nbytes": lambda d: d.nbytes, "index": lambda d: d.index_nbytes, "again": RecordDict,
-    "copied": lambda d: RecordDict(d, compression="none"), "list": lambda d: RecordList(d.keys()), "dict": dict,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("read", READS)
-def test_closed(read):
-    d = RecordDict(LETTERS)
-    part, keys, items, again = d.select("ab"), d.keys(), d.items()[::2], RecordDict(d)
-    with RecordDict({"a": 1}) as other:
-        with d as same:
-            assert same is d and not d.closed
-        d.close()
-        for store in (d, part, again):
-            assert store.closed and "closed>" in repr(store) and store.copy() is store and copy.copy(store) is store
-            with pytest.raises(ClosedError):
-                READS[read](store)
-        with pytest.raises(ClosedError):
-            keys[0]
-        with pytest.raises(ClosedError):
-            items[0]
-        assert not pathlib.Path("never").exists()
-        READS["getitem"](other)
-
-
-def test_detached():
-    d = RecordDict(LETTERS)
-    gone = RecordDict._blank()._set(d._keys, d._values, d.table, None, "it is gone")
-    assert len(gone) == 10 and "detached: it is gone" in repr(gone)
-    for name, read in READS.items():
-        with pytest.raises(recstore.SegmentNotFoundError, match="it is gone"):
-            read(gone)
-            pytest.fail(name)
-    gone.close()
-    assert not d.closed and not gone.closed
-    blank = RecordDict._blank()
-    assert len(blank) == 0
-    with pytest.raises(recstore.SegmentNotFoundError):
-        blank["a"]
-
-
-def test_iterators_end_with_the_store(letters):
-    it, pairs = iter(letters), iter(letters.items())
-    assert next(it) == "a" and next(pairs) == ("a", 0)
-    letters.close()
-    for iterator in (it, pairs):
-        with pytest.raises(ClosedError):
-            next(iterator)

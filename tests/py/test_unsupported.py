@@ -11,6 +11,7 @@ import types
 import numpy as np
 import pytest
 
+import shm
 from recstore import EncodeError, RecordList
 
 
@@ -88,8 +89,8 @@ def remains():
     """Descriptors, mappings and names of segments of this process."""
     with open("/proc/self/maps") as f:
         maps = sum("recstore" in line or "memfd" in line or ".rec" in line for line in f)
-    shm = sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
-    return len(os.listdir("/proc/self/fd")), maps, shm
+    left = shm.names()
+    return len(os.listdir("/proc/self/fd")), maps, left
 
 
 @contextlib.contextmanager

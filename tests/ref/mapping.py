@@ -87,7 +87,7 @@ def tuple_form(parts):
 
 def number(r):
     """The form of a finite real number."""
-    if isinstance(r, Decimal) and r.adjusted() > 400:
+    if isinstance(r, Decimal) and r and r.adjusted() > 400:
         return x(20, NONE, any_value(hash(r)))  # int(r) might not fit any memory
     if r == int(r) and abs(int(r)) < 1 << 1024:
         return any_value(int(r))
@@ -158,7 +158,7 @@ def canonical(v):
         return NONE
     if isinstance(v, enum.Enum) and not isinstance(v, (int, str)):
         cls = type(v)
-        name = v.name if v.name is not None else v.value
+        name = v.name if v.name in cls.__members__ else v.value  # later Pythons name composite Flags too
         return x(23, tuple_form(map(any_value, (cls.__module__, cls.__qualname__))), any_value(name))
     if isinstance(v, str):
         return any_value("".join(v))

@@ -161,8 +161,7 @@ class Segment:
             fail("RESERVED", at, "reserved of a block")
         heap, offsets = self.sections[HEAP], self.sections[OFFSETS]
         for start, size in ((block.heap_offset, block.heap_size), (block.arrays_offset, block.arrays_size)):
-            # empty ones lie at a 64-aligned end
-            if not aligned(start) or (size and not within(start, size, heap.offset, heap.offset + heap.size)):
+            if not aligned(start) or not within(start, size, heap.offset, heap.offset + heap.size):  # empty ones too
                 fail("BLOCK", at, "heap or arrays outside HEAP")
         n, width = block.n_records, block.index_width
         if not 1 <= n <= 65536 or width not in (0, 2, 4, 8) or block.tree >= self.sections[TREES].count:

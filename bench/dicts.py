@@ -1,0 +1,121 @@
+"""Lookups by key: RecordDict against the built-in dict that returns a fresh equal value.
+
+A dict hands out the object that it holds; what a store hands out is the caller's own. So the dict's value is copied natively
+(`recstore._floor.rebuild`), as the floor of the decode suite is. The keys that are looked up are the dict's own objects, with
+their hashes at hand: the case that suits a dict best.
+"""
+
+import gc
+import random
+import statistics
+import time
+
+import rivals
+from data import SEED
+from measures import WrongAnswer
+
+KEYS = 1_000_000
+_BATCH = 1000
+
+
+def utterances(count):
+    """Paths of audio files by utterance, of a corpus of 2,500 speakers."""
+    draw = random.Random(SEED)
+    speakers = [f"{draw.randrange(100, 9999)}-{draw.randrange(10_000, 199_999)}" for _ in range(2500)]
+    return {f"{speakers[i % 2500]}-{i:07d}": f"/data/corpus/train/{speakers[i % 2500]}/{i:07d}.flac" for i in range(count)}
+
+
+def numbered(count):
+    """Small records by an int that is no position."""
+    return {i * 7919 + 13: {"id": i, "label": i % 1000, "score": i / 3} for i in range(count)}
+
+
+def _spin_store(store, keys):
+    for key in keys:
+        store[key]
+
+
+def _spin_dict(source, make, keys):
+    for key in keys:
+        make(source[key])
+
+
+def _spin_in(container, keys):
+    for key in keys:
+        key in container  # noqa: B015
+
+
+def _spin_many(store, keys):
+    for begin in range(0, len(keys), _BATCH):
+        store.get_many(keys[begin : begin + _BATCH])
+
+
+def _spin_many_dict(source, make, keys):
+    for begin in range(0, len(keys), _BATCH):
+        [make(source[key]) for key in keys[begin : begin + _BATCH]]
+
+
+def _spin_empty(keys):
+    for key in keys:
+        pass
+
+
+def _clock(call, *arguments):
+    begin = time.perf_counter_ns()
+    call(*arguments)
+    return time.perf_counter_ns() - begin
+
+
+def check_answers(store, source, absent, checks=2000):
+    """Raise WrongAnswer unless a sample of values, the order and what is not there are as in the dict."""
+    keys = list(source)
+    for key in [keys[0], keys[-1], *random.Random(SEED + 1).sample(keys, min(checks, len(keys)))]:
+        if key not in store or repr(store[key]) != repr(source[key]) or repr(store.get_many([key])) != repr([source[key]]):
+            raise WrongAnswer(f"RecordDict gives another value for {key!r}")
+    if any(key in store for key in absent[:checks]) or len(store) != len(source) or list(store.keys()[:checks]) != keys[:checks]:
+        raise WrongAnswer("RecordDict has other keys than the dict")
+
+
+def lookups(quick, log):
+    """Rows of `ns` a lookup for each kind of data and of lookup, the dict's and the store's, and their ratio in this run."""
+    import recstore
+
+    make, rows = rivals.rebuild(), []
+    count, repeats = (20_000 if quick else KEYS), (3 if quick else 5)
+    for name, source in (("1 M str -> str" if not quick else "str -> str", utterances(count)), ("int -> dict", numbered(count))):
+        log(f"dict: building {name}")
+        begin = time.perf_counter()
+        store = recstore.RecordDict(source)
+        seconds = time.perf_counter() - begin
+        keys = list(source)
+        random.Random(SEED).shuffle(keys)
+        absent = [key + "x" if isinstance(key, str) else -key for key in keys]
+        check_answers(store, source, absent)
+        log(f"dict: timing {name}")
+        rows += [{"data": name, **row} for row in _rows(store, source, make, keys, absent, repeats)]
+        rows[-1].update(index_bytes_per_key=store.index_nbytes / count, bytes_per_entry=store.nbytes / count, build_ns_per_entry=1e9 * seconds / count)
+        store.close()
+    return rows
+
+
+def _rows(store, source, make, keys, absent, repeats):
+    kinds = {
+        "by key": ((_spin_dict, source, make, keys), (_spin_store, store, keys)),
+        "get_many": ((_spin_many_dict, source, make, keys), (_spin_many, store, keys)),
+        "key in d": ((_spin_in, source, keys), (_spin_in, store, keys)),
+        "absent in d": ((_spin_in, source, absent), (_spin_in, store, absent)),
+    }
+    taken = {kind: ([], []) for kind in kinds}
+    gc.collect()
+    for _ in range(repeats):
+        empty = _clock(_spin_empty, keys)
+        for kind, calls in kinds.items():
+            for times, call in zip(taken[kind], calls):
+                times.append((_clock(*call) - empty) / len(keys))
+    for kind, (plain, ours) in taken.items():
+        yield {
+            "lookup": kind,
+            "dict_ns": min(plain),
+            "store_ns": min(ours),
+            "ratio": statistics.median(b / a for a, b in zip(plain, ours)),
+        }

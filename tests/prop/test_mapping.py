@@ -1,0 +1,271 @@
+"""RecordDict against dict, key by key: what is built, and what every lookup answers."""
+
+import itertools
+import os
+import random
+import tempfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+import recstore
+from prop import odd_keys
+from ref import mapping, mapping_writer
+from recstore import RecordDict, _keys
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # numpy's, of comparing with ints beyond its own
+UNCOMPARABLE = (TypeError, ValueError, OverflowError)  # what Decimals and numpy's scalars raise when compared with some others, in a dict too
+
+SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def equal(a, b):
+    """Whether a dict takes two keys for one."""
+    if a is b:
+        return True
+    try:
+        return hash(a) == hash(b) and bool(a == b)
+    except UNCOMPARABLE:
+        return False
+
+
+def build(pairs):
+    return RecordDict(pairs, on_unsupported="pickle")
+
+
+def check(d, expected):
+    """That a mapping holds what a dict holds."""
+    assert len(d) == len(expected)
+    for (key, value), (wanted, its_value) in zip(d.items(), expected.items(), strict=True):
+        assert odd_keys.alike(key, wanted) and value == its_value
+    # From here on NaNs and objects are those that reading made: they are equal to themselves alone.
+    plain = d.to_dict()
+    probes = []
+    for probe in [*odd_keys.POOL, *expected, *(key for key, again in zip(plain, d) if equal(key, again))]:
+        try:
+            wanted = plain.get(probe, "none")
+        except UNCOMPARABLE:
+            continue
+        assert (probe in d) == (wanted != "none"), repr(probe)
+        found = d.get(probe, "none")
+        if found != wanted:  # numpy's times equal several keys that differ among themselves: any of them may be found
+            assert [value for key, value in plain.items() if equal(key, probe)].index(found) >= 0 and isinstance(probe, (np.datetime64, np.timedelta64))
+            continue
+        probes.append(probe)
+    assert d.get_many(probes, default="none") == [plain.get(probe, "none") for probe in probes]
+
+
+@SETTINGS
+@given(odd_keys.key_lists)
+def test_as_dict(keys):
+    pairs = [(key, i) for i, key in enumerate(keys)]
+    try:
+        expected = dict(pairs)
+    except UNCOMPARABLE:
+        reject()
+    with build(pairs) as d:
+        check(d, expected)
+
+
+@SETTINGS
+@given(odd_keys.key_lists, st.integers(0, 1 << 32))
+def test_parts(keys, seed):
+    pairs = [(key, i) for i, key in enumerate(keys)]
+    try:
+        distinct = dict(pairs)
+    except UNCOMPARABLE:
+        reject()
+    with build(pairs) as d:
+        chosen = [key for key in distinct if key == key and key in d]
+        random.Random(seed).shuffle(chosen)
+        chosen = chosen[: len(chosen) // 2]
+        plain = d.to_dict()
+        part = d.select(chosen)
+        assert list(part.values()) == [plain[key] for key in dict.fromkeys(chosen)]
+        check(part, {key: value for key, value in zip(part.keys(), part.values())})
+
+
+@pytest.mark.parametrize("group", range(len(odd_keys.GROUPS)))
+@pytest.mark.parametrize("turn", [1, -1])
+def test_every_group(group, turn, tmp_path):
+    pairs = [(key, i) for i, key in enumerate(odd_keys.GROUPS[group][::turn])]
+    with build(pairs) as d:
+        check(d, dict(pairs))
+        d.save(tmp_path / "d.rec")
+        plain = d.to_dict()
+    classes = [getattr(odd_keys, name) for name in dir(odd_keys) if isinstance(getattr(odd_keys, name), type)]
+    with recstore.open(tmp_path / "d.rec", verify="full", allow_pickle=True, classes=classes) as d:
+        check(d, plain)
+    with recstore.open(tmp_path / "d.rec") as d:  # without classes and pickles
+        for key, value in plain.items():
+            if type(key) in (str, int, bytes):
+                try:
+                    assert d[key] == value
+                except recstore.UntrustedError:
+                    assert any(type(other) in (odd_keys.Text, odd_keys.Number, odd_keys.Named) for other in plain)
+
+
+def test_everything_at_once():
+    for turn in (1, -1):
+        pairs = [(key, i) for i, key in enumerate(odd_keys.POOL[::turn])]
+        with build(pairs) as d:
+            check(d, dict(pairs))
+
+
+def check_forms(a, b):
+    if equal(a, b):
+        for strict in (False, True):
+            forms = _keys.canonical(a, strict), _keys.canonical(b, strict)
+            assert forms[0] == forms[1] or None in forms, (a, b, forms)
+
+
+def test_equal_keys_have_one_form():
+    for a, b in itertools.combinations_with_replacement(odd_keys.POOL, 2):
+        check_forms(a, b)
+
+
+@SETTINGS
+@given(st.lists(odd_keys.generated, max_size=12))
+def test_equal_generated_keys_have_one_form(keys):
+    for a, b in itertools.product(keys, [*keys, *odd_keys.POOL]):
+        check_forms(a, b)
+
+
+def test_what_is_common_has_a_form():
+    for key in odd_keys.ZEROS + odd_keys.ONES + odd_keys.WIDE + odd_keys.ROWS[:-2] + odd_keys.SPANS:
+        strict = not isinstance(key, (odd_keys.Number, odd_keys.Text))
+        assert _keys.canonical(key, strict) is not None, type(key)
+
+
+# ---- against the reference, which was written from the page alone ----
+
+
+def test_forms_are_those_of_the_page():
+    for key in odd_keys.POOL:
+        ours = _keys.canonical(key, True)
+        try:
+            theirs = mapping_writer.form(key)
+        except (ValueError, OverflowError):  # what the reference has no arithmetic for
+            continue
+        # An opaque key is found by comparing; a writer may take any entry for one.
+        assert ours is None or ours == theirs, repr(key)[:80]
+        if ours is None and theirs is not None:
+            assert not isinstance(key, (str, int, float)) or type(key).__module__ == odd_keys.__name__, repr(key)
+
+
+PLAIN = [key for key in odd_keys.ZEROS + odd_keys.WIDE + odd_keys.TEXTS + odd_keys.TIMES if type(key) in (int, float, str, bytes, bool, type(None))]
+
+
+@SETTINGS
+@given(st.lists(st.sampled_from(PLAIN), unique=True, max_size=30), st.integers(0, 9))
+def test_segments_of_the_reference(keys, shift):
+    expected = {key: [i, "value"] for i, key in enumerate(keys)}
+    data = mapping_writer.mapping(list(expected), list(expected.values()))
+    with opened(data, verify="full") as d:
+        check(d, expected)
+
+
+def opened(data, **options):
+    """The mapping of these bytes, from a file that is gone already."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "d.rec")
+        with open(path, "wb") as file:
+            file.write(data)
+        return recstore.open(path, **options)
+
+
+@SETTINGS
+@given(odd_keys.key_lists)
+def test_the_reference_reads_ours(keys):
+    kinds = {int, float, str, bytes, bool, type(None)}  # of others the reference compares what it makes of them
+    keys = [key for key in keys if type(key) in kinds or type(key) in (tuple, frozenset) and kinds >= set(map(type, key))]
+    with build([(key, i) for i, key in enumerate(keys)]) as d:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "d.rec")
+            d.save(path)
+            with open(path, "rb") as file:
+                data = file.read()
+        if all(_keys.canonical(key, True) is not None for key in d):
+            items = mapping.check(data)
+            assert [value for _, value in items] == list(d.values())
+
+
+HOSTILE = [
+    {"key_index": b""}, {"key_index": bytes(64)}, {"drop": [(1, 7)]}, {"drop": [(1, 2)]}, {"content": 1}, {"n_records": 7}, {"n_records": 1 << 60},
+    {"order": [(0, 0), (1, 9), (2, 1)]}, {"order": [(1, 0), (0, 1), (2, 2)]}, {"more": [(1, 8, bytes(24), 3)]}, {"more": [(2, 7, bytes(64), 0)]},
+]  # fmt: skip
+HEADS = [{"n_entries": 9}, {"n_entries": 1 << 63}, {"n_slots": 0}, {"n_slots": 1 << 62}, {"n_opaque": 1}, {"n_opaque": 1 << 61}, {"longest_probe": 0}, {"longest_probe": 99},
+         {"slot_width": 8}, {"slot_width": 0}, {"index_bits": 0}, {"index_bits": 64}, {"factory": 13}, {"reserved": b"x" * 12}]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", [*HOSTILE, *HEADS], ids=str)
+def test_hostile_mappings(damage):
+    keys, values = ["a", 1, 2.5], [1, 2, 3]
+    if damage in HEADS:
+        damage = {"key_index": mapping_writer.table([mapping_writer.form(key) for key in keys], **damage)}
+    with pytest.raises((recstore.CorruptError, recstore.VersionError)):
+        with opened(mapping_writer.mapping(keys, values, **damage), verify="full") as d:
+            read_all(d, keys)
+
+
+def read_all(d, keys):
+    """Everything that a lookup does. CorruptError and KeyError are answers."""
+    for read in (d.get, d.__contains__, d.keys().index):
+        for key in [*keys, "none", 7, (1, 2), float("nan"), frozenset(), None]:
+            try:
+                read(key)
+            except (recstore.CorruptError, recstore.VersionError, ValueError, recstore.UntrustedError):
+                pass
+    for read in (dict, list, recstore.RecordList, lambda d: d.get_many([*keys, "none"], default=0), lambda d: d.select(list(d)[:2]), lambda d: d == {}):
+        try:
+            read(d)
+        except (recstore.CorruptError, recstore.VersionError, KeyError, TypeError, recstore.UntrustedError):
+            pass
+
+
+KEYS = [["a", "b", "abc", 1, 2.5, None, (1, "x"), b"k", 2**70, frozenset([1])], [f"key {i}" for i in range(300)], [1, float("nan"), "x", (float("nan"),), 2]]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(KEYS), st.integers(0, 1 << 30), st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=6), st.booleans())
+def test_damaged_mappings(keys, where, changes, in_index):
+    """Bytes changed under right checksums of what is checked when a mapping is opened: answers or errors, and every lookup ends."""
+    values = list(range(len(keys)))
+    index = bytearray(mapping_writer.table([mapping_writer.form(key) for key in keys]))
+    data = bytearray(mapping_writer.mapping(keys, values))
+    if in_index:
+        for at, byte in changes:
+            index[at % len(index)] ^= byte
+        data = mapping_writer.mapping(keys, values, key_index=bytes(index))
+    else:
+        for at, byte in changes:
+            data[4096 + (where + at % 64) % (len(data) - 4096)] ^= byte
+    for verify in ("header", "full"):
+        try:
+            d = opened(bytes(data), verify=verify)
+        except (recstore.CorruptError, recstore.VersionError):
+            continue
+        with d:
+            read_all(d, keys)
+            if verify == "full" and in_index:
+                # What passed the deep check finds every key.
+                assert all(d[key] == i for i, key in enumerate(keys) if key == key and type(key) is not tuple)
+
+
+def test_unhashable_keys_in_a_file():
+    for bad in ([1], {"a": 1}, ([],)):
+        forms = [mapping_writer.form("a"), mapping_writer.form((1,)), None]
+        data = mapping_writer.mapping(["a", bad, bad], [1, 2, 3], key_index=mapping_writer.table(forms))
+        with pytest.raises(recstore.CorruptError):
+            opened(data, verify="full")
+        with opened(data) as d:
+            assert d["a"] == 1
+            with pytest.raises(recstore.CorruptError, match="entry 2: its key cannot be hashed"):
+                d.get("b")
+            with pytest.raises(recstore.CorruptError):
+                d.get(float("nan"))
+        twice = mapping_writer.mapping([2.5, (1,), (1.0,)], [1, 2, 3])
+        with pytest.raises(recstore.CorruptError, match="entry 2 has the key of entry 1"):
+            opened(twice, verify="full")

@@ -1,0 +1,321 @@
+"""Keys, mappings and streams that mean harm: a lookup ends, nothing is read after a close, nothing leaks."""
+
+import gc
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore import ClosedError, EncodeError, RecordDict, RecordList, _keys
+
+
+class Boom(Exception):
+    pass
+
+
+class Key:
+    """A probe that does as it is told when it is hashed or compared."""
+
+    def __init__(self, value, on_hash=None, on_eq=None):
+        self.value, self.on_hash, self.on_eq = value, on_hash, on_eq
+
+    def __hash__(self):
+        return hash(self.value) if self.on_hash is None else self.on_hash()
+
+    def __eq__(self, other):
+        return self.value == other if self.on_eq is None else self.on_eq(other)
+
+
+class Text(str):
+    on_hash = None
+
+    def __hash__(self):
+        self.on_hash()
+        return str.__hash__(self)
+
+    __eq__ = str.__eq__
+
+
+def raising(*args):
+    raise Boom
+
+
+SOURCE = {**{f"key {i}": i for i in range(50)}, **{i: i for i in range(50)}, ("a", 1): "t"}
+
+
+@pytest.fixture
+def d():
+    with RecordDict(SOURCE) as d:
+        yield d
+
+
+READS = [lambda d, k: d[k], lambda d, k: k in d, lambda d, k: d.get(k), lambda d, k: d.get_many([k]), lambda d, k: d.select([k]), lambda d, k: k in d.keys(),
+         lambda d, k: (k, 1) in d.items(), lambda d, k: d.keys().index(k)]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", READS)
+def test_probes_that_raise(d, read):
+    for key in (Key("key 1", raising), Key("key 1", None, raising), Key(7, lambda: 7, raising), (Key("a", None, raising), 1), Key("key 1", lambda: "no int")):
+        with pytest.raises((Boom, TypeError)):
+            read(d, key)
+    with pytest.raises(Boom):
+        text = Text("key 1")
+        text.on_hash = raising
+        read(d, text)
+    assert d["key 1"] == 1
+
+
+def test_probes_that_lie(d):
+    assert Key("key 1") in d and d[Key(7.0)] == 7 and d[(Key("a"), True)] == "t"
+    assert Key("key 1", lambda: 5) not in d
+    assert Key(None, lambda: hash("key 3"), lambda other: True) in d
+    assert d.get(Key(None, lambda: 12345678901, lambda other: True)) is None
+    assert Key("key 1", None, lambda other: NotImplemented) not in d
+    assert d[Key("key 1", None, lambda other: "key 1" == other and [1])] == 1
+    for weird in (np.array([1, 2]),):
+        with pytest.raises((TypeError, ValueError)):
+            d[weird]
+    with pytest.raises(ValueError, match="truth value"):
+        d[Key("key 1", None, lambda other: np.array([1, 2]))]
+
+
+class Index:
+    def __init__(self, do):
+        self.do = do
+
+    def __index__(self):
+        return self.do()
+
+
+def test_positions_that_mean_harm(d):
+    for view in (d.keys(), d.values(), d.items()):
+        with pytest.raises(Boom):
+            view[Index(raising)]
+        with pytest.raises(Boom):
+            view[Index(raising):]
+        with pytest.raises(TypeError):
+            view[Index(lambda: "no")]
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("make", [lambda close: Key("key 1", lambda: close() or hash("key 1")), lambda close: Key("key 1", None, lambda other: close() or other == "key 1"),
+                                  lambda close: (Key("a", lambda: close() or hash("a")), 1)], ids=["hash", "eq", "tuple"])  # fmt: skip
+def test_a_close_while_a_key_is_looked_up(read, make):
+    for source in (SOURCE, {"key 1": 1}, {("a", 1): 2, float("nan"): 3}):
+        d = RecordDict(source)
+        part = d.select(list(d)[:1])
+        for store in (d, part):
+            with pytest.raises((ClosedError, KeyError, ValueError)):
+                read(store, make(d.close))
+                raise KeyError  # a probe that was not compared
+        text = Text("key 1")
+        text.on_hash = d.close
+        d = RecordDict(source)
+        with pytest.raises((ClosedError, KeyError, ValueError)):
+            read(d, text)
+            raise KeyError
+        d.close()
+
+
+def test_a_close_at_an_index():
+    for view in ("keys", "values", "items"):
+        d = RecordDict(SOURCE)
+        with pytest.raises(ClosedError):
+            getattr(d, view)()[Index(lambda: d.close() or 1)]
+
+
+def test_keys_too_deep():
+    deep = 1
+    for _ in range(1000):
+        deep = (deep,)
+    frozen = 1
+    for _ in range(1000):
+        frozen = frozenset([frozen])
+    with RecordDict({"a": 1, (((1,),),): 2}) as d:
+        for key in (deep, frozen):
+            assert key not in d and d.get(key) is None
+            with pytest.raises(EncodeError):
+                RecordDict({key: 1})
+        assert d[(((1.0,),),)] == 2
+
+
+def test_a_key_deep_enough_to_end_the_process():
+    program = """
+import recstore
+deep = 1
+for _ in range(%d):
+    deep = (deep,)
+with recstore.RecordDict({"a": 1}) as d:
+    print(deep in d)
+    try:
+        recstore.RecordDict({deep: 1})
+    except (recstore.EncodeError, RecursionError, MemoryError):
+        print("refused")
+""" % 20000
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.split() == ["False", "refused"]
+
+
+# ---- building ----
+
+
+def test_sources_that_mean_harm():
+    class NoKeys:
+        keys = property(raising)
+
+    class KeysOfKeys(dict):
+        keys = None
+
+    class Never:
+        def __getattr__(self, name):
+            raise Boom
+
+    class LyingLength(list):
+        def __len__(self):
+            return 5
+
+    for source in (NoKeys(), Never()):
+        with pytest.raises((Boom, TypeError)):
+            dict(source)
+        with pytest.raises((Boom, TypeError)):
+            RecordDict(source)
+    assert RecordDict(KeysOfKeys(a=1)) == {"a": 1}
+    assert RecordDict(LyingLength([("a", 1)])) == {"a": 1}
+    with pytest.raises(Boom):
+        RecordDict([(Key("a", raising), 1)])
+
+
+class Equal:
+    """Equal to everything, and all of one hash."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return hash("a")
+
+
+class Unequal(Equal):
+    def __eq__(self, other):
+        return False
+
+    __hash__ = Equal.__hash__
+
+
+class Raising(Equal):
+    def __eq__(self, other):
+        raise Boom
+
+    __hash__ = Equal.__hash__
+
+
+def test_keys_that_lie():
+    for pairs in ([(Equal(1), 1), (Equal(2), 2), ("a", 3)], [("a", 1), ("b", 2), (Equal(1), 3)], [(Unequal(1), 1), (Unequal(2), 2), ("a", 3), ("a", 4)]):
+        with RecordDict(pairs, on_unsupported="pickle") as d:
+            assert list(d.values()) == list(dict(pairs).values()), pairs
+            assert [type(key) for key in d] == [type(key) for key in dict(pairs)]
+    with RecordDict([(Raising(1), 1), ("b", 2)], on_unsupported="pickle") as d:
+        assert d["b"] == 2 and list(d.values()) == [1, 2]
+        with pytest.raises(Boom):
+            d["a"]
+    for pairs in ([(Raising(1), 1), (Raising(2), 2)], [("a", 1), (Raising(1), 2)], [(Raising(1), 2), ("a", 1)]):
+        with pytest.raises(Boom):
+            dict(pairs)
+        with pytest.raises(Boom):
+            RecordDict(pairs, on_unsupported="pickle")
+
+
+# ---- hashes that collide ----
+
+
+def test_forms_that_collide():
+    """Unequal keys of one form share all 64 bits of the hash under every seed."""
+    from decimal import Decimal
+    from fractions import Fraction
+
+    modulus = 2**61 - 1
+    same = [Fraction(1, 3), *(Fraction(1 + 3 * k * modulus, 3) for k in range(1, 40)), *(Decimal(f"{k}E+6000") + 0 for k in (1, 2))]
+    same = [key for key in same if hash(key) == hash(same[0])]
+    assert len({_keys.canonical(key) for key in same}) == 1 < len(set(same))
+    pairs = [(key, i) for i, key in enumerate(same * 3)]
+    with RecordDict(pairs) as d, RecordList(same * 2) as x:
+        assert d == dict(pairs) and list(d) == same and all(d[key] == dict(pairs)[key] for key in same)
+        assert Fraction(1 + 300 * modulus, 3) not in d
+        by = x.index_by(lambda key: key)
+        assert list(by) == same and all(by[key] == key for key in same)
+        with RecordDict(by) as again:
+            assert again == d or list(again) == same
+
+
+def test_tables_of_records_that_share_a_hash():
+    """What a table does where hashes say that keys are one and their comparison says otherwise."""
+    keys = ["a", "b", "a", "c", "b"]
+    hashes = _keys.KeyHashes(1)
+    for _ in keys:
+        hashes.append("one hash for all")
+    suspects = hashes.suspects()
+    assert suspects == {0: [1, 2, 3, 4]}
+    assert hashes.twins(suspects, keys.__getitem__) == {0: [2], 1: [4]}
+    assert hashes.twins(suspects, lambda record: "one") == {0: [1, 2, 3, 4]}
+    assert hashes.twins(suspects, lambda record: record) == {}
+
+
+# ---- leaks ----
+
+
+class Counted(dict):
+    pass
+
+
+def operations(d, key, value):
+    d[key], d.get(key), key in d, d.get("none"), d.get_many([key, "none"], default=None), len(d), list(d), dict(d.items())
+    list(reversed(d)), d == {key: value}, d.keys() & {key}, d.keys() | {1}, d.items() == set(), d.values()[0], d.items()[:1][0], repr(d), d.to_dict()
+    part = d.select([key])
+    part[key], part | {1: 2}, {1: 2} | part, part.info(), d.info(), d.keys() <= {1}, d.keys().isdisjoint([1]), RecordList(d.keys())[0], RecordDict(d)[key]
+    for probe in ([], Key(5, raising), Key("key 1", None, raising), "none", Key(1)):
+        for read in READS:
+            try:
+                read(d, probe)
+            except (Boom, TypeError, KeyError, ValueError):
+                pass
+    for pairs in ([(1,)], [5], [([], 1)], [("a", object())], [(object(), 1)], [(Key(1, raising), 1)]):
+        try:
+            RecordDict(pairs)
+        except (Boom, TypeError, ValueError, recstore.Error):
+            pass
+    for pairs in ([("a", 1), ("a", 2)], [(float("nan"), 1), ("b", 2)], {}, [(np.datetime64("2020"), 1), (1, 2)]):
+        with RecordDict(pairs) as other:
+            other.get(float("nan")), other.get(("a", 1))
+
+
+def test_no_references_leak():
+    key, value = ("key", 2**80, frozenset(["x"])), ["value", 2**90]
+    with RecordDict({key: value, "key 1": 1}) as d:
+        counts = []
+        for _ in range(6):
+            for _ in range(20):
+                operations(d, key, value)
+            gc.collect()
+            counts.append((sys.getrefcount(key), sys.getrefcount(value), sys.getrefcount(d), sys.getrefcount(Boom), sys.getrefcount(None) // 500, len(gc.get_objects())))
+    assert counts[-1][:4] == counts[2][:4]
+    assert abs(counts[-1][-1] - counts[2][-1]) < 50, counts
+
+
+def test_no_blocks_leak():
+    if not hasattr(sys, "getallocatedblocks"):
+        pytest.skip("this Python does not count its blocks")
+    key = ("key", 2**80)
+    with RecordDict({key: [1, 2.5], "key 1": 1, float("nan"): 2}) as d:
+        blocks = []
+        for _ in range(8):
+            for _ in range(10):
+                operations(d, key, [1, 2.5])
+            gc.collect()
+            blocks.append(sys.getallocatedblocks())
+    assert blocks[-1] - blocks[3] < 100, blocks
