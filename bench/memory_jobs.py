@@ -178,7 +178,60 @@ def compare_workers(rows):
     return rows
 
 
-JOBS = {"build": job_build, "handle": job_handle, "import": job_import, "workers": job_workers, "speech": job_speech}
+def job_views(name, quick):
+    """Bytes of index_by("id") and group_by("image_id") over a list: as their pieces say, and as the process grew."""
+    import data
+    import recstore
+    import views
+    from recstore import memory
+
+    x = recstore.RecordList(views.scattered(data.load(name, quick)))
+    # What imports and free lists cost is paid once, not by each index.
+    with recstore.RecordList([{"id": 1, "image_id": 2}]) as one:
+        len(one.index_by("id")), len(one.group_by("image_id"))
+    gc.collect()
+    mapped = set(memory.segments())
+    before = _anonymous()
+    begin = time.perf_counter()
+    by_id = x.index_by("id")
+    middle = time.perf_counter()
+    by_image = x.group_by("image_id")
+    end = time.perf_counter()
+    gc.collect()
+    after = _anonymous()
+    if set(memory.segments()) != mapped or by_id.segments != x.segments or by_image.segments != x.segments:
+        raise AssertionError("the indexes have segments of their own")
+    for i in range(0, len(x), max(1, len(x) // 500)):
+        record = x[i]
+        if by_id[record["id"]] != record or record not in by_image[record["image_id"]]:
+            raise AssertionError(f"an index leads to another record than {i}")
+    pieces = {id(blob): blob.size for index in (by_id, by_image) for blob in index.blobs}
+    added = sum(pieces.values())
+    return {
+        "data": name,
+        "records": len(x),
+        "groups": len(by_image),
+        "store": x.nbytes,
+        "index_by_bytes_per_record": sum(blob.size for blob in by_id.blobs) / len(x),
+        "group_by_bytes_per_record": sum(blob.size for blob in by_image.blobs) / len(x),
+        "of_list": (x.nbytes + added) / x.nbytes,
+        "of_list_by_process": (x.nbytes + after - before) / x.nbytes if before else None,
+        "index_by_s": middle - begin,
+        "group_by_s": end - middle,
+    }
+
+
+def _anonymous():
+    """Private memory of this process that belongs to no file: not the pages of a store that it alone has read so far. None off Linux."""
+    try:
+        with open("/proc/self/smaps_rollup", encoding="ascii") as file:
+            return next(1024 * int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
+    except (OSError, StopIteration):
+        return None
+
+
+JOBS = {"views": job_views, "build": job_build, "handle": job_handle, "import": job_import, "workers": job_workers,
+        "speech": job_speech}
 
 if __name__ == "__main__":
     print(json.dumps(JOBS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -99,7 +99,8 @@ class _Buffer:
             at += len(blob)
             ends.append(at)
             parts.append(blob)
-        whole = numpy.frombuffer(b"".join(parts), dtype=numpy.uint8)
+        # An array of numpy's own, as mmengine makes it: numpy asks for huge pages, a bytes object gets none.
+        whole = numpy.concatenate([numpy.frombuffer(part, dtype=numpy.uint8) for part in parts])
         self._view = memoryview(whole)
         self._ends = ends
         self._loads = loads

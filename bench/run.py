@@ -18,8 +18,9 @@ import fields
 import measures
 import memory_jobs
 import speech
+import views
 
-SUITES = ("decode", "size", "fields", "dict", "build", "handle", "import", "workers", "speech")
+SUITES = ("decode", "size", "fields", "dict", "views", "build", "handle", "import", "workers", "speech")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -37,7 +38,7 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     show_machine(found["machine"])
-    for run in (run_decode, run_fields, run_dict, run_build, run_handle, run_import, run_workers, run_speech):
+    for run in (run_decode, run_fields, run_dict, run_views, run_build, run_handle, run_import, run_workers, run_speech):
         run(wanted, options, found)
     write(found, options)
 
@@ -57,6 +58,7 @@ def machine():
         "kernel": platform.release(),
         "system": platform.system(),
         "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
         "versions": versions,
         "date": datetime.date.today().isoformat(),
     }
@@ -114,6 +116,13 @@ def run_fields(wanted, options, found):
 def run_dict(wanted, options, found):
     if "dict" in wanted:
         keep(found, "dict", dicts.lookups(options.quick, log), "dict: a lookup by key in random order, against dict and a fresh copy")
+
+
+def run_views(wanted, options, found):
+    if "views" not in wanted:
+        return
+    keep(found, "views", views.measure(options.quick, log), "views: two lengths, side by side")
+    job_rows(found, "views", [("views", {"name": "coco", "quick": options.quick})])
 
 
 def run_build(wanted, options, found):
@@ -222,6 +231,7 @@ def show(rows, title):
     cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
     try:
         from rich.console import Console
+        from rich.markup import escape
         from rich.table import Table
     except ImportError:
         print(f"\n{title}")
@@ -232,10 +242,10 @@ def show(rows, title):
     for key, sample in zip(columns, cells[0], strict=True):
         table.add_column(key, justify="right" if sample[:1].isdigit() else "left")
     for line in cells:
-        table.add_row(*line)
-    console = Console()
+        table.add_row(*map(escape, line))
+    console = Console(emoji=False)
     # Not a terminal (a log, a file): as wide as it takes, never cut.
-    (console if console.is_terminal else Console(width=220)).print(table)
+    (console if console.is_terminal else Console(width=220, emoji=False)).print(table)
 
 
 def show_machine(facts):

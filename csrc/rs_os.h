@@ -20,6 +20,7 @@ typedef struct rs_os_identity {
 
 enum {
     RS_OS_LIMIT_NAME_SIZE = 128,   /* enough for the name of any limit; longer cgroup paths lose their front */
+    RS_OS_HUGE_PAGE = 2 << 20,     /* as most systems have it; where it is another, nothing is gained nor lost */
     RS_OS_WRITE_CHUNK = 1 << 30,   /* most bytes in one pwrite: macOS refuses INT_MAX and more */
     RS_OS_KEPT_FREE_DIVISOR = 20   /* a twentieth, 5%, of every memory limit stays free */
 };
@@ -56,7 +57,8 @@ void rs_os_close(int *fd);
 
 /* Makes the bytes [from, to) of the file real, so that writing them cannot run out of space; they read as zero where
  * never written. With memory_backed the step is compared with rs_os_memory_headroom first, because the kernel would
- * kill instead of refusing. RS_E_SPACE (needed, available, the limit in the message) leaves the size as it was where
+ * kill instead of refusing; its whole units of RS_OS_HUGE_PAGE become huge pages where the system gives them, and must
+ * hold nothing yet for that to be cheap. RS_E_SPACE (needed, available, the limit in the message) leaves the size as it was where
  * a limit of memory refused. Where the file system cannot reserve, the file is only extended. */
 RS_NODISCARD rs_status rs_os_reserve(int fd, uint64_t from, uint64_t to, bool memory_backed, rs_error *err);
 

@@ -117,6 +117,8 @@ static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error
     uint64_t step = self->step;
     rs_status code;
     while (step < needed && step < STEP_MOST) step *= 2;
+    /* To where a huge page ends: only whole ones can be had. */
+    if (step >= RS_OS_HUGE_PAGE) step = rs_align_up(self->reserved + step, RS_OS_HUGE_PAGE) - self->reserved;
     code = rs_os_reserve(self->fd, self->reserved, self->reserved + step, self->memory_backed, err);
     if (code == RS_E_SPACE && rs_align_up(needed, PAGE) < step) {
         /* The last bytes of a store that just fits must not fail for the room of bytes that will never come. */

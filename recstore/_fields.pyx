@@ -13,7 +13,7 @@ from recstore._codec cimport Program, check
 from recstore._exports cimport Owner
 from recstore._paths cimport *
 from recstore._store cimport Segment
-from recstore._views cimport How, Leaf, Records
+from recstore._views cimport GroupHow, How, Leaf, Records
 from recstore._paths import dump, load
 from recstore import errors
 
@@ -521,19 +521,25 @@ def lazy_of(How how):
         return LazyHow()
     if type(how) is LazyHow:
         return how
+    if type(how) is GroupHow:
+        return how.over((<GroupHow>how).records.lazy())
     if type(how) is FieldHow and not (<FieldHow>how).has_default and (<FieldHow>how).base is None:
         return LazyHow((<FieldHow>how).path)
     return LazyHow(None, how)
 
 
 def field_of(How how, name, *default):
-    """A field of the records of `how`."""
+    """A field of the records of `how`; where those are groups, of the records of each."""
+    if type(how) is GroupHow:
+        return how.over((<GroupHow>how).records.field(name, *default))
     prefix, base = rooted(how)
     return FieldHow(Path(name) if prefix is None else prefix + Path(name), *default, base=base)
 
 
 def fields_of(How how, names):
-    """Some fields of the records of `how`."""
+    """Some fields of the records of `how`; where those are groups, of the records of each."""
+    if type(how) is GroupHow:
+        return how.over((<GroupHow>how).records.fields(*names))
     prefix, base = rooted(how)
     return FieldsHow([Path(name) for name in names], prefix, base)
 

@@ -564,6 +564,10 @@ cdef class GroupHow(How):
         chosen = self.records.selection.indexed(self.rows, <Py_ssize_t>begin, self.width, <Py_ssize_t>(end - begin))
         return self.records._derive(chosen)
 
+    def over(self, records):
+        """The same groups of the same records, read in another way."""
+        return GroupHow(records, self.starts, self.rows, self.width, self.n)
+
 
 cdef class Records:
     """Base of RecordList and its views: the records of a Selection, read in some way.

@@ -96,11 +96,15 @@ def _factory(source):
         made_by = source.default_factory
     else:
         made_by = getattr(source, "factory", None) if isinstance(source, _keys.Mapping) else None
+    return factory_number(made_by, "; RecordDict(dict(d)) leaves it out")
+
+
+def factory_number(made_by, remedy=""):
+    """The number of a default factory, 0 for None. EncodeError for one that is no builtin type."""
     for number, known in enumerate(FACTORIES):
         if made_by is known:
             return number
-    raise EncodeError(f"the default factory {made_by!r} cannot be stored, only a builtin type such as list or int; "
-                      "RecordDict(dict(d)) leaves it out")
+    raise EncodeError(f"the default factory {made_by!r} cannot be stored, only a builtin type such as list or int{remedy}")
 
 
 def pairs_of(source):

@@ -116,6 +116,15 @@ class RecordDict(_keys.Mapping):
         """The same mapping with values that decode a field when it is read; see :meth:`RecordList.lazy`."""
         return self._with_values(self._values.lazy())
 
+    def field(self, name, default=_MISSING):
+        """The same mapping with one field of each value; see :meth:`RecordList.field`. Of groups, one field of all their records.
+
+        >>> from recstore import RecordList
+        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image").field("id")[5].to_list()
+        [1, 2]
+        """
+        return self._with_values(self._values.field(name, *(() if default is _MISSING else (default,))))
+
     def fields(self, *names):
         """The same mapping with values that hold only these fields; see :meth:`RecordList.fields`."""
         return self._with_values(self._values.fields(*names))

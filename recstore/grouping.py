@@ -2,7 +2,7 @@
 
 from array import array
 
-from recstore import _keys, _views, dicts, records
+from recstore import _views, building, dicts, records
 from recstore._blobs import new_blob
 
 
@@ -12,8 +12,9 @@ def index_by(x, key):
     return dicts.over(_keys_of(x, key), values)
 
 
-def group_by(x, key):
+def group_by(x, key, default_factory=None):
     """The RecordDict that RecordList.group_by returns."""
+    building.factory_number(default_factory)
     n = len(x)
     code = "I" if n <= 0xFFFFFFFF else "Q"
     groups, group_of, firsts = {}, array(code), array("Q")
@@ -25,14 +26,14 @@ def group_by(x, key):
         group_of.append(group)
     del groups
     starts, rows = _sort_by_group(group_of, len(firsts), code)
-    base = records.RecordView._blank()._set(x.selection.settled(), x.how, x.detached)
+    base = x._derive(x.selection.settled())
     how = _views.GroupHow(base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts))
     values = records.RecordView._blank()._set(_views.Selection.of_positions(len(firsts)), how)
     if callable(key):
         distinct = records.RecordList(keys[i] for i in firsts)
         keys.close()
-        return dicts.over(distinct._derive(distinct.selection), values)
-    return dicts.over(keys._derive(keys.selection.taken(firsts)), values)
+        return dicts.over(distinct._derive(distinct.selection), values, default_factory)
+    return dicts.over(keys._derive(keys.selection.taken(firsts)), values, default_factory)
 
 
 def _keys_of(x, key):

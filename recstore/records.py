@@ -141,17 +141,19 @@ class RecordList(_views.Records, views.ListOperations):
 
         return grouping.index_by(self, key)
 
-    def group_by(self, key):
-        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their order.
+    def group_by(self, key, *, default_factory=None):
+        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their
+        order. With a `default_factory`, such as ``list``, a value that no record has gives ``default_factory()``.
 
-        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+        KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a factory that is
+        no builtin type.
 
         >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image")[5].field("id").to_list()
         [1, 2]
         """
         from recstore import grouping
 
-        return grouping.group_by(self, key)
+        return grouping.group_by(self, key, default_factory)
 
     # ---- What it is ----
 

@@ -187,6 +187,39 @@ static void test_reserve_write_truncate(void) {
     CHECK_U64(err.sys_errno, EBADF);
 }
 
+/* Huge pages or not, the bytes are what was written, whole units and ragged ends alike. */
+static void test_large_reservations(void) {
+    enum { UNIT = RS_OS_HUGE_PAGE, SIZE = 5 * UNIT + 12345 };
+    static const uint64_t steps[] = {0, 1000, UNIT + 1, 4 * UNIT, SIZE + UNIT};
+    bool sealable;
+    const uint8_t *data = NULL;
+    uint64_t i, at, wrong = 0;
+    uint8_t *bytes = (uint8_t *)malloc(SIZE);
+    int fd;
+    if (bytes == NULL || rs_os_create_anonymous(&fd, &sealable, NULL) != RS_OK) {
+        free(bytes);
+        return;
+    }
+    for (at = 0; at < SIZE; at++) bytes[at] = (uint8_t)(at * 2654435761u >> 13);
+    for (i = 0; i + 1 < sizeof steps / sizeof steps[0]; i++) {
+        uint64_t end = steps[i + 1] < SIZE ? steps[i + 1] : SIZE;
+        REQUIRE_OK(rs_os_reserve(fd, steps[i], steps[i + 1], true, &err), &err);
+        REQUIRE_OK(rs_os_write_at(fd, bytes + steps[i], (size_t)(end - steps[i]), steps[i], &err), &err);
+    }
+    REQUIRE_OK(rs_os_truncate(fd, SIZE, &err), &err);
+    if (sealable) CHECK_OK(rs_os_seal(fd, &err), &err);
+    REQUIRE_OK(rs_os_map(fd, SIZE, &data, &err), &err);
+    CHECK(memcmp(data, bytes, SIZE) == 0);
+#if defined(__linux__)
+    CHECK((uintptr_t)data % RS_OS_HUGE_PAGE == 0);
+#endif
+    for (at = SIZE; at % 4096 != 0; at++) wrong += data[at] != 0; /* behind the end, within the last page */
+    CHECK(wrong == 0);
+    rs_os_unmap(data, SIZE);
+    rs_os_close(&fd);
+    free(bytes);
+}
+
 static void test_full_device(void) {
 #if defined(__linux__)
     int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
@@ -412,6 +445,7 @@ int main(void) {
     RUN(test_foreign_directories_are_refused);
     RUN(test_open_readonly);
     RUN(test_reserve_write_truncate);
+    RUN(test_large_reservations);
     RUN(test_full_device);
     RUN(test_rename_and_unlink);
     RUN(test_random_and_time);

@@ -3,13 +3,14 @@
 import copy
 import operator
 import pathlib
+import pickle
 from collections.abc import ItemsView, KeysView, Sequence, Set, ValuesView
 
 import numpy as np
 import pytest
 
 import recstore
-from recstore import ClosedError, RecordDict, RecordList
+from recstore import ClosedError, EncodeError, RecordDict, RecordList
 
 LETTERS = {letter: i for i, letter in enumerate("abcdefghij")}
 
@@ -161,3 +162,16 @@ def test_iterators_end_with_the_store(letters):
     for iterator in (it, pairs):
         with pytest.raises(ClosedError):
             next(iterator)
+
+
+def test_groups_with_a_default(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x:
+        for key in ("image", lambda record: record["image"]):
+            groups = x.group_by(key, default_factory=list)
+            assert groups[6] == [] and 6 not in groups and len(groups[5]) == 2
+            assert pickle.loads(pickle.dumps(groups))[7] == []
+        with pytest.raises(KeyError):
+            x.group_by("image")[6]
+        with pytest.raises(EncodeError, match="only a builtin type such as list"):
+            x.group_by("image", default_factory=lambda: [])

@@ -396,3 +396,21 @@ def test_a_view_of_a_subclass_is_a_view():
 
     x = Samples([1, 2, 3])
     assert type(x[1:]) is type(x[[0]]) is type(x + x) is type(x * 2) is RecordView
+
+
+# ---- Groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_groups_are_read_lazily_and_by_field(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{"id": i, "image": i % 3, "box": [i, 2 * i]} for i in range(9)]) as x:
+        groups = x.group_by("image")
+        assert [dict(r)["id"] for r in groups.lazy()[1]] == [1, 4, 7]
+        assert type(groups.lazy()[1][0]).__name__ == "Record"
+        assert groups.fields("id")[2].to_list() == [{"id": 2}, {"id": 5}, {"id": 8}]
+        assert groups.field("id")[0].to_numpy().tolist() == [0, 3, 6]
+        assert groups.field("nothing", default=None)[0].to_list() == [None] * 3
+        assert RecordList(groups.values()).field("id")[1].to_list() == [1, 4, 7]
+        assert x.field("id").group_by(lambda i: i % 2)[1].to_numpy().tolist() == [1, 3, 5, 7]
+        assert x.index_by("id").field("box")[4] == [4, 8]
+        assert pickle.loads(pickle.dumps(groups.field("id")))[2].to_list() == [2, 5, 8]

@@ -1,0 +1,109 @@
+"""Views: what slicing, adding, repeating, shuffling and pickling cost at two lengths, and what indexes over a list add to it.
+
+`measure` gives rows for a table, as the suites of measures.py do. The memory of indexes is a job of memory_jobs.py, because it looks at
+the whole process.
+"""
+
+import gc
+import pickle
+import time
+import tracemalloc
+import warnings
+
+from measures import WrongAnswer
+
+IMAGES = 117_266  # of train2017 that have annotations
+_LOOPS = 500
+
+
+def operations(x):
+    """{what: a call that does it}, over a list of any length."""
+    n = len(x)
+    part, shuffled, several = x[1 : n - 1], x.shuffled(7), x[: n // 2] + x[n // 3 :]
+    sent = pickle.dumps(shuffled, pickle.HIGHEST_PROTOCOL)
+    return {
+        "x[a:b]": lambda: x[1 : n - 1],
+        "x[a:b:-3]": lambda: x[n - 2 : 1 : -3],
+        "x + x": lambda: x + x,
+        "x * 3": lambda: x * 3,
+        "x.shuffled(seed)": lambda: x.shuffled(7),
+        "x[a:b][c:d]": lambda: part[5 : n // 2],
+        "x.shuffled(seed)[a:b]": lambda: shuffled[: n // 2],
+        "pickle x[a:b]": lambda: pickle.dumps(part, pickle.HIGHEST_PROTOCOL),
+        "pickle x.shuffled(seed)": lambda: pickle.dumps(shuffled, pickle.HIGHEST_PROTOCOL),
+        "pickle x[a:b] + x[c:]": lambda: pickle.dumps(several, pickle.HIGHEST_PROTOCOL),
+        "unpickle x.shuffled(seed)": lambda: pickle.loads(sent),
+    }
+
+
+def check(x, source):
+    """The same answers as the list's, before anything is timed."""
+    n = len(source)
+    for got, expected in (
+        (x[1 : n - 1], source[1 : n - 1]),
+        (x[n - 2 : 1 : -3], source[n - 2 : 1 : -3]),
+        (x + x, source + source),
+        (x * 3, source * 3),
+    ):
+        ends = slice(0, None, max(1, len(expected) // 500))
+        if len(got) != len(expected) or got[ends].to_list() != expected[ends]:
+            raise WrongAnswer("a view has other records than the list's")
+    if sorted(x.shuffled(7)) != sorted(source) or pickle.loads(pickle.dumps(x.shuffled(7)))[5] != x.shuffled(7)[5]:
+        raise WrongAnswer("shuffled is no permutation, or another one after pickling")
+
+
+def measure(quick, log):
+    """ns and bytes of each operation at a thousand and a million records; `times` is the second over the first."""
+    import recstore
+
+    counts = (1_000, 20_000 if quick else 1_000_000)
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a pickle holds a handle
+        for count in counts:
+            log(f"views: {count:,} records")
+            source = [f"/data/imagenet/train/n{i:08d}.JPEG" for i in range(count)]
+            with recstore.RecordList(source) as x:
+                check(x, source)
+                del source
+                for name, call in operations(x).items():
+                    found.setdefault(name, []).append(_cost(call, 3 if quick else 9))
+    return [_row(name, counts, costs) for name, costs in found.items()]
+
+
+def _cost(call, repeats):
+    """`(least ns, peak bytes of Python's allocators, bytes of what it gave if it gave bytes)`."""
+    made = call()  # not the first: caches, and the descriptor that travels
+    gc.collect()
+    taken = []
+    for _ in range(repeats):
+        begin = time.perf_counter_ns()
+        for _ in range(_LOOPS):
+            call()
+        taken.append((time.perf_counter_ns() - begin) / _LOOPS)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        kept = call()
+        peak = tracemalloc.get_traced_memory()[1] - before
+        del kept
+    finally:
+        tracemalloc.stop()
+    return min(taken), peak, len(made) if isinstance(made, bytes) else None
+
+
+def _row(name, counts, costs):
+    (few_ns, few_bytes, few_handle), (many_ns, many_bytes, many_handle) = costs
+    row = {"operation": name, "records": list(counts), "min_ns": [few_ns, many_ns], "times": many_ns / few_ns}
+    row |= {"python_bytes": [few_bytes, many_bytes], "handle_bytes": None if few_handle is None else [few_handle, many_handle]}
+    return row
+
+
+def scattered(dataset):
+    """The annotations of a data set over as many images as train2017's have; the resampled ones share a few hundred."""
+    count = len(dataset)
+    images = max(1, min(IMAGES, count // 7))
+    for number, record in enumerate(dataset.fresh()):
+        record["image_id"] = 9 + number * 7919 % images * 5
+        yield record

@@ -1,0 +1,325 @@
+"""A COCO object of pycocotools whose lists and dicts are replaced by RecordList and RecordDict gives the same answers: on a small synthetic
+data set, and on real files where RECSTORE_DATA (or ../shared/data) has them."""
+
+import contextlib
+import copy
+import io
+import json
+import lzma
+import os
+import pathlib
+import random
+
+import numpy as np
+import pytest
+
+from recstore import RecordDict, RecordList
+
+pytest.importorskip("pycocotools", reason="pycocotools is not installed")
+
+from pycocotools import mask as masks
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+# What pycocotools itself makes numpy say.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or ROOT.parent / "shared" / "data") / "coco"
+REAL = ["instances_val2017.first647", "COCO-MINI_instances_train2017", "COCO-MINI_instances_val2017", "COCO_Tiny_instances_val2017"]
+KEYPOINTS = "COCO-MINI_person_keypoints_train2017"
+
+
+# ---- Data ------------------------------------------------------------------------------------------------------------
+
+
+def synthetic():
+    """A few images with polygons, crowds in run lengths, an image without objects and a category without images."""
+    draw = random.Random(2017)
+    images = [{"id": 100 + 7 * i, "height": 60 + i, "width": 80, "file_name": f"{i:012d}.jpg"} for i in range(14)]
+    categories = [{"id": 1 + 3 * i, "name": f"c{i}", "supercategory": "even" if i % 2 == 0 else "odd"} for i in range(5)]
+    annotations = []
+    for i in range(90):
+        image = draw.choice(images[:-1])
+        x, y, w, h = draw.uniform(0, 40), draw.uniform(0, 30), draw.uniform(3, 40), draw.uniform(3, 30)
+        one = {"segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]], "area": w * h, "iscrowd": 0, "bbox": [x, y, w, h]}
+        if i % 9 == 0:
+            counts = [500, 40, image["height"] * 80 - 540]
+            one = {"segmentation": {"counts": counts, "size": [image["height"], 80]}, "area": 40, "iscrowd": 1, "bbox": [8, 20, 1, 40]}
+        one |= {"image_id": image["id"], "category_id": draw.choice(categories[:-1])["id"], "id": 900_000_000_000 + i if i % 9 == 0 else 5 * i + 1}
+        annotations.append(one)
+    return {"info": {"year": 2017}, "licenses": [], "images": images, "annotations": annotations, "categories": categories}
+
+
+def real(name):
+    path = DATA / f"{name}.json.xz"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not here: set RECSTORE_DATA to the folder of real inputs")
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def load(name):
+    return synthetic() if name == "synthetic" else real(name)
+
+
+@pytest.fixture(params=["synthetic", *REAL])
+def dataset(request):
+    return load(request.param)
+
+
+# ---- The same COCO twice -----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def quiet():
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def plain(dataset):
+    with quiet():
+        coco = COCO()
+        coco.dataset = copy.deepcopy(dataset)
+        coco.createIndex()
+    return coco
+
+
+def stored(coco):
+    """Every list and dict in a store of its own; the defaultdicts keep their factory."""
+    out = COCO()
+    out.dataset = {name: RecordList(part) if isinstance(part, list) else part for name, part in coco.dataset.items()}
+    for name in ("anns", "cats", "imgs", "imgToAnns", "catToImgs"):
+        setattr(out, name, RecordDict(getattr(coco, name)))
+    return out
+
+
+def views(coco):
+    """One store a list; the dicts are indexes over them and copy no record."""
+    out = COCO()
+    out.dataset = {name: RecordList(part) if isinstance(part, list) else part for name, part in coco.dataset.items()}
+    annotations = out.dataset["annotations"]
+    out.anns, out.imgToAnns = annotations.index_by("id"), annotations.group_by("image_id")
+    out.catToImgs = annotations.group_by("category_id").field("image_id")
+    out.imgs, out.cats = out.dataset["images"].index_by("id"), out.dataset["categories"].index_by("id")
+    return out
+
+
+WAYS = pytest.mark.parametrize("replaced", [stored, views])
+
+
+def same(got, expected):
+    """Equal, and of the same types: 1 == 1.0 == True."""
+    assert got == expected
+    assert repr(got) == repr(expected)
+
+
+def results(coco, segm):
+    """Detections: the ground truth moved about, some missed, some of another category."""
+    draw, out = random.Random(1), []
+    for ann in coco.dataset["annotations"]:
+        if draw.random() < 0.1:
+            continue
+        category = ann["category_id"] if draw.random() < 0.8 else draw.choice(coco.getCatIds())
+        found = {"image_id": ann["image_id"], "category_id": category, "score": draw.random()}
+        if segm:
+            rle = masks.encode(np.asfortranarray(np.roll(coco.annToMask(ann), draw.randrange(4), axis=draw.randrange(2))))
+            found["segmentation"] = {"size": rle["size"], "counts": rle["counts"].decode("ascii")}
+        else:
+            found["bbox"] = [side * draw.uniform(0.9, 1.1) for side in ann["bbox"]]
+        out.append(found)
+    return out
+
+
+def evaluated(truth, found, kind, images):
+    with quiet():
+        run = COCOeval(truth, found, kind)
+        run.params.imgIds = sorted(images)
+        run.evaluate()
+        run.accumulate()
+        run.summarize()
+    return run
+
+
+def same_evaluation(got, expected):
+    for name in ("precision", "recall", "scores"):
+        np.testing.assert_array_equal(got.eval[name], expected.eval[name])
+    np.testing.assert_array_equal(got.stats, expected.stats)
+    assert expected.stats[0] > 0, "nothing was found, so nothing was compared"
+    assert len(got.evalImgs) == len(expected.evalImgs)
+    for mine, theirs in zip(got.evalImgs, expected.evalImgs):
+        assert (mine is None) == (theirs is None)
+        for name in theirs or ():
+            np.testing.assert_array_equal(mine[name], theirs[name])
+
+
+# ---- Looking up --------------------------------------------------------------------------------------------------------
+
+
+@WAYS
+def test_ids(dataset, replaced):
+    coco = plain(dataset)
+    new = replaced(coco)
+    images, categories = coco.getImgIds(), coco.getCatIds()
+    with_objects = list(coco.imgToAnns)
+    used = list(coco.catToImgs)
+    same(new.getImgIds(), images)
+    same(new.getCatIds(), categories)
+    same(new.getAnnIds(), coco.getAnnIds())
+    asked = [{"imgIds": image} for image in (with_objects[0], images[-1], [], with_objects[:7], np.array(with_objects[:5]), -5)]
+    asked += [{"imgIds": list(np.unique(with_objects))}, {"catIds": categories[0]}, {"catIds": used[:3]}, {"areaRng": [30, 1000.5]}]
+    asked += [{"imgIds": with_objects[:9], "catIds": used[:5], "areaRng": [0, 1e5], "iscrowd": crowd} for crowd in (None, 0, 1, False, True)]
+    asked += [{"iscrowd": crowd} for crowd in (0, 1, None)]
+    for arguments in asked:
+        same(new.getAnnIds(**arguments), coco.getAnnIds(**arguments))
+    for arguments in ({"catIds": used[0]}, {"catIds": used[:2]}, {"imgIds": with_objects[:8], "catIds": used[0]}, {"imgIds": images[:3]}):
+        assert set(new.getImgIds(**arguments)) == set(coco.getImgIds(**arguments))
+    names = [category["name"] for category in coco.dataset["categories"]]
+    supers = coco.dataset["categories"][0]["supercategory"]
+    for arguments in ({"catNms": names[:2]}, {"catNms": names[1]}, {"supNms": [supers]}, {"catIds": categories[:2], "supNms": supers}):
+        same(new.getCatIds(**arguments), coco.getCatIds(**arguments))
+    # What is asked for may be a view too.
+    chosen = new.dataset["images"].field("id")[:20]
+    same(new.getAnnIds(imgIds=chosen), coco.getAnnIds(imgIds=images[:20]))
+
+
+@WAYS
+def test_records(dataset, replaced):
+    coco = plain(dataset)
+    new = replaced(coco)
+    ids, images, categories = coco.getAnnIds(), coco.getImgIds(), coco.getCatIds()
+    same(new.loadAnns(ids), coco.loadAnns(ids))
+    same(new.loadAnns(ids[0]), coco.loadAnns(ids[0]))
+    same(new.loadAnns(RecordList(ids)), coco.loadAnns(ids))
+    same(new.loadImgs(images), coco.loadImgs(images))
+    same(new.loadCats(categories), coco.loadCats(categories))
+    for image in [*coco.imgToAnns][:50]:
+        same(list(new.imgToAnns[image]), coco.imgToAnns[image])
+    for category in coco.catToImgs:
+        same(list(new.catToImgs[category]), coco.catToImgs[category])
+    same(list(new.imgToAnns), list(coco.imgToAnns))
+    assert new.loadAnns(ids[:1])[0] is not new.loadAnns(ids[:1])[0], "a record is the caller's own"
+    with pytest.raises(KeyError):
+        new.loadAnns([-1])
+
+
+@WAYS
+def test_masks(dataset, replaced):
+    coco = plain(dataset)
+    new = replaced(coco)
+    kinds = set()
+    anns = sorted(coco.dataset["annotations"], key=lambda ann: isinstance(ann["segmentation"], list))[:60]
+    for ann, mine in zip(anns, new.loadAnns([ann["id"] for ann in anns])):
+        kinds.add(type(ann["segmentation"]))
+        same(new.annToRLE(mine), coco.annToRLE(ann))
+        np.testing.assert_array_equal(new.annToMask(mine), coco.annToMask(ann))
+    lazy = new.dataset["annotations"].lazy()[0]
+    np.testing.assert_array_equal(new.annToMask(lazy), coco.annToMask(coco.dataset["annotations"][0]))
+    assert list in kinds
+
+
+# ---- Results and evaluation --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+@pytest.mark.parametrize(("name", "replaced"), [("synthetic", stored), ("synthetic", views), (REAL[0], views), (REAL[1], stored), (REAL[2], views)])
+def test_evaluation(name, replaced, kind):
+    dataset = load(name)
+    found = results(plain(dataset), kind == "segm")
+    coco = plain(dataset)
+    new = replaced(coco)
+    with quiet():
+        # What is loaded is changed in place and has to be a list.
+        mine, theirs = new.loadRes(RecordList(found).to_list()), coco.loadRes(copy.deepcopy(found))
+    mine = replaced(mine)
+    # Of segments loadRes makes numpy boxes and areas, for which == gives no answer.
+    np.testing.assert_equal(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
+    assert repr(mine.loadAnns(mine.getAnnIds())) == repr(theirs.loadAnns(theirs.getAnnIds()))
+    # All images of a small set; of the large one those with objects and some without.
+    images = coco.getImgIds() if len(coco.imgs) < 200 else [*coco.imgToAnns, *coco.getImgIds()[:50]]
+    same_evaluation(evaluated(new, mine, kind, images), evaluated(coco, theirs, kind, images))
+    same(new.loadAnns(new.getAnnIds()), dataset["annotations"])  # pycocotools changes plain records in place: these are as they were
+
+
+@WAYS
+def test_evaluation_of_published_results(replaced):
+    found = real("results/instances_val2014_fakesegm100_results")
+    dataset = real(REAL[0])
+    known = {image["id"] for image in dataset["images"]}
+    found = [one for one in found if one["image_id"] in known]
+    # Hardly any image has both results and annotations here: every other result is taken for the truth.
+    truth = [
+        {**one, "id": i + 1, "iscrowd": 0, "area": float(masks.area(one["segmentation"])), "bbox": masks.toBbox(one["segmentation"]).tolist()}
+        for i, one in enumerate(found[::2])
+    ]
+    coco = plain({**dataset, "annotations": truth})
+    new = replaced(coco)
+    with quiet():
+        mine, theirs = replaced(new.loadRes(copy.deepcopy(found))), coco.loadRes(copy.deepcopy(found))
+    images = {one["image_id"] for one in found}
+    for kind in ("segm", "bbox"):
+        same_evaluation(evaluated(new, mine, kind, images), evaluated(plain(coco.dataset), theirs, kind, images))
+
+
+@WAYS
+def test_evaluation_of_keypoints(replaced):
+    dataset = real(KEYPOINTS)
+    for category in dataset.setdefault("categories", [{"id": 1, "name": "person", "supercategory": "person"}]):
+        category.setdefault("keypoints", [])
+    coco = plain(dataset)
+    new = replaced(coco)
+    draw = random.Random(3)
+    found = [
+        {"image_id": ann["image_id"], "category_id": 1, "score": draw.random(), "keypoints": [k + draw.randrange(3) for k in ann["keypoints"]]}
+        for ann in dataset["annotations"]
+    ]
+    with quiet():
+        # numpy scalars of numpy's min and max are among what loadRes makes: they are stored as they are.
+        mine, theirs = replaced(new.loadRes(copy.deepcopy(found))), coco.loadRes(copy.deepcopy(found))
+    same(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
+    same_evaluation(evaluated(new, mine, "keypoints", coco.getImgIds()), evaluated(coco, theirs, "keypoints", coco.getImgIds()))
+
+
+# ---- What else is done with a COCO object ------------------------------------------------------------------------------
+
+
+@WAYS
+def test_copies_and_own_index(replaced):
+    coco = plain(synthetic())
+    new = replaced(coco)
+    twin = copy.deepcopy(new)
+    assert twin.anns.segments[0] is new.anns.segments[0], "a deep copy shares the stores"
+    same(twin.loadAnns(twin.getAnnIds()), coco.loadAnns(coco.getAnnIds()))
+    # createIndex over replaced lists builds plain dicts of plain records.
+    with quiet():
+        twin.createIndex()
+    assert twin.anns == coco.anns == dict(new.anns.items())
+    assert twin.imgToAnns == coco.imgToAnns
+    assert twin.catToImgs == coco.catToImgs
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        new.info()
+        new.showAnns([{"caption": "a cat"}])
+    assert said.getvalue() == "year: 2017\na cat\n"
+
+
+@WAYS
+def test_what_has_to_be_a_list(replaced):
+    """The differences: each follows from records being the caller's own, or from `type(x) == list` in pycocotools."""
+    coco = plain(synthetic())
+    new = replaced(coco)
+    with quiet(), pytest.raises(AssertionError, match="results in not an array of objects"):
+        new.loadRes(RecordList(results(coco, segm=False)))
+    new.loadAnns([6])[0]["area"] = -1
+    assert new.loadAnns([6]) == coco.loadAnns([6]) != [{"area": -1}]
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        new.dataset["annotations"].lazy()[0]["ignore"] = 0
+
+
+def test_keys_that_are_not_there():
+    coco = plain(synthetic())
+    assert stored(coco).imgToAnns[-1] == [] == coco.imgToAnns[-1], "a defaultdict's factory is kept"
+    same(stored(coco).getImgIds(catIds=[13]), coco.getImgIds(catIds=[13]))
+    groups = views(coco).imgToAnns
+    with pytest.raises(KeyError):
+        groups[-1]
+    assert groups.get(-1, []) == []
