@@ -708,11 +708,13 @@ cdef class RecordIterator:
 
     def __next__(self):
         cdef Py_ssize_t i = self.next
-        if self.records is None or i < 0 or i >= self.records.length:
+        # Reading may run anybody's code, which may exhaust this iterator: it must not drop the last reference.
+        cdef Records records = self.records
+        if records is None or i < 0 or i >= records.length:
             self.records = None
             raise StopIteration
         self.next = i + self.step
-        return self.records.at(i)
+        return records.at(i)
 
     def __length_hint__(self):
         if self.records is None:

@@ -185,3 +185,28 @@ def test_the_floor_of_the_benchmarks_refuses_cycles():
     loop.append(loop)
     with pytest.raises(RecursionError):
         _floor.rebuild(loop)
+
+
+_running = None
+
+
+class Exhausting:
+    """Unpickled, it exhausts the iterator that reads it."""
+
+    def __reduce__(self):
+        return exhaust, ()
+
+
+def exhaust():
+    global _running
+    it, _running = _running, None
+    if it is not None:
+        list(it)
+    return "read"
+
+
+def test_a_record_that_exhausts_its_iterator_is_read_to_its_end():
+    global _running
+    it = _running = iter(RecordList([Exhausting() for _ in range(3)], on_unsupported="pickle"))
+    assert next(it) == "read"
+    assert list(it) == []
