@@ -85,6 +85,11 @@ cdef class MappingBuilder:
         self.flush_if_full(&self.builder.keys)
         self.flush_if_full(&self.builder.values)
 
+    def extend(self, pairs):
+        for key, value in pairs:
+            self.append(key, value)
+            key = value = None  # the stream's next pair must not find the last one alive
+
     cdef int drop(self, size_t keys_mark, size_t values_mark) except -1:
         rs_mapping_builder_drop_pair(&self.builder, keys_mark, values_mark)
         self.hashes.drop_last()

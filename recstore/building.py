@@ -3,7 +3,7 @@
 import os
 import sys
 
-from recstore import _blobs, _keys, _maps, _views, classes, handles
+from recstore import _blobs, _keys, _maps, _store, _views, classes, handles
 from recstore.errors import EncodeError
 
 # By number, as csrc/FORMAT.md ("Mappings") has them.
@@ -71,9 +71,7 @@ def _stream_pairs(pairs, factory, options):
             from recstore.cli import bars
 
             pairs = bars.track(pairs)
-        for key, value in pairs:
-            builder.append(key, value)
-            key = value = None  # the stream's next pair must not find the last one alive
+        builder.extend(pairs)
         segment, dead_keys, dead_values = builder.finish(factory)
     except BaseException:
         builder.abort()
@@ -133,16 +131,35 @@ def save_mapping(mapping, path):
     if segment is not None and mapping.is_whole:
         write_segment(segment, path)
         return
+    pairs = zip(mapping, _durable(mapping._values))
+    _write_compact(_maps.MappingBuilder, pairs, path, FACTORIES.index(mapping.factory))
+
+
+def save_records(records, path):
+    """Writes the records to a file as a compact store."""
+    _write_compact(_store.Builder, _durable(records), path)
+
+
+def _write_compact(make, source, path, *factory):
+    """Streams records or pairs into a new file. What cannot be stored here but came out of a store was pickled there."""
     temporary = temporary_beside(path)
-    builder = _maps.MappingBuilder("file", name=temporary, writer=classes.Writer(pickled=True))
+    builder = make("file", name=temporary, writer=classes.Writer(pickled=True))
     try:
-        for key, value in mapping.items():
-            builder.append(key, value)
-        builder.finish(FACTORIES.index(mapping.factory))[0].close()
+        builder.extend(source)
+        builder.finish(*factory)
     except BaseException:
         builder.abort()
         raise
     _blobs.publish(temporary, path)
+
+
+def _durable(records):
+    """The records as a file keeps them: groups, which are views, as lists."""
+    return map(_without_views, records) if isinstance(records.how, _views.GroupHow) else records
+
+
+def _without_views(value):
+    return [_without_views(item) for item in value] if isinstance(value, _views.Records) else value
 
 
 def write_segment(segment, path):

@@ -237,7 +237,7 @@ class RecordDict(_keys.Mapping):
     # ---- Lifetime and travel ----
 
     def save(self, path):
-        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part.
+        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as lists.
 
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """

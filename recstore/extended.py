@@ -164,10 +164,38 @@ def _describe_record(value, writer):
 
 
 def pickled(value):
-    """The ext value that holds a pickle. Raises whatever pickling raises."""
-    import pickle
+    """The ext value that holds a pickle. Raises whatever pickling raises, TypeError for a store anywhere in the value."""
+    import io
 
-    return PICKLED, None, pickle.dumps(value, protocol=4)
+    out = io.BytesIO()
+    _pickler()(out, protocol=4).dump(value)
+    return PICKLED, None, out.getvalue()
+
+
+_Pickler = None
+
+
+def _pickler():
+    """A Pickler that takes no stores: they pickle as handles, which the data would not outlive its process in."""
+    global _Pickler
+    if _Pickler is None:
+        import pickle
+
+        from recstore import _keys, _views
+
+        class Pickler(pickle.Pickler):
+            def reducer_override(self, value):
+                if isinstance(value, (_views.Records, _keys.Mapping)):
+                    raise TypeError(f"a {type(value).__name__} pickles as a handle, which holds no records; {store_remedy(value)}")
+                return NotImplemented
+
+        _Pickler = Pickler
+    return _Pickler
+
+
+def store_remedy(store):
+    """What to store instead of a store."""
+    return f"convert it with {'.to_list()' if hasattr(store, 'to_list') else '.to_dict()'} first"
 
 
 # ---- Decoding: maker(code, EXTRA, reader) gives the function from payload to value ----

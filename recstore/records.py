@@ -1,10 +1,9 @@
 """RecordList and its views: the containers that people use. Policy and list behaviour; bytes and lifetimes are _store's."""
 
-import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _blobs, _fields, _store, _views, building, classes, handles, views
+from recstore import _fields, _store, _views, building, classes, handles, views
 from recstore.errors import BusyError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -193,25 +192,16 @@ class RecordList(_views.Records, views.ListOperations):
     # ---- Lifetime and travel ----
 
     def save(self, path):
-        """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records.
+        """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records, groups as lists.
 
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         self._require()
-        temporary = building.temporary_beside(path)
         selection = self.selection
         if self.how is None and selection.segment is not None and not selection.describe():
-            selection.segment.write_to(temporary)
+            building.write_segment(selection.segment, path)
         else:
-            # What cannot be stored here but came out of a store was pickled there.
-            builder = _store.Builder("file", name=temporary, writer=classes.Writer(pickled=True))
-            try:
-                builder.extend(self)
-                builder.finish().close()
-            except BaseException:
-                builder.abort()
-                raise
-        _blobs.publish(temporary, path)
+            building.save_records(self, path)
 
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.

@@ -2,7 +2,7 @@
 
 import sys
 
-from recstore import extended
+from recstore import _keys, _views, extended
 from recstore.errors import EncodeError
 
 _LEAVES = (type(None), bool, int, float, str, bytes)
@@ -159,6 +159,8 @@ def _remedy(value, kind):
         return tensors.refusal(value)
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _array_remedy(value, kind, numpy)
+    if isinstance(value, (_views.Records, _keys.Mapping)):
+        return extended.store_remedy(value)
     if module == "PIL" or hasattr(value, "read"):
         return "store the path and open it when the record is read"
     if kind is memoryview:

@@ -2,12 +2,13 @@
 
 import os
 import pickle
+import re
 import threading
 
 import numpy as np
 import pytest
 import recstore
-from recstore import RecordList, _floor, handles, recipes
+from recstore import EncodeError, RecordList, _floor, handles, recipes
 from ref import writer as w
 
 
@@ -210,3 +211,36 @@ def test_a_record_that_exhausts_its_iterator_is_read_to_its_end():
     it = _running = iter(RecordList([Exhausting() for _ in range(3)], on_unsupported="pickle"))
     assert next(it) == "read"
     assert list(it) == []
+
+
+@pytest.fixture
+def grouped(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{"id": i, "image": i % 2} for i in range(4)]) as x:
+        yield x.group_by("image")
+
+
+def test_groups_are_saved_as_lists_and_not_as_handles(grouped, tmp_path):
+    path = str(tmp_path / "groups.rec")
+    grouped.save(path)
+    expected = {0: [{"id": 0, "image": 0}, {"id": 2, "image": 0}], 1: [{"id": 1, "image": 1}, {"id": 3, "image": 1}]}
+    with recstore.open(path, verify="full") as d:
+        assert d.to_dict() == expected and type(d[0]) is list
+    RecordList(grouped.values()).save(path)
+    with recstore.open(path) as x:
+        assert x.to_list() == list(expected.values())
+
+
+class Holding:
+    def __init__(self, store):
+        self.store = store
+
+
+@pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holding], ids=["itself", "list", "object"])
+def test_a_store_is_never_pickled_into_a_store(hold, grouped):
+    for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
+        with pytest.raises(EncodeError, match=f"pickles as a handle, which holds no records; convert it with {re.escape(remedy)}"):
+            RecordList([hold(store)], on_unsupported="pickle")
+        if hold is not Holding:
+            with pytest.raises(EncodeError, match=re.escape(remedy)):
+                RecordList([hold(store)])
