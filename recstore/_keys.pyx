@@ -539,7 +539,7 @@ cdef class Mapping:
         """The hash of the key of an entry."""
         try:
             return hash(key)
-        except TypeError as e:
+        except (TypeError, ValueError) as e:  # numpy dates without a unit raise ValueError
             raise errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}") from None
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
@@ -603,14 +603,15 @@ cdef class Mapping:
         cdef rs_key_probe probe
         cdef Records k = self._keys, v = self._values
         cdef Py_ssize_t i, n = 0
-        self.require()
-        key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
         for i in range(start, min(start + AHEAD, len(keys))):
             key = keys[i]
             if Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type:
                 key_hash(key, self.table.keys.seed, False, &hashes[n])
-                rs_keys_prefetch(&self.table.keys, hashes[n])
                 n += 1
+        self.require()  # hashing an int of thousands of digits imports, and so lets other threads run
+        key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
+        for i in range(n):
+            rs_keys_prefetch(&self.table.keys, hashes[i])
         for i in range(n):
             probe = rs_key_probe_begin(&self.table.keys, hashes[i])
             if rs_key_probe_next(&self.table.keys, &probe, &entries[i], NULL) != RS_OK:
@@ -627,7 +628,9 @@ cdef class Mapping:
     def _many(self, keys, default, bint has_default):
         """The values of `keys`, in one call."""
         cdef Py_ssize_t entry, i = 0
-        cdef bint ahead = type(keys) is list and self._keys.direct is not None and self._values.direct is not None
+        cdef bint ahead
+        self.require()
+        ahead = type(keys) is list and self._keys.direct is not None and self._values.direct is not None
         out = []
         for key in keys:
             if ahead and i % AHEAD == 0:

@@ -13,6 +13,8 @@ from recstore._store cimport Segment, StoreReader, sealed
 from recstore import classes, errors
 from recstore._keys import merge_twins
 
+import array
+
 
 def shown(key):
     """A key as messages have it."""
@@ -28,6 +30,7 @@ cdef class MappingBuilder:
     cdef rs_segment_writer writer
     cdef rs_mapping_builder builder
     cdef KeyHashes hashes
+    cdef object outside  # bytes of large arrays of each value, up to the last value that has any
     cdef str backing
     cdef str path
     cdef object settings
@@ -41,6 +44,7 @@ cdef class MappingBuilder:
         self.path = open_writer(&self.writer, backing, directory, name)
         self.active = True
         self.hashes = KeyHashes()
+        self.outside = array.array("Q")
         check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
 
     def __dealloc__(self):
@@ -82,6 +86,9 @@ cdef class MappingBuilder:
             if status == RS_E_MEM:
                 raise_status(&err)
             raise errors.EncodeError(f"entry {number} ({shown(key)}): {err.message.decode()}")
+        if self.builder.values.arrays.size_bytes != values_mark:
+            self.outside.extend([0] * (number - len(self.outside)))
+            self.outside.append(self.builder.values.arrays.size_bytes - values_mark)
         self.flush_if_full(&self.builder.keys)
         self.flush_if_full(&self.builder.values)
 
@@ -89,6 +96,10 @@ cdef class MappingBuilder:
         for key, value in pairs:
             self.append(key, value)
             key = value = None  # the stream's next pair must not find the last one alive
+
+    def array_bytes(self, record):
+        """Bytes of the large arrays of a value, which stand outside its record."""
+        return self.outside[record] if record < len(self.outside) else 0
 
     cdef int drop(self, size_t keys_mark, size_t values_mark) except -1:
         rs_mapping_builder_drop_pair(&self.builder, keys_mark, values_mark)

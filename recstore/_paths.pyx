@@ -11,7 +11,7 @@ from libc.string cimport memcmp
 from recstore._c cimport *
 from recstore._codec cimport Program, check
 from recstore._encode cimport encode_value
-from recstore import errors
+from recstore import classes, errors
 
 from _collections_abc import Mapping
 
@@ -384,6 +384,10 @@ cpdef object load(dumped):
     cdef rs_cursor cursor
     cdef bytes raw, arrays
     raw, arrays = dumped
+    # Classes are found as in a store that came by a handle; `dump` never makes a pickle, so none is loaded.
+    program.makers = {}
+    program.reader = classes.Reader()
+    program.reader.allow_pickle = False
     cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
     cursor.arrays = <const uint8_t *><const char *>arrays
     cursor.arrays_size = len(arrays)

@@ -77,7 +77,8 @@ def _stream_pairs(pairs, factory, options):
         builder.abort()
         raise
     announce(segment)
-    dead = sum(segment.record_bytes(1, r) for r in dead_keys) + sum(segment.record_bytes(0, r) for r in dead_values)
+    dead = sum(segment.record_bytes(1, r) for r in dead_keys)
+    dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
     if 10 * dead <= segment.nbytes:
         return segment
     from recstore import dicts

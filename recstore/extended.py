@@ -28,6 +28,11 @@ _ZONE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 # ---- Encoding: describe(value) -> (code, EXTRA, payload) ----
 
 
+def _decimal_text(value):
+    # A context of capitals=0 writes the exponent's E small; no other text of a Decimal has an e.
+    return str(value).replace("e", "E")
+
+
 def _naive_microseconds(value):
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
@@ -89,7 +94,7 @@ _BY_NAME = {
     ("datetime", "timedelta"): _describe_timedelta,
     ("datetime", "timezone"): _describe_timezone,
     ("zoneinfo", "ZoneInfo"): _describe_zoneinfo,
-    ("decimal", "Decimal"): lambda v: (DECIMAL, None, str(v)),
+    ("decimal", "Decimal"): lambda v: (DECIMAL, None, _decimal_text(v)),
     ("fractions", "Fraction"): lambda v: (FRACTION, None, (v.numerator, v.denominator)),
     ("uuid", "UUID"): lambda v: (UUID, None, v.bytes),
     ("torch", "Tensor"): lambda v: _tensors().describe(v),
@@ -334,7 +339,7 @@ def _make_decimal(extra):
 
     def make(payload):
         out = Decimal(_typed(payload, str, "a Decimal"))
-        _expect(str(out) == payload, "a Decimal that is written in another way")
+        _expect(_decimal_text(out) == payload, "a Decimal that is written in another way")
         return out
 
     return make

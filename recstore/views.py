@@ -417,7 +417,7 @@ def _settle(rows, sizes):
     for i, size in enumerate(sizes):
         while totals[i] > size:
             j = next(j for j, other in enumerate(sizes) if totals[j] < other)
-            row = max(rows, key=lambda row: row[i] - row[j])
+            row = max((row for row in rows if row[i]), key=lambda row: row[i] - row[j])
             row[i] -= 1
             row[j] += 1
             totals[i] -= 1

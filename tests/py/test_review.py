@@ -1,5 +1,8 @@
 """Regressions found by trying to break the package: each was a crash, a leak or a wrong answer once."""
 
+import collections
+import datetime
+import decimal
 import os
 import pickle
 import re
@@ -8,7 +11,7 @@ import threading
 import numpy as np
 import pytest
 import recstore
-from recstore import EncodeError, RecordList, _floor, handles, recipes
+from recstore import EncodeError, RecordDict, RecordList, _floor, handles, recipes
 from ref import writer as w
 
 
@@ -244,3 +247,51 @@ def test_a_store_is_never_pickled_into_a_store(hold, grouped):
         if hold is not Holding:
             with pytest.raises(EncodeError, match=re.escape(remedy)):
                 RecordList([hold(store)])
+
+
+DAY = datetime.date(2020, 1, 1)
+
+
+@pytest.mark.parametrize("value", [DAY, {1, 2}, decimal.Decimal("1.50"), (DAY, 1j)], ids=str)
+def test_defaults_of_every_stored_type_travel_with_a_field(value, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{"a": 1}]) as x:
+        assert pickle.loads(pickle.dumps(x.field("b", default=value)))[0] == value
+
+
+def test_keys_of_every_stored_type_travel_with_a_field(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{DAY: 5}]) as x:
+        assert pickle.loads(pickle.dumps(x.field((DAY,))))[0] == 5
+
+
+def test_decimals_stored_and_read_under_any_context():
+    for stored in (0, 1):
+        with decimal.localcontext() as context:
+            context.capitals = stored
+            x = RecordList([decimal.Decimal("1E+50"), decimal.Decimal("-sNaN12"), decimal.Decimal("-Infinity")])
+        for read in (0, 1):
+            with decimal.localcontext() as context:
+                context.capitals = read
+                assert [str(d).upper() for d in x] == ["1E+50", "-SNAN12", "-INFINITY"]
+        x.close()
+
+
+def test_arrays_of_values_that_were_replaced_count_as_dead():
+    array = np.zeros(10_000)
+    with RecordDict((key, array + i) for i, key in enumerate("ab" * 10)) as d:
+        assert [d["a"][0], d["b"][0]] == [18, 19]
+        assert d.nbytes < 3 * array.nbytes
+
+
+def test_items_by_an_array_of_positions_are_pairs():
+    with RecordDict({"a": 1, "b": 2, "c": 3}) as d:
+        for key in (np.array([2, 0]), np.array([True, False, True])[::-1]):
+            assert sorted(d.items()[key]) == [("a", 1), ("c", 3)]
+        assert d.items()[np.array(1)] == ("b", 2)
+        assert collections.namedtuple("P", "k v")("a", 1) in d.items()
+
+
+def test_a_mapping_that_was_never_made_is_detached():
+    with pytest.raises(recstore.SegmentNotFoundError):
+        RecordDict.__new__(RecordDict).get_many(["a"])
