@@ -38,6 +38,12 @@ cdef class _Unsupported(Exception):
     pass
 
 
+def varint(uint64_t n):
+    """The bytes of a number as csrc/FORMAT.md writes it."""
+    cdef uint8_t out[10]
+    return (<const char *>out)[:rs_put_varint(out, n)]
+
+
 # Where values go, and what the builder wants and learns (a classes.Writer or None), borrowed.
 cdef struct Out:
     rs_buffer *raw

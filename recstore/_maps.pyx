@@ -16,12 +16,10 @@ from recstore._keys import merge_twins
 import array
 
 
-def shown(key):
-    """A key as messages have it."""
-    try:
-        return f"{key!r:.60}"
-    except Exception as e:  # its class's own, or too deep
-        return f"a {type(key).__name__} whose repr raises {type(e).__name__}"
+cdef str entry_name(uint64_t number, key):
+    """What an error calls an entry."""
+    from recstore import unsupported
+    return f"entry {number} ({unsupported.shown(key)})"
 
 
 cdef class MappingBuilder:
@@ -76,7 +74,7 @@ cdef class MappingBuilder:
             encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
         except errors.EncodeError as e:
             self.drop(keys_mark, values_mark)
-            raise errors.EncodeError(f"entry {number} ({shown(key)}): {what} {e}") from None
+            raise errors.EncodeError(f"{entry_name(number, key)}: {what} {e}") from None
         except BaseException:
             self.drop(keys_mark, values_mark)
             raise
@@ -85,7 +83,8 @@ cdef class MappingBuilder:
             self.drop(keys_mark, values_mark)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise errors.EncodeError(f"entry {number} ({shown(key)}): {err.message.decode()}")
+            from recstore import unsupported
+            raise errors.EncodeError(f"{entry_name(number, key)}: {unsupported.refused(value, err.message.decode())}")
         if self.builder.values.arrays.size_bytes != values_mark:
             self.outside.extend([0] * (number - len(self.outside)))
             self.outside.append(self.builder.values.arrays.size_bytes - values_mark)

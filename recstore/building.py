@@ -6,6 +6,8 @@ import sys
 from recstore import _blobs, _keys, _maps, _store, _views, classes, handles
 from recstore.errors import EncodeError
 
+ARRAYS = ("copy", "view")
+BACKINGS = ("auto", "anonymous", "dir")
 # By number, as csrc/FORMAT.md ("Mappings") has them.
 FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int)
 
@@ -30,12 +32,10 @@ class Options:
         for name, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
             ("compression", compression, ("auto", "none")),
-            ("arrays", arrays, ("copy", "view")),
-            ("backing", backing, ("auto", "anonymous", "dir")),
+            ("arrays", arrays, ARRAYS),
+            ("backing", backing, BACKINGS),
         ):
-            if value not in legal:
-                said = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
-                raise ValueError(f"{name} is {said}, not {value!r}")
+            check_choice(name, value, legal)
         self.on_unsupported = on_unsupported
         self.compression = compression
         self.arrays = arrays
@@ -48,10 +48,11 @@ class Options:
     __hash__ = None
 
 
-def check_arrays(arrays):
-    """ValueError unless `arrays` is a way to read arrays."""
-    if arrays not in ("copy", "view"):
-        raise ValueError(f'arrays is "copy" or "view", not {arrays!r}')
+def check_choice(name, value, legal):
+    """ValueError unless the option `name` is one of the words `legal`."""
+    if value not in legal:
+        said = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
+        raise ValueError(f"{name} is {said}, not {value!r}")
 
 
 def build_mapping(mapping_or_pairs, options, factory=None):
@@ -182,8 +183,7 @@ def temporary_beside(path):
 def new_builder(make, options):
     """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the system has."""
     chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
-    if chosen not in ("auto", "anonymous", "dir"):
-        raise ValueError(f'backing is "auto", "anonymous" or "dir", not {chosen!r}')
+    check_choice("backing", chosen, BACKINGS)
     if chosen == "auto" and not hasattr(os, "memfd_create"):
         chosen = "dir"
     compress = options.compression == "auto"

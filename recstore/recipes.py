@@ -36,6 +36,7 @@ The bytes are hostile: what does not fit raises CorruptError. Whether the pieces
 
 import os
 
+from recstore._encode import varint
 from recstore.errors import CorruptError
 
 VERSION = 2
@@ -48,16 +49,6 @@ MAX_NESTED = 8
 MAX_WEIGHT = 256
 MAX_PLAIN_DEPTH = 8
 _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
-
-
-def varint(n):
-    """The bytes of a number from 0 to 2**64 - 1."""
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
 
 
 def signed(n):

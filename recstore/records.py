@@ -289,9 +289,8 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
     >>> open(path, verify="full").to_list()
     [1, 2.5, 'three']
     """
-    if verify not in ("header", "full"):
-        raise ValueError(f'verify is "header" or "full", not {verify!r}')
-    building.check_arrays(arrays)
+    building.check_choice("verify", verify, ("header", "full"))
+    building.check_choice("arrays", arrays, building.ARRAYS)
     reader = _untrusting(classes, bool(allow_pickle), arrays)
     if limits is not None:
         limits = tuple(limits)

@@ -114,8 +114,8 @@ def _children(value, path):
 
 def _entries(value, path):
     for key, item in value.items():
-        yield f"{path} key {_show(key)}", key
-        yield path + (f".{key}" if type(key) is str and key.isidentifier() else f"[{_show(key)}]"), item
+        yield f"{path} key {shown(key)}", key
+        yield path + (f".{key}" if type(key) is str and key.isidentifier() else f"[{shown(key)}]"), item
 
 
 def _parts(code, extra, payload, path):
@@ -123,7 +123,7 @@ def _parts(code, extra, payload, path):
     if type(payload) is dict:
         return _entries(payload, path)
     if code in (extended.SET, extended.FROZENSET):
-        return ((f"{path}{{{_show(item)}}}", item) for item in payload)
+        return ((f"{path}{{{shown(item)}}}", item) for item in payload)
     if code == extended.CHAINMAP:
         return ((f"{path}.maps[{i}]", item) for i, item in enumerate(payload))
     if code == extended.OBJECT and extra[2] is None:
@@ -134,7 +134,8 @@ def _parts(code, extra, payload, path):
     return ((f"{path}[{i}]", item) for i, item in enumerate(payload))
 
 
-def _show(value):
+def shown(value):
+    """A value as messages have it, also where its repr raises."""
     try:
         return f"{value!r:.60}"
     except Exception as e:
@@ -166,7 +167,7 @@ def _remedy(value, kind):
     if kind is memoryview:
         return "convert it with bytes() first"
     if "collections" in sys.modules and kind is sys.modules["collections"].defaultdict:
-        factory = _show(value.default_factory)
+        factory = shown(value.default_factory)
         return f"its factory {factory} is no builtin type such as list; convert it with dict() first"
     if "datetime" in sys.modules and isinstance(value, sys.modules["datetime"].tzinfo):
         return "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key"
