@@ -1,5 +1,5 @@
-/* rs_decode.h: reading side of a record: the cursor, the checked steps that every reader of values takes, and the walk that
- * checks a whole record without making anything of it. Inline where it is hot, failing paths out of line.
+/* rs_decode.h: reading side of a record: the cursor, the checked steps that every reader of values takes, and the walk
+ * that checks a whole record without making anything of it. Inline where it is hot, failing paths out of line.
  * Makes no values: the binding does. */
 #ifndef RS_DECODE_H
 #define RS_DECODE_H
@@ -15,8 +15,8 @@ typedef struct rs_cursor {
     rs_budget budget;
 } rs_cursor;
 
-/* Failing paths, out of line: they fill `err`. The inline callers return the literal code themselves: with a code from another
- * file the compiler cannot know that outputs are set on success. */
+/* Failing paths, out of line: they fill `err`. The inline callers return the literal code themselves: with a code from
+ * another file the compiler cannot know that outputs are set on success. */
 RS_COLD void rs_decode_truncated(rs_error *err);
 RS_COLD void rs_decode_past_limit(rs_error *err);
 RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
@@ -106,8 +106,8 @@ static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t 
     return rs_load_bits_unchecked(group->ptr, (uint64_t)(group->end - group->ptr), bit_off, n_bits);
 }
 
-/* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be made for.
- * For units of 4 bytes it is the exact maximum. Reads n * unit_bytes bytes that the caller has taken. */
+/* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be
+ * made for. For units of 4 bytes it is the exact maximum. Reads n * unit_bytes bytes that the caller has taken. */
 static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint64_t i = 0;
     uint32_t widest = 0;

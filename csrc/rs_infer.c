@@ -1,5 +1,5 @@
-/* rs_infer.c: a position is a place in the records (the value of one key, the elements of one list); an alternative is one
- * kind of value seen there. Reading fills them, emitting turns each position into a node: the alternative itself
+/* rs_infer.c: a position is a place in the records (the value of one key, the elements of one list); an alternative is
+ * one kind of value seen there. Reading fills them, emitting turns each position into a node: the alternative itself
  * where there is one, a union where there are several, and what fits nowhere into a last alternative `any`. */
 #include "rs_infer.h"
 

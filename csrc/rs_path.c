@@ -7,8 +7,8 @@ static rs_status no_child(rs_error *err) {
     return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
 }
 
-/* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget, so that elements of
- * no bytes end it too. */
+/* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget,
+ * so that elements of no bytes end it too. */
 static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
     const rs_node *child = node->children;
     rs_slice group;

@@ -108,7 +108,8 @@ cdef int put_str(rs_buffer *raw, object value) except -1:
 
 
 cdef bint put_array(Out *out, object value) except -1:
-    """An ndarray or numpy scalar; recstore.arrays describes it, the data is copied here. False: no code for its dtype."""
+    """An ndarray or numpy scalar; recstore.arrays describes it, the data is copied here. False: no code for its
+    dtype."""
     cdef Py_buffer view
     cdef rs_error err
     cdef uint8_t position[10]

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False
 """Hashes of dict keys, and the lookup that a RecordDict rests on.
 
-Keys that are equal in Python have one canonical form, and so one hash, whatever their types (csrc/FORMAT.md, "Keys"). The hash only
-finds candidates: whether a candidate is the key is decided by comparing, as Python does.
+Keys that are equal in Python have one canonical form, and so one hash, whatever their types (csrc/FORMAT.md, "Keys").
+The hash only finds candidates: whether a candidate is the key is decided by comparing, as Python does.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -52,8 +52,9 @@ cdef enum:
 # ---- Canonical forms ----
 
 cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -1:
-    """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none. `strict`: only of keys that are
-    stored as what they are; else also of those that only equal such a key, as an instance of a plain subclass of str does."""
+    """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none. `strict`:
+    only of keys that are stored as what they are; else also of those that only equal such a key, as an instance of a
+    plain subclass of str does."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef double d
     cdef rs_error err
@@ -111,7 +112,8 @@ cdef int put_complex(rs_buffer *out, object key, bint strict) except -1:
 
 
 def canonical(key, bint strict=False, int depth=0):
-    """The canonical form of a dict key as bytes; None for one that only comparing finds. TypeError for one without a hash.
+    """The canonical form of a dict key as bytes; None for one that only comparing finds. TypeError for one without a
+    hash.
 
     >>> canonical(1) == canonical(1.0) == canonical(True)
     True
@@ -293,7 +295,8 @@ cdef class KeyHashes:
         return out
 
     def twins(self, suspects, read):
-        """`{first record: [later records]}` of the records that are one key to a dict; `read(record)` gives a record's key."""
+        """`{first record: [later records]}` of the records that are one key to a dict; `read(record)` gives a record's
+        key."""
         out = {}
         for first, later in suspects.items():
             # Keys may share a form and not be equal, such as Decimals of huge exponents: a dict tells them apart.
@@ -306,8 +309,8 @@ cdef class KeyHashes:
         return out
 
     cdef int join_opaque(self, dict out, read) except -1:
-        """Opaque keys were compared with each other when they came. One may also equal a key that has a form, as a class with an
-        __eq__ of its own may."""
+        """Opaque keys were compared with each other when they came. One may also equal a key that has a form, as a
+        class with an __eq__ of its own may."""
         cdef uint64_t i
         cdef const uint8_t *flags = self.flags()
         wanted = {hash(key) for key in self.opaque if type(key) is not float and type(key).__eq__ is not object.__eq__}
@@ -368,8 +371,8 @@ cdef class KeyHashes:
 
 
 def merge_twins(twins, n):
-    """From `KeyHashes.twins` over n records: `(dead keys, dead values, firsts, lasts)`, two sets and two arrays: a key that came again
-    keeps its first place and takes its last value."""
+    """From `KeyHashes.twins` over n records: `(dead keys, dead values, firsts, lasts)`, two sets and two arrays: a key
+    that came again keeps its first place and takes its last value."""
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
     firsts = array.array("Q", (r for r in range(n) if r not in dead_keys))
@@ -378,8 +381,8 @@ def merge_twins(twins, n):
 
 
 def hash_all(Records keys):
-    """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else the positions of each
-    entry's first key and of its last, two arrays."""
+    """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else the
+    positions of each entry's first key and of its last, two arrays."""
     cdef KeyHashes hashes = KeyHashes()
     cdef Py_ssize_t i
     for i in range(keys.length):
@@ -392,8 +395,8 @@ def hash_all(Records keys):
 
 
 def verify(Segment segment):
-    """The part of the deep check of a mapping that only Python can do: that keys can be hashed, that each is found where its
-    hash says, and no two are equal. Runs nobody's code: values of classes are not made."""
+    """The part of the deep check of a mapping that only Python can do: that keys can be hashed, that each is found
+    where its hash says, and no two are equal. Runs nobody's code: values of classes are not made."""
     cdef uint64_t i, h = 0
     cdef KeyTable table = KeyTable.of_segment(segment)
     cdef StoreReader reader = StoreReader.over(&segment.mapping.keys, classes.CHECKING)
@@ -443,7 +446,8 @@ cdef int verify_place(Segment segment, KeyTable table, StoreReader reader, uint6
 # ---- Lookup ----
 
 cdef class Mapping:
-    """Base of RecordDict: keys and values, record by record, and the table that finds a key. The dict's reading side, compiled."""
+    """Base of RecordDict: keys and values, record by record, and the table that finds a key. The dict's reading side,
+    compiled."""
 
     def __cinit__(self, *args, **kwargs):
         self._keys = None

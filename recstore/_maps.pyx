@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Building mappings: keys and values streamed into one segment, and the table over the keys at its end (csrc/rs_mapping.h)."""
+"""Building mappings: keys and values streamed into one segment, and the table over the keys at its end
+(csrc/rs_mapping.h)."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -115,8 +116,8 @@ cdef class MappingBuilder:
         return 0
 
     def finish(self, uint32_t factory=0):
-        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a key came again. The
-        builder is done then, also when this raises."""
+        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a
+        key came again. The builder is done then, also when this raises."""
         cdef rs_error err
         cdef rs_status status
         if not self.active:

@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=False
 """Paths into a record, and the walk down a compiled tree that finds what a path leads to (csrc/rs_path.h).
 
-What lies before the way is passed by width or length. A key of a struct is found by identity, since keys are interned; a key of an `any`
-dict by comparing bytes. Programs keep what was looked up in them under the interpreter lock.
+What lies before the way is passed by width or length. A key of a struct is found by identity, since keys are interned;
+a key of an `any` dict by comparing bytes. Programs keep what was looked up in them under the interpreter lock.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -51,8 +51,8 @@ cdef inline bint is_dict_like(unsigned code):
 
 
 cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
-    """The field names of an object's ext value; None for an ext value without fields, or one that went through a converter. As
-    `(full class name, names, whether they are those of a tuple, (code, EXTRA))`."""
+    """The field names of an object's ext value; None for an ext value without fields, or one that went through a
+    converter. As `(full class name, names, whether they are those of a tuple, (code, EXTRA))`."""
     if not RS_FMT_EXT_NAMEDTUPLE <= code <= RS_FMT_EXT_OBJECT:
         return None
     described = load_any(extra, size)
@@ -67,8 +67,8 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
 
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1:
-    """Opens a place as far as it takes to find its children, and says how. For NAMED, *described borrows what `names_of` gave
-    from `keep` or the program."""
+    """Opens a place as far as it takes to find its children, and says how. For NAMED, *described borrows what
+    `names_of` gave from `keep` or the program."""
     cdef const rs_node *node
     cdef const uint8_t *p
     cdef rs_slice head
@@ -251,7 +251,8 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
 cdef class Path:
     """A way into a record: keys of dicts, names of fields, indices of lists and tuples, one after another.
 
-    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, or of a tuple of keys, taken as they are.
+    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, or of a tuple of keys,
+    taken as they are.
     """
 
     def __init__(self, name):
@@ -297,7 +298,8 @@ cdef class Path:
         return f"Path({str(self)!r})"
 
     cdef bint walk(self, Program program, rs_cursor *cursor, rs_place *place, list taken) except -1:
-        """Goes where the path leads; False when it leads nowhere. The keys on the way are appended to `taken`, unless it is None."""
+        """Goes where the path leads; False when it leads nowhere. The keys on the way are appended to `taken`, unless
+        it is None."""
         cdef rs_cursor cursor_before
         cdef rs_place place_before
         if self.only is not None and taken is None:

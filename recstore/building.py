@@ -1,4 +1,5 @@
-"""Building segments from iterables: options of the constructors, the stream of records or pairs, where a segment is made."""
+"""Building segments from iterables: options of the constructors, the stream of records or pairs, where a segment is
+made."""
 
 import os
 import sys
@@ -56,8 +57,8 @@ def check_choice(name, value, legal):
 
 
 def build_mapping(mapping_or_pairs, options, factory=None):
-    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead. It has the
-    default factory `factory`, or that of the mapping."""
+    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead.
+    It has the default factory `factory`, or that of the mapping."""
     factory = FACTORIES.index(factory) if factory is not None else _factory(mapping_or_pairs)
     kept = private_bytes()
     segment = _stream_pairs(pairs_of(mapping_or_pairs), factory, options)
@@ -143,7 +144,8 @@ def save_records(records, path):
 
 
 def _write_compact(make, source, path, *factory):
-    """Streams records or pairs into a new file. What cannot be stored here but came out of a store was pickled there."""
+    """Streams records or pairs into a new file. What cannot be stored here but came out of a store was pickled
+    there."""
     temporary = temporary_beside(path)
     builder = make("file", name=temporary, writer=classes.Writer(pickled=True))
     try:
@@ -181,7 +183,8 @@ def temporary_beside(path):
 
 
 def new_builder(make, options):
-    """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the system has."""
+    """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the
+    system has."""
     chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
     check_choice("backing", chosen, BACKINGS)
     if chosen == "auto" and not hasattr(os, "memfd_create"):
@@ -209,14 +212,16 @@ _exit_hook_pid = None
 
 
 def unlink_at_exit():
-    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
+    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name
+    explicitly."""
     global _exit_hook_pid
     if _exit_hook_pid == os.getpid():
         return
     _exit_hook_pid = os.getpid()
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open a file.
+        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open
+        # a file.
         util.Finalize(None, _close_owned, exitpriority=-10)
     else:
         import atexit

@@ -29,8 +29,9 @@ _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
 def form(key, strict=False, depth=0):
-    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one. `depth` is how
-    many tuples and frozensets it stands in. `strict`: what is stored as an object of its class or pickled is opaque."""
+    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one.
+    `depth` is how many tuples and frozensets it stands in. `strict`: what is stored as an object of its class or
+    pickled is opaque."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(key, numpy.generic):
@@ -44,7 +45,8 @@ def form(key, strict=False, depth=0):
     is_member = enum is not None and isinstance(key, enum.Enum)
     for base in _BASES:
         if isinstance(key, base) and _compares_as(kind, base):
-            # Of enums these two and namedtuples the page says what they are; the rest is opaque, and found by comparing.
+            # Of enums these two and namedtuples the page says what they are; the rest is opaque, and found by
+            # comparing.
             known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple
             return _keys.canonical(_BARE[base](key), strict, depth) if known or not strict else None
     if is_member and _compares_as(kind, enum.Enum):
@@ -53,7 +55,8 @@ def form(key, strict=False, depth=0):
 
 
 def _maker(kind):
-    """What makes the form of keys of a class of the standard library; None for others, also for those that bear such a name."""
+    """What makes the form of keys of a class of the standard library; None for others, also for those that bear such a
+    name."""
     module, name = kind.__module__, kind.__qualname__
     make = _FORMS.get((module, name)) if type(module) is str else None
     return make if make is not None and getattr(sys.modules.get(module), name, None) is kind else None

@@ -1,4 +1,5 @@
-"""Values of a field to a numpy array: from numbers that the core gathered, or from the decoded values, with the same answer.
+"""Values of a field to a numpy array: from numbers that the core gathered, or from the decoded values, with the same
+answer.
 
 Imported by ``to_numpy``, never by ``import recstore``.
 """
@@ -23,7 +24,8 @@ def positions(indices, length):
 
 
 def from_numbers(numbers, seen, lengths, ragged, where):
-    """The column of numbers gathered as 8 bytes each: i64, or f64 when `seen` says so. `lengths` is None for scalars."""
+    """The column of numbers gathered as 8 bytes each: i64, or f64 when `seen` says so. `lengths` is None for
+    scalars."""
     array = np.frombuffer(numbers, np.float64 if seen & 4 else np.int64)
     if seen == 1:
         array = array.astype(np.bool_)

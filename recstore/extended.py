@@ -1,7 +1,7 @@
 """Values beyond the basic types, as ext values of csrc/FORMAT.md: a code, an EXTRA that values share, and a payload.
 
-Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of a
-type that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
+Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of
+a type that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
 """
 
 import sys
@@ -169,7 +169,8 @@ def _describe_record(value, writer):
 
 
 def pickled(value):
-    """The ext value that holds a pickle. Raises whatever pickling raises, TypeError for a store anywhere in the value."""
+    """The ext value that holds a pickle. Raises whatever pickling raises, TypeError for a store anywhere in the
+    value."""
     import io
 
     out = io.BytesIO()

@@ -56,7 +56,8 @@ class StoreInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
-    """Figures of a view over several stores: `records` are the view's, `nbytes` the sum over the stores, each counted once."""
+    """Figures of a view over several stores: `records` are the view's, `nbytes` the sum over the stores, each counted
+    once."""
 
     records: int
     nbytes: int
@@ -76,8 +77,8 @@ def describe_view(segments, records):
 
 @dataclasses.dataclass(frozen=True)
 class MappingInfo:
-    """Figures of a mapping. `segments` are the StoreInfos of the values in each of its segments, `keys` those of the keys; `nbytes` counts all
-    sections, and `index_bytes` the table that finds keys, wherever it is."""
+    """Figures of a mapping. `segments` are the StoreInfos of the values in each of its segments, `keys` those of the
+    keys; `nbytes` counts all sections, and `index_bytes` the table that finds keys, wherever it is."""
 
     records: int
     nbytes: int
@@ -123,7 +124,8 @@ def describe_mapping(mapping):
 
 
 def describe(segment, records, store=0):
-    """The StoreInfo of an open segment; `records` is what the container asked holds. `store` 1 are the keys of a mapping."""
+    """The StoreInfo of an open segment; `records` is what the container asked holds. `store` 1 are the keys of a
+    mapping."""
     totals = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:

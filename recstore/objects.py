@@ -1,7 +1,8 @@
 """Values of classes that Python code defines: enums, namedtuples, dataclasses, attrs classes and registered ones.
 
-An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no ``__init__``,
-no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree, values as a tuple.
+An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no
+``__init__``, no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree,
+values as a tuple.
 """
 
 from types import MemberDescriptorType

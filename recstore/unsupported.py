@@ -21,7 +21,8 @@ class _Unpicklable:
 
 
 def explain(value, depth, pickled=False):
-    """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not pickle."""
+    """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not
+    pickle."""
     path, culprit = _find(value, "$", depth, set(), pickled)
     if culprit is _TOO_DEEP:
         return EncodeError(f"{path}: nested deeper than {depth} containers; flatten the record")
