@@ -26,6 +26,7 @@ void rs_column_clear(rs_column *self);
 
 /* Appends the value at `place`: *shape says what it is, *n how many numbers it has. Errors: rules 21 to 23 of
  * FORMAT.md, memory; what was appended is then unspecified. */
-RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n, rs_error *err);
+RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape,
+                                      uint64_t *n, rs_error *err);
 
 #endif

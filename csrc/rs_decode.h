@@ -24,7 +24,9 @@ RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
 
 /* Begins a container of n elements: n comes off the values, one off the depth. Pair with rs_decode_leave. */
 RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err) {
-    if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) {
+        return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    }
     self->budget.values -= n;
     self->budget.depth--;
     return RS_OK;
@@ -50,19 +52,23 @@ RS_NODISCARD static inline rs_status rs_decode_varint(rs_cursor *self, uint64_t 
 /* Takes n units of unit_bytes. */
 RS_NODISCARD static inline rs_status rs_decode_units(rs_cursor *self, uint64_t n, unsigned unit_bytes,
                                                      const uint8_t **out, rs_error *err) {
-    if (RS_UNLIKELY(n > rs_slice_left(&self->in) / unit_bytes)) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    if (RS_UNLIKELY(n > rs_slice_left(&self->in) / unit_bytes)) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
     *out = self->in.ptr;
     self->in.ptr += n * unit_bytes;
     return RS_OK;
 }
 
 /* Length and unit of a `str` node's value, then its units. */
-RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n, unsigned *unit_bytes,
-                                                   const uint8_t **units, rs_error *err) {
+RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                   unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_varint(self, n, err));
     *unit_bytes = node->param;
     if (node->param == 0) {
-        if (RS_UNLIKELY((*n & 3) == 3)) return RS_FAIL(rs_decode_bad_value(err, "a string unit of no meaning"), RS_E_FMT_VALUE);
+        if (RS_UNLIKELY((*n & 3) == 3)) {
+            return RS_FAIL(rs_decode_bad_value(err, "a string unit of no meaning"), RS_E_FMT_VALUE);
+        }
         *unit_bytes = 1u << (*n & 3);
         *n >>= 2;
     }
@@ -70,8 +76,8 @@ RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_nod
 }
 
 /* The count of a list, and its bit group (empty when the child has no bits). Enters the container. */
-RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n, rs_slice *group,
-                                                         rs_error *err) {
+RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                         rs_slice *group, rs_error *err) {
     uint64_t group_bits;
     if ((node->flags & RS_FMT_FLAG_FIXED) != 0) {
         *n = node->count;
@@ -91,7 +97,9 @@ RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const 
 RS_NODISCARD static inline rs_status rs_decode_fixed_elements(rs_cursor *self, const rs_node *child, uint64_t n,
                                                               const uint8_t **out, rs_error *err) {
     uint64_t size;
-    if (RS_UNLIKELY(rs_mul_overflows(n, child->size_bytes, &size))) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    if (RS_UNLIKELY(rs_mul_overflows(n, child->size_bytes, &size))) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
     return rs_decode_take(self, size, out, err);
 }
 

@@ -98,7 +98,8 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
 static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     size_t at = self->out->size_bytes;
     uint64_t bits = 0;
-    RS_TRY(rs_buffer_append_zeros(self->out, node->alone_bytes + (node->fixed ? (size_t)node->size_bytes : 0), self->err));
+    RS_TRY(rs_buffer_append_zeros(self->out, node->alone_bytes + (node->fixed ? (size_t)node->size_bytes : 0),
+                                  self->err));
     if (node->fixed) {
         RS_TRY(put_fixed(self, node, in, at + node->alone_bytes, &bits));
     } else {

@@ -100,7 +100,7 @@ RS_NODISCARD rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs
 /* Step 3: `table` is what rs_keys_build made for the n entries; `order` is NULL when every record lives, else 2 n
  * numbers, for each entry the record of its key (ascending) and of its value. RS_E_ARG_RANGE where these do not fit
  * the records. `self` is then fit only to be closed; the caller finishes the writer. Needs no lock. */
-RS_NODISCARD rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order,
-                                                 uint64_t n, rs_error *err);
+RS_NODISCARD rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table,
+                                                 const uint64_t *order, uint64_t n, rs_error *err);
 
 #endif

@@ -27,7 +27,8 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
 }
 
 /* The children before `end` that are not fixed; their bodies follow one another at the cursor. */
-static rs_status pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end, rs_error *err) {
+static rs_status pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end,
+                               rs_error *err) {
     const rs_node *child = node->children, *last = node->children + end;
     for (; child < last; child++) {
         if (child->fixed) continue;

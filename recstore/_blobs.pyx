@@ -179,7 +179,8 @@ cdef class Blob:
         self.data = NULL
         self.private = None
         if self.seg.data != NULL:
-            drop_blob_file(&self.seg, self.path if self.owner_pid is not None and self.owner_pid == os.getpid() else None)
+            is_ours = self.owner_pid is not None and self.owner_pid == os.getpid()
+            drop_blob_file(&self.seg, self.path if is_ours else None)
 
 
 cdef int drop_blob_file(rs_segment *segment, path) except -1:

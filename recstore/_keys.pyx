@@ -88,7 +88,8 @@ cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -
             return 0
         forms.sort()
         head[0] = RS_FMT_TAG_TUPLE
-        body = b"\x11\x04\x00" + (<const char *>head)[:1 + rs_put_varint(head + 1, <uint64_t>len(forms))] + b"".join(forms)
+        count = (<const char *>head)[:1 + rs_put_varint(head + 1, <uint64_t>len(forms))]
+        body = b"\x11\x04\x00" + count + b"".join(forms)
     else:
         from recstore import canonical as others
         body = others.form(key, strict, depth)
@@ -138,7 +139,8 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
     cdef rs_buffer form
     if t == &PyUnicode_Type:
         PyUnicode_READY(key)
-        out[0] = rs_keys_hash_str(seed, <unsigned>PyUnicode_KIND(key), PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
+        out[0] = rs_keys_hash_str(seed, <unsigned>PyUnicode_KIND(key), PyUnicode_DATA(key),
+                                  <uint64_t>PyUnicode_GET_LENGTH(key))
         return True
     if t == &PyLong_Type:
         number = PyLong_AsLongLongAndOverflow(key, &overflow)
@@ -463,7 +465,8 @@ cdef class Mapping:
     def _set(self, Records keys, Records values, KeyTable table, factory=None, detached=None):
         """`table` was made over `keys`; entry e is keys[e] and values[e]."""
         if detached is None and not (keys.length == values.length == <Py_ssize_t>table.keys.n_entries):
-            raise errors.CorruptError(f"a mapping of {keys.length} keys, {values.length} values and {table.entries} entries")
+            n = f"{keys.length} keys, {values.length} values and {table.entries} entries"
+            raise errors.CorruptError(f"a mapping of {n}")
         self._keys = keys
         self._values = values
         self.table = table

@@ -56,7 +56,8 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
     if not RS_FMT_EXT_NAMEDTUPLE <= code <= RS_FMT_EXT_OBJECT:
         return None
     described = load_any(extra, size)
-    if type(described) is not tuple or len(described) != 3 or type(described[0]) is not str or type(described[1]) is not str:
+    if (type(described) is not tuple or len(described) != 3 or type(described[0]) is not str
+            or type(described[1]) is not str):
         raise errors.CorruptError("a class that is not described by module, name and fields")
     names = described[2]
     if names is None:
@@ -263,7 +264,8 @@ cdef class Path:
         elif isinstance(name, str):
             names = ((str(name),),) if "." not in name else (str(name),)
         else:
-            raise TypeError(f"a field is a str, or a tuple of keys that is not empty, not {type(name).__name__} {name!r:.60}")
+            raise TypeError("a field is a str, or a tuple of keys that is not empty, "
+                            f"not {type(name).__name__} {name!r:.60}")
         self.prepare(names)
 
     def prepare(self, tuple names):
@@ -374,7 +376,8 @@ cpdef object dump(value):
     raw.size_bytes = raw.capacity_bytes = arrays.size_bytes = arrays.capacity_bytes = 0
     try:
         encode_value(&raw, &arrays, value)
-        return (<const char *>raw.data)[:raw.size_bytes], (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        outside = (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        return (<const char *>raw.data)[:raw.size_bytes], outside
     finally:
         rs_buffer_clear(&raw)
         rs_buffer_clear(&arrays)

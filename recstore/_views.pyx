@@ -48,7 +48,8 @@ cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ss
 cdef bytes new_entries(Py_ssize_t n, unsigned width):
     """Room for an index array, to be filled before anybody sees it."""
     if n > MAX_ENTRIES:
-        raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), or take a part of it")
+        raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), "
+                          "or take a part of it")
     return PyBytes_FromStringAndSize(NULL, n * width)
 
 
@@ -303,7 +304,8 @@ cdef class Selection:
         cdef Selection out
         cdef Stage stage
         if width not in (4, 8) or first < 0 or length < 0 or (<object>first + length) * width > blob.size:
-            raise errors.CorruptError(f"an index array of {blob.size} bytes does not hold {length} entries from {first}")
+            size = blob.size
+            raise errors.CorruptError(f"an index array of {size} bytes does not hold {length} entries from {first}")
         if self.n_stages == MAX_STAGES:
             return self.collapsed().indexed(blob, first, width, length)
         out = self.derived()
@@ -621,7 +623,8 @@ cdef class Records:
         out = [] if self.selection is None else self.selection.blobs()
         if isinstance(self.how, GroupHow):
             how = <GroupHow>self.how
-            out.extend(blob for blob in (how.starts, how.rows, *how.records.blobs) if not any(blob is other for other in out))
+            below = (how.starts, how.rows, *how.records.blobs)
+            out.extend(blob for blob in below if not any(blob is other for other in out))
         return out
 
     @property

@@ -21,7 +21,8 @@ def selections(segment):
         return keys, values
     blob, width = order
     n = blob.size // width // 2
-    return tuple(side.indexed(blob, 0, width, 2 * n).sliced(start if n else 0, 2, n) for start, side in enumerate((keys, values)))
+    sides = enumerate((keys, values))
+    return tuple(side.indexed(blob, 0, width, 2 * n).sliced(start if n else 0, 2, n) for start, side in sides)
 
 
 class Options:

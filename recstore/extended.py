@@ -13,8 +13,8 @@ from recstore._fields import Record
 __all__ = ["describe", "forget", "maker", "pickled"]
 
 (COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE,
- TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS, OBJECT,
- PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
+ TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS,
+ OBJECT, PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
 
 _DAY = 86_400_000_000
 _FACTORIES = {
@@ -192,7 +192,8 @@ def _pickler():
         class Pickler(pickle.Pickler):
             def reducer_override(self, value):
                 if isinstance(value, (_views.Records, _keys.Mapping)):
-                    raise TypeError(f"a {type(value).__name__} pickles as a handle, which holds no records; {store_remedy(value)}")
+                    what = f"a {type(value).__name__} pickles as a handle, which holds no records"
+                    raise TypeError(f"{what}; {store_remedy(value)}")
                 return NotImplemented
 
         _Pickler = Pickler

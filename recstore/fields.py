@@ -106,5 +106,6 @@ class FieldView(RecordView):
 
 def _for_torch(array, name):
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"{name!r} is no field of numbers, and a tensor holds nothing else: its column is one of {array.dtype}")
+        why = f"and a tensor holds nothing else: its column is one of {array.dtype}"
+        raise TypeError(f"{name!r} is no field of numbers, {why}")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -155,7 +155,8 @@ def reduce(container):
             # reaped.
             popen.__dict__.setdefault("_recstore_kept", {})[id(piece)] = piece
     dup_fd = popen.DupFd if popen is not None and "_recstore_fds" in popen.__dict__ else None
-    allowed = {i: piece.reader.classes for i, piece in enumerate(pieces) if getattr(piece, "reader", None) and piece.reader.classes}
+    readers = enumerate(getattr(piece, "reader", None) for piece in pieces)
+    allowed = {i: reader.classes for i, reader in readers if reader is not None and reader.classes}
     if allowed:
         return attach, (handle, dup_fd, allowed)
     return (attach, (handle,)) if dup_fd is None else (attach, (handle, dup_fd))
@@ -204,7 +205,8 @@ def _reader_of(bits, allowed):
     from recstore import classes
 
     trusted = not bits & _UNTRUSTED
-    return classes.Reader(trusted, bool(bits & _PICKLES), "view" if bits & _ARRAY_VIEWS else "copy", None if trusted else allowed)
+    arrays = "view" if bits & _ARRAY_VIEWS else "copy"
+    return classes.Reader(trusted, bool(bits & _PICKLES), arrays, None if trusted else allowed)
 
 
 def _publish(blob, segments):
@@ -255,8 +257,9 @@ def _mind_plain_pickle():
     if mode == "allow" or _sent_by_multiprocessing():
         return
     text = (
-        "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while this "
-        "process holds the store. Use .save(path) or .to_list() to keep the data; RECSTORE_PICKLE=allow says that a handle is meant"
+        "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while "
+        "this process holds the store. Use .save(path) or .to_list() to keep the data; RECSTORE_PICKLE=allow says that "
+        "a handle is meant"
     )
     if mode == "error":
         raise Error(text)
@@ -413,7 +416,8 @@ def _attach_new(wanted, cls, holder, dup_fd):
             return piece
     pid, started, boot, namespace = holder
     if boot != boot_id():
-        raise SegmentNotFoundError(2, "the store lives in the memory of another host, or of this one before it was restarted")
+        elsewhere = "another host, or of this one before it was restarted"
+        raise SegmentNotFoundError(2, f"the store lives in the memory of {elsewhere}")
     if namespace != pid_namespace():
         raise SegmentNotFoundError(2, f"the store is held by process {pid} of another container (PID namespace)")
     gone = f"the process that held the store (pid {pid}) has ended"

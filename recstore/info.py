@@ -97,8 +97,10 @@ class MappingInfo:
         return out
 
     def __str__(self):
-        n, per = self.records, (lambda size: f"{size / max(1, self.records):.1f} an entry")
-        lines = [f"{n:,} entries, {self.nbytes:,} bytes ({per(self.nbytes)}), index {self.index_bytes:,} bytes ({per(self.index_bytes)})"]
+        def bytes_(size):
+            return f"{size:,} bytes ({size / max(1, self.records):.1f} an entry)"
+
+        lines = [f"{self.records:,} entries, {bytes_(self.nbytes)}, index {bytes_(self.index_bytes)}"]
         if self.factory is not None:
             lines.append(f"a missing key gives {self.factory.__name__}()")
         for label, infos in (("keys", self.keys), ("values", self.segments)):

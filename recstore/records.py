@@ -45,9 +45,8 @@ class RecordList(_views.Records, views.ListOperations):
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         Whatever the iterable raises. Nothing stays behind in either case.
 
-    A record that is read is the caller's own: changing it changes nothing in the store. Records that lie in a store
-    already (another list, the keys or values of a RecordDict) are not copied: the list is over the same bytes, and
-    closing it closes them.
+    A record that is read is the caller's own: changing it changes nothing in the store. The keys or values of a
+    RecordDict are not copied: the list is over the same bytes, and closing it closes them.
 
     >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
     >>> x[3]
@@ -60,7 +59,8 @@ class RecordList(_views.Records, views.ListOperations):
     __slots__ = ("__weakref__",)
     _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
 
-    def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False):
+    def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
+                 progress=False):
         options = building.Options(on_unsupported, compression, arrays, backing, progress)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
@@ -105,7 +105,7 @@ class RecordList(_views.Records, views.ListOperations):
 
         Reading a record that lacks it raises KeyError, which names record and field; TypeError when `name` is neither.
 
-        >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: x.field("meta.camera", default=None).to_list()
+        >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: list(x.field("meta.camera", default=None))
         [3, None]
         >>> with RecordList([{"boxes": [[1, 2], [3, 4]]}]) as x: x.field(("boxes", 1))[0]
         [3, 4]
@@ -150,8 +150,10 @@ class RecordList(_views.Records, views.ListOperations):
 
         KeyError for a record without the field, TypeError for a value that cannot be hashed.
 
-        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image")[5].field("id").to_list()
+        >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
+        >>> x.group_by("image")[5].field("id").to_list()
         [1, 2]
+        >>> x.close()
         """
         from recstore import grouping
 
@@ -242,7 +244,9 @@ class RecordList(_views.Records, views.ListOperations):
 
     def __reduce__(self):
         if "_kind" not in type(self).__dict__:
-            raise TypeError(f"{type(self).__name__}, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead")
+            name = type(self).__name__
+            remedy = "hold a RecordList as an attribute instead"
+            raise TypeError(f"{name}, a subclass of RecordList, cannot travel: {remedy}")
         if self.detached is not None or self.selection is None:
             raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
         self._require_open()
