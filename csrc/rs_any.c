@@ -42,7 +42,9 @@ static rs_status field_take(rs_slice *in, uint64_t item_bytes, dtype_budget *bud
     rs_array_type type;
     const uint8_t *name;
     if (!rs_take_varint(in, &n) || !rs_take(in, n, &name)) return truncated(err, "a field name");
-    if (n == 0 || !is_utf8(name, n)) return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field name that is no text");
+    if (n == 0 || !is_utf8(name, n)) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field name that is no text");
+    }
     if (!rs_take_varint(in, &off)) return truncated(err, "a field offset");
     RS_TRY(dtype_take(in, &type, budget, err));
     RS_TRY(rs_array_shape_take(in, type.item_bytes, &ndim, dims, &size, err));
@@ -144,7 +146,8 @@ rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
     return RS_OK;
 }
 
-rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside, rs_error *err) {
+rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
+                             rs_error *err) {
     const uint8_t *p;
     uint64_t position;
     *outside = RS_NOWHERE;

@@ -42,8 +42,8 @@ typedef struct rs_budget {
 /* Takes one `any` value off `in`, checking all of it. `arrays_size` bounds arrays stored outside. Any thread. */
 RS_NODISCARD rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err);
 
-/* Takes code and EXTRA of an ext value, which follow its tag, off `in`: *head borrows both. Checks them and that the payload
- * that follows is not itself an ext value. Any thread. */
+/* Takes code and EXTRA of an ext value, which follow its tag, off `in`: *head borrows both. Checks them and that the
+ * payload that follows is not itself an ext value. Any thread. */
 RS_NODISCARD rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *err);
 /* Takes one EXTRA off `in`, checking all of it. Any thread. */
 RS_NODISCARD rs_status rs_any_extra_skip(rs_slice *in, rs_error *err);
@@ -53,7 +53,8 @@ static inline bool rs_tag_is_compound(uint8_t tag) {
     return tag == RS_FMT_TAG_LIST || tag == RS_FMT_TAG_TUPLE || tag == RS_FMT_TAG_DICT || tag == RS_FMT_TAG_EXT;
 }
 
-/* False for a value that is certainly no dict key (list, dict, array, ext codes of what has no hash). Reads at most two bytes. */
+/* False for a value that is certainly no dict key (list, dict, array, ext codes of what has no hash). Reads at most two
+ * bytes. */
 bool rs_any_may_be_key(rs_slice value);
 
 /* Hash over the keys of a dict, begun with RS_SHAPE_SEED and continued with each key's `any` bytes: FNV-1a

@@ -111,8 +111,8 @@ static rs_status intern_tree(rs_builder *self, const uint8_t *bytes, size_t size
             return RS_OK;
         }
     }
-    RS_TRY(rs_buffer_append_zeros(&self->trees, (size_t)(rs_align_up(self->trees.size_bytes, 8) - self->trees.size_bytes),
-                                  err));
+    RS_TRY(rs_buffer_append_zeros(
+        &self->trees, (size_t)(rs_align_up(self->trees.size_bytes, 8) - self->trees.size_bytes), err));
     rs_store_u64(entry, self->trees.size_bytes);
     rs_store_u32(entry + 8, (uint32_t)size);
     rs_store_u32(entry + 12, crc);
@@ -269,8 +269,10 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
     rs_section *sections = directory->sections;
     RS_TRY(rs_builder_write_section(self, &self->offsets, 0, &sections[RS_FMT_SECTION_OFFSETS], err));
     place_index(self, sections[RS_FMT_SECTION_OFFSETS].off);
-    RS_TRY(rs_builder_write_section(self, &self->groups, self->groups.size_bytes / 4, &sections[RS_FMT_SECTION_GROUPS], err));
-    RS_TRY(rs_builder_write_section(self, &self->blocks, rs_builder_n_blocks(self), &sections[RS_FMT_SECTION_BLOCKS], err));
+    RS_TRY(rs_builder_write_section(self, &self->groups, self->groups.size_bytes / 4, &sections[RS_FMT_SECTION_GROUPS],
+                                    err));
+    RS_TRY(rs_builder_write_section(self, &self->blocks, rs_builder_n_blocks(self), &sections[RS_FMT_SECTION_BLOCKS],
+                                    err));
     RS_TRY(rs_builder_write_section(self, &self->trees, self->n_trees, &sections[RS_FMT_SECTION_TREES], err));
     return rs_builder_write_section(self, &self->tree_table, self->n_trees, &sections[RS_FMT_SECTION_TREE_TABLE], err);
 }

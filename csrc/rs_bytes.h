@@ -93,7 +93,8 @@ static inline unsigned rs_put_varint(uint8_t *p, uint64_t value) {
     return n;
 }
 
-/* The n bytes at p as a little-endian number, n 0 to 7: with a call of memcpy for so few, decoding short bit groups took a tenth longer. */
+/* The n bytes at p as a little-endian number, n 0 to 7: with a call of memcpy for so few, decoding short bit groups
+ * took a tenth longer. */
 static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
     if (n >= 4) return rs_load_u32(p) | (uint64_t)rs_load_u32(p + n - 4) << (8 * (n - 4));
     if (n == 0) return 0;

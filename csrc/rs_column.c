@@ -65,7 +65,9 @@ static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place 
     *taken = true;
     if (node == NULL) return take_any(self, cursor, taken, err);
     switch (node->kind) {
-    case RS_FMT_NODE_INT: put_int(self, rs_decode_int_unchecked(node, place->body, place->bits), RS_COLUMN_INT); return RS_OK;
+    case RS_FMT_NODE_INT:
+        put_int(self, rs_decode_int_unchecked(node, place->body, place->bits), RS_COLUMN_INT);
+        return RS_OK;
     case RS_FMT_NODE_FLOAT: put_float(self, place->body); return RS_OK;
     case RS_FMT_NODE_BOOL: put_int(self, place->bits != 0, RS_COLUMN_BOOL); return RS_OK;
     case RS_FMT_NODE_CONST: {
@@ -104,7 +106,8 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
     return RS_OK;
 }
 
-static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *list, uint64_t *n, bool *taken, rs_error *err) {
+static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *list, uint64_t *n, bool *taken,
+                           rs_error *err) {
     const rs_node *node = list->node, *child = node->children;
     const uint8_t *bodies = NULL;
     rs_slice group;
@@ -132,7 +135,8 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
 }
 
 /* A tuple node: all its children are tried, the fixed ones stand before the others. */
-static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *row, uint64_t *n, bool *taken, rs_error *err) {
+static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *row, uint64_t *n, bool *taken,
+                          rs_error *err) {
     const rs_node *node = row->node;
     const uint8_t *head = row->body;
     rs_slice group;
@@ -157,7 +161,8 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
 
 static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t *n, bool *taken, rs_error *err) {
     uint64_t i;
-    *taken = cursor->in.ptr != cursor->in.end && (*cursor->in.ptr == RS_FMT_TAG_LIST || *cursor->in.ptr == RS_FMT_TAG_TUPLE);
+    *taken = cursor->in.ptr != cursor->in.end &&
+             (*cursor->in.ptr == RS_FMT_TAG_LIST || *cursor->in.ptr == RS_FMT_TAG_TUPLE);
     if (!*taken) return RS_OK;
     cursor->in.ptr++;
     RS_TRY(rs_path_any_enter(cursor, 1, n, err));
@@ -166,7 +171,8 @@ static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t 
     return RS_OK;
 }
 
-rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n, rs_error *err) {
+rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n,
+                         rs_error *err) {
     size_t before = self->values.size_bytes;
     rs_place at = *place;
     bool taken;

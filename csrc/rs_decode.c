@@ -63,10 +63,13 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_UNION: {
         const rs_node *child;
         rs_slice group;
-        if (bits >= node->n_children) return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        if (bits >= node->n_children) {
+            return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        }
         child = &node->children[bits];
         group = rs_slice_of(body, child->alone_bytes);
-        return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits), err);
+        return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits),
+                           err);
     }
     case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
     default: return RS_OK;
@@ -118,7 +121,9 @@ static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *units;
     RS_TRY(rs_decode_str(self, node, &n, &unit, &units, err));
     for (i = 0; unit == 4 && i < n; i++) {
-        if (rs_load_u32(units + 4 * i) > 0x10FFFF) return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+        if (rs_load_u32(units + 4 * i) > 0x10FFFF) {
+            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+        }
     }
     return RS_OK;
 }
@@ -150,7 +155,9 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
     case RS_FMT_NODE_UNION:
-        if (bits >= node->n_children) return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        if (bits >= node->n_children) {
+            return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        }
         return rs_decode_skip(self, &node->children[bits], err);
     case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
     case RS_FMT_NODE_EXT: return skip_appended(self, node->children, bits, err);

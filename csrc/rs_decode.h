@@ -1,5 +1,5 @@
-/* rs_decode.h: reading side of a record: the cursor, the checked steps that every reader of values takes, and the walk that
- * checks a whole record without making anything of it. Inline where it is hot, failing paths out of line.
+/* rs_decode.h: reading side of a record: the cursor, the checked steps that every reader of values takes, and the walk
+ * that checks a whole record without making anything of it. Inline where it is hot, failing paths out of line.
  * Makes no values: the binding does. */
 #ifndef RS_DECODE_H
 #define RS_DECODE_H
@@ -15,8 +15,8 @@ typedef struct rs_cursor {
     rs_budget budget;
 } rs_cursor;
 
-/* Failing paths, out of line: they fill `err`. The inline callers return the literal code themselves: with a code from another
- * file the compiler cannot know that outputs are set on success. */
+/* Failing paths, out of line: they fill `err`. The inline callers return the literal code themselves: with a code from
+ * another file the compiler cannot know that outputs are set on success. */
 RS_COLD void rs_decode_truncated(rs_error *err);
 RS_COLD void rs_decode_past_limit(rs_error *err);
 RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
@@ -24,7 +24,9 @@ RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
 
 /* Begins a container of n elements: n comes off the values, one off the depth. Pair with rs_decode_leave. */
 RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err) {
-    if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) {
+        return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    }
     self->budget.values -= n;
     self->budget.depth--;
     return RS_OK;
@@ -50,19 +52,23 @@ RS_NODISCARD static inline rs_status rs_decode_varint(rs_cursor *self, uint64_t 
 /* Takes n units of unit_bytes. */
 RS_NODISCARD static inline rs_status rs_decode_units(rs_cursor *self, uint64_t n, unsigned unit_bytes,
                                                      const uint8_t **out, rs_error *err) {
-    if (RS_UNLIKELY(n > rs_slice_left(&self->in) / unit_bytes)) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    if (RS_UNLIKELY(n > rs_slice_left(&self->in) / unit_bytes)) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
     *out = self->in.ptr;
     self->in.ptr += n * unit_bytes;
     return RS_OK;
 }
 
 /* Length and unit of a `str` node's value, then its units. */
-RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n, unsigned *unit_bytes,
-                                                   const uint8_t **units, rs_error *err) {
+RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                   unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_varint(self, n, err));
     *unit_bytes = node->param;
     if (node->param == 0) {
-        if (RS_UNLIKELY((*n & 3) == 3)) return RS_FAIL(rs_decode_bad_value(err, "a string unit of no meaning"), RS_E_FMT_VALUE);
+        if (RS_UNLIKELY((*n & 3) == 3)) {
+            return RS_FAIL(rs_decode_bad_value(err, "a string unit of no meaning"), RS_E_FMT_VALUE);
+        }
         *unit_bytes = 1u << (*n & 3);
         *n >>= 2;
     }
@@ -70,8 +76,8 @@ RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_nod
 }
 
 /* The count of a list, and its bit group (empty when the child has no bits). Enters the container. */
-RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n, rs_slice *group,
-                                                         rs_error *err) {
+RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                         rs_slice *group, rs_error *err) {
     uint64_t group_bits;
     if ((node->flags & RS_FMT_FLAG_FIXED) != 0) {
         *n = node->count;
@@ -91,7 +97,9 @@ RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const 
 RS_NODISCARD static inline rs_status rs_decode_fixed_elements(rs_cursor *self, const rs_node *child, uint64_t n,
                                                               const uint8_t **out, rs_error *err) {
     uint64_t size;
-    if (RS_UNLIKELY(rs_mul_overflows(n, child->size_bytes, &size))) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    if (RS_UNLIKELY(rs_mul_overflows(n, child->size_bytes, &size))) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
     return rs_decode_take(self, size, out, err);
 }
 
@@ -106,8 +114,8 @@ static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t 
     return rs_load_bits_unchecked(group->ptr, (uint64_t)(group->end - group->ptr), bit_off, n_bits);
 }
 
-/* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be made for.
- * For units of 4 bytes it is the exact maximum. Reads n * unit_bytes bytes that the caller has taken. */
+/* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be
+ * made for. For units of 4 bytes it is the exact maximum. Reads n * unit_bytes bytes that the caller has taken. */
 static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint64_t i = 0;
     uint32_t widest = 0;

@@ -1,5 +1,5 @@
-/* rs_encode.c: walks a raw value and a tree side by side. Fixed bodies are written in place, into room that the enclosing
- * head reserved; all others are appended. */
+/* rs_encode.c: walks a raw value and a tree side by side. Fixed bodies are written in place, into room that the
+ * enclosing head reserved; all others are appended. */
 #include "rs_encode.h"
 
 typedef struct encoder {
@@ -45,7 +45,8 @@ static bool array_fits(const rs_node *node, rs_slice in) {
            rs_slice_left(&type.descriptor) == node->aux_size_bytes;
 }
 
-/* Takes tag, code and EXTRA where they are those of the node. `any` values end themselves, so equal bytes are equal values. */
+/* Takes tag, code and EXTRA where they are those of the node. `any` values end themselves, so equal bytes are equal
+ * values. */
 static bool take_ext_head(const rs_node *node, rs_slice *in) {
     if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
     in->ptr += 2;
@@ -97,7 +98,8 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
 static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     size_t at = self->out->size_bytes;
     uint64_t bits = 0;
-    RS_TRY(rs_buffer_append_zeros(self->out, node->alone_bytes + (node->fixed ? (size_t)node->size_bytes : 0), self->err));
+    RS_TRY(rs_buffer_append_zeros(self->out, node->alone_bytes + (node->fixed ? (size_t)node->size_bytes : 0),
+                                  self->err));
     if (node->fixed) {
         RS_TRY(put_fixed(self, node, in, at + node->alone_bytes, &bits));
     } else {

@@ -17,15 +17,6 @@ uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed);
 uint64_t rs_hash64_headed(const uint8_t *head, unsigned head_n, const void *bytes, uint64_t n, uint64_t seed);
 
 /* floor(hash * n / 2^64): spreads a hash over n places. */
-static inline uint64_t rs_hash_scale(uint64_t hash, uint64_t n) {
-#if defined(__SIZEOF_INT128__)
-    __extension__ typedef unsigned __int128 wide;
-    return (uint64_t)(((wide)hash * n) >> 64);
-#else
-    uint64_t a = hash >> 32, b = hash & 0xFFFFFFFF, c = n >> 32, d = n & 0xFFFFFFFF;
-    uint64_t middle = ((b * d) >> 32) + ((a * d) & 0xFFFFFFFF) + b * c;
-    return a * c + ((a * d) >> 32) + (middle >> 32);
-#endif
-}
+static inline uint64_t rs_hash_scale(uint64_t hash, uint64_t n) { return rs_mul_high(hash, n); }
 
 #endif

@@ -8,15 +8,25 @@ static uint32_t content_for(uint64_t features) {
     return (features & RS_FMT_FEATURE_MAPPING) != 0 ? RS_FMT_CONTENT_MAPPING : RS_FMT_CONTENT_LIST;
 }
 
+/* Rule 8. */
+static rs_status check_limits(const rs_header *h, const rs_limits *limits, rs_error *err) {
+    uint64_t values = limits != NULL ? limits->max_values : RS_FMT_READER_VALUES;
+    uint64_t bytes = limits != NULL ? limits->max_bytes : RS_FMT_READER_BYTES;
+    if (h->max_values <= values && h->max_bytes <= bytes) return RS_OK;
+    return rs_error_set(err, RS_E_FMT_LIMIT, h->max_values > values ? RS_FMT_H_MAX_VALUES : RS_FMT_H_MAX_BYTES,
+                        "the largest record holds %llu values in %llu bytes, this reader accepts %llu and %llu",
+                        (unsigned long long)h->max_values, (unsigned long long)h->max_bytes,
+                        (unsigned long long)values, (unsigned long long)bytes);
+}
+
 rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err) {
     const uint8_t *p = segment.ptr;
     uint64_t size = rs_slice_left(&segment);
     uint8_t copy[RS_FMT_HEADER_SIZE]; /* the mapping may change under us: judge one state of it */
-    uint64_t values = limits != NULL ? limits->max_values : RS_FMT_READER_VALUES;
-    uint64_t bytes = limits != NULL ? limits->max_bytes : RS_FMT_READER_BYTES;
 
     if (size < RS_FMT_HEADER_SIZE) {
-        return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "%llu bytes are less than a header", (unsigned long long)size);
+        return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "%llu bytes are less than a header",
+                            (unsigned long long)size);
     }
     memcpy(copy, p, sizeof copy);
     p = copy;
@@ -43,7 +53,8 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     }
     out->max_depth = rs_load_u32(p + RS_FMT_H_MAX_DEPTH);
     if (rs_load_u32(p + RS_FMT_H_HEADER_SIZE) != RS_FMT_HEADER_SIZE || out->max_depth > RS_FMT_DEPTH) {
-        return rs_error_set(err, RS_E_FMT_VALUE, out->max_depth > RS_FMT_DEPTH ? RS_FMT_H_MAX_DEPTH : RS_FMT_H_HEADER_SIZE,
+        return rs_error_set(err, RS_E_FMT_VALUE,
+                            out->max_depth > RS_FMT_DEPTH ? RS_FMT_H_MAX_DEPTH : RS_FMT_H_HEADER_SIZE,
                             "header size or depth out of range");
     }
     out->segment_size = rs_load_u64(p + RS_FMT_H_SEGMENT_SIZE);
@@ -60,13 +71,7 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     out->max_values = rs_load_u64(p + RS_FMT_H_MAX_VALUES);
     out->max_bytes = rs_load_u64(p + RS_FMT_H_MAX_BYTES);
     out->raw_size = rs_load_u64(p + RS_FMT_H_RAW_SIZE);
-    if (out->max_values > values || out->max_bytes > bytes) {
-        return rs_error_set(err, RS_E_FMT_LIMIT, out->max_values > values ? RS_FMT_H_MAX_VALUES : RS_FMT_H_MAX_BYTES,
-                            "the largest record holds %llu values in %llu bytes, this reader accepts %llu and %llu",
-                            (unsigned long long)out->max_values, (unsigned long long)out->max_bytes,
-                            (unsigned long long)values, (unsigned long long)bytes);
-    }
-    return RS_OK;
+    return check_limits(out, limits, err);
 }
 
 /* Size of one entry of a section whose count is checked; 0 for sections of bytes. */
@@ -108,7 +113,8 @@ typedef struct directory_reader {
 static uint32_t kinds_needed(const rs_header *header, unsigned store) {
     uint32_t all = (1u << (RS_FMT_SECTION_STORE_LAST + 1)) - 2; /* 1 to STORE_LAST */
     if (store == 0) return all;
-    return header->content == RS_FMT_CONTENT_MAPPING ? (all & ~(1u << RS_FMT_SECTION_HEAP)) | 1u << RS_FMT_SECTION_KEY_INDEX : 0;
+    if (header->content != RS_FMT_CONTENT_MAPPING) return 0;
+    return (all & ~(1u << RS_FMT_SECTION_HEAP)) | 1u << RS_FMT_SECTION_KEY_INDEX;
 }
 
 static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
@@ -142,8 +148,8 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
     if (kind >= RS_FMT_SECTION_OPTIONAL) return RS_OK;
     if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section of kind 0");
     if (!is_known(self->header, kind, store)) {
-        return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u of store %u is not one that this reader knows", kind,
-                            store);
+        return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u of store %u is not one that this reader knows",
+                            kind, store);
     }
     if ((kinds_allowed(self->header, store) & 1u << kind) == 0) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u does not belong to store %u", kind, store);
@@ -167,7 +173,8 @@ static rs_status check_complete(const directory_reader *self, unsigned store, rs
     return rs_error_set(err, RS_E_FMT_SECTION, self->header->directory_off, "section %u is missing", kind);
 }
 
-rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out, rs_error *err) {
+rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
+                            rs_error *err) {
     uint8_t entries[RS_FMT_DIRECTORY_ENTRIES * RS_FMT_ENTRY_SIZE];
     directory_reader reader;
     uint64_t off = header->directory_off, size;
@@ -190,7 +197,8 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
     reader.header = header;
     reader.end_of_last = RS_FMT_HEADER_SIZE;
     for (i = 0; i < header->directory_count; i++) {
-        RS_TRY(read_entry(&reader, entries + (size_t)i * RS_FMT_ENTRY_SIZE, off + (uint64_t)i * RS_FMT_ENTRY_SIZE, err));
+        RS_TRY(read_entry(&reader, entries + (size_t)i * RS_FMT_ENTRY_SIZE, off + (uint64_t)i * RS_FMT_ENTRY_SIZE,
+                          err));
     }
     RS_TRY(check_complete(&reader, 0, err));
     RS_TRY(check_counts(header, &reader.stores[0], err));

@@ -1,5 +1,5 @@
-/* rs_infer.c: a position is a place in the records (the value of one key, the elements of one list); an alternative is one
- * kind of value seen there. Reading fills them, emitting turns each position into a node: the alternative itself
+/* rs_infer.c: a position is a place in the records (the value of one key, the elements of one list); an alternative is
+ * one kind of value seen there. Reading fills them, emitting turns each position into a node: the alternative itself
  * where there is one, a union where there are several, and what fits nowhere into a last alternative `any`. */
 #include "rs_infer.h"
 
@@ -63,7 +63,8 @@ static rs_status add_alternative(infer *self, position *at, uint8_t kind, uint32
     alternative *a;
     bool shape = kind == RS_FMT_NODE_STRUCT;
     if (kind != RS_FMT_NODE_ANY && (at->n >= MAX_ALTERNATIVES || (shape && self->n_shapes >= RS_FMT_TREE_SHAPES) ||
-                                    n_children > RS_FMT_TREE_NODES || self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES)) {
+                                    n_children > RS_FMT_TREE_NODES ||
+                                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES)) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
     }

@@ -39,7 +39,8 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     out->index_bits = rs_load_u32(h + RS_FMT_K_INDEX_BITS);
     out->factory = rs_load_u32(h + RS_FMT_K_FACTORY);
     if (rs_load_u32(h + RS_FMT_K_RESERVED) != 0 || rs_load_u64(h + RS_FMT_K_RESERVED + 4) != 0) {
-        return rs_error_set(err, RS_E_FMT_RESERVED, offset + RS_FMT_K_RESERVED, "key index: a reserved field is not zero");
+        return rs_error_set(err, RS_E_FMT_RESERVED, offset + RS_FMT_K_RESERVED,
+                            "key index: a reserved field is not zero");
     }
     if (out->factory > RS_FMT_FACTORY_LAST) {
         return rs_error_set(err, RS_E_FMT_VERSION, offset + RS_FMT_K_FACTORY,
@@ -168,8 +169,8 @@ static rs_status append_pair(rs_buffer *pairs, uint64_t first, uint64_t later, r
 
 /* One table slot is the number of a record plus 1; a hash that is there already is not added, so that a key that
  * comes a million times costs a million steps, not their square. */
-static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashes, const uint8_t *opaque, rs_buffer *pairs,
-                               rs_error *err) {
+static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashes, const uint8_t *opaque,
+                               rs_buffer *pairs, rs_error *err) {
     uint64_t i, n = k->n_entries;
     for (i = 0; i < n; i++) {
         uint64_t slot, value;
@@ -189,7 +190,8 @@ static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashe
     return RS_OK;
 }
 
-rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs, rs_error *err) {
+rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
+                             rs_error *err) {
     rs_keys k;
     uint8_t *slots;
     rs_status status;

@@ -2,9 +2,9 @@
  * as the section KEY_INDEX and as a table in process memory.
  *
  * Open addressing with linear probing over 4- or 8-byte slots at a load of 5/8: a slot holds an entry's number plus 1
- * and, in the bits that are left, a fingerprint, so that a key that is not there seldom costs the reading of another. The
- * home comes from the high bits of the hash and the fingerprint from its low ones: neighbours share the former. The table
- * neither knows nor compares keys: that is the caller's, who has them. */
+ * and, in the bits that are left, a fingerprint, so that a key that is not there seldom costs the reading of another.
+ * The home comes from the high bits of the hash and the fingerprint from its low ones: neighbours share the former. The
+ * table neither knows nor compares keys: that is the caller's, who has them. */
 #ifndef RS_KEYS_H
 #define RS_KEYS_H
 

@@ -47,7 +47,8 @@ void rs_mapping_close(rs_mapping *self) {
 }
 
 void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_error *err) {
-    (void)rs_error_set(err, RS_E_FMT_KEYS, (uint64_t)(self->order - self->keys.segment.ptr) + 2 * self->order_width * entry,
+    (void)rs_error_set(err, RS_E_FMT_KEYS,
+                       (uint64_t)(self->order - self->keys.segment.ptr) + 2 * self->order_width * entry,
                        "entry %llu of the order names no record", (unsigned long long)entry);
 }
 
@@ -145,8 +146,8 @@ rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *er
     self->tabled = true;
     RS_TRY(rs_builder_flush(&self->values, err));
     RS_TRY(rs_builder_flush(&self->keys, err));
-    RS_TRY(rs_builder_end_heap(&self->values, rs_builder_n_blocks(&self->values) + rs_builder_n_blocks(&self->keys), heap,
-                               err));
+    RS_TRY(rs_builder_end_heap(&self->values, rs_builder_n_blocks(&self->values) + rs_builder_n_blocks(&self->keys),
+                               heap, err));
     self->directories[1].sections[RS_FMT_SECTION_HEAP] = *heap;
     RS_TRY(rs_builder_write_tables(&self->values, &self->directories[0], err));
     return rs_builder_write_tables(&self->keys, &self->directories[1], err);
@@ -160,8 +161,8 @@ static void describe(const rs_mapping_builder *self, rs_header *header) {
     rs_builder_describe(&self->keys, header);
 }
 
-rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data, uint64_t *size_bytes,
-                                       rs_error *err) {
+rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data,
+                                       uint64_t *size_bytes, rs_error *err) {
     const rs_segment_writer *writer = self->keys.writer;
     rs_header header;
     rs_status status;
@@ -200,7 +201,8 @@ static rs_status write_order(rs_mapping_builder *self, const uint64_t *order, ui
     rs_buffer bytes = {NULL, 0, 0};
     rs_status status = make_order(order, n, self->keys.n_records, &bytes, err);
     if (status == RS_OK) {
-        status = rs_builder_write_section(&self->keys, &bytes, n, &self->directories[1].sections[RS_FMT_SECTION_ORDER], err);
+        status = rs_builder_write_section(&self->keys, &bytes, n, &self->directories[1].sections[RS_FMT_SECTION_ORDER],
+                                          err);
     }
     rs_buffer_clear(&bytes);
     return status;
@@ -221,7 +223,8 @@ rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *t
     }
     self->finished = true;
     self->values.finished = self->keys.finished = true;
-    RS_TRY(rs_builder_write_section(&self->keys, table, n, &self->directories[1].sections[RS_FMT_SECTION_KEY_INDEX], err));
+    RS_TRY(rs_builder_write_section(&self->keys, table, n, &self->directories[1].sections[RS_FMT_SECTION_KEY_INDEX],
+                                    err));
     if (order != NULL) RS_TRY(write_order(self, order, n, err));
     describe(self, &header);
     return rs_builder_write_header(&self->keys, &header, &self->directories[0], &self->directories[1], err);

@@ -60,9 +60,10 @@ RS_NODISCARD rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *val
 
 /* ---- Building ---- */
 
-/* Two builders that share a writer. Owns them, borrows the writer. Per entry the caller appends one `any` value to keys.raw
- * and one to values.raw (and arrays as rs_builder says), then calls rs_mapping_builder_end_pair; where rs_builder_is_full
- * says so of either it flushes that one. Zero records are fine. One thread at a time. The steps to the end:
+/* Two builders that share a writer. Owns them, borrows the writer. Per entry the caller appends one `any` value to
+ * keys.raw and one to values.raw (and arrays as rs_builder says), then calls rs_mapping_builder_end_pair; where
+ * rs_builder_is_full says so of either it flushes that one. Zero records are fine. One thread at a time. The steps to
+ * the end:
  *   1. rs_mapping_builder_write_tables: all records are written; no pair may follow;
  *   2. rs_keys_find_twins over the hashes of the keys, where keys may have come twice; rs_mapping_builder_open_keys
  *      reads keys back to compare them;
@@ -99,7 +100,7 @@ RS_NODISCARD rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs
 /* Step 3: `table` is what rs_keys_build made for the n entries; `order` is NULL when every record lives, else 2 n
  * numbers, for each entry the record of its key (ascending) and of its value. RS_E_ARG_RANGE where these do not fit
  * the records. `self` is then fit only to be closed; the caller finishes the writer. Needs no lock. */
-RS_NODISCARD rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order,
-                                                 uint64_t n, rs_error *err);
+RS_NODISCARD rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table,
+                                                 const uint64_t *order, uint64_t n, rs_error *err);
 
 #endif

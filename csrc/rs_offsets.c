@@ -6,7 +6,8 @@ static bool inside(uint64_t off, uint64_t size, const rs_section *section) {
            size <= section->size_bytes - (off - section->off);
 }
 
-rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_t number, rs_block *out, rs_error *err) {
+rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_t number, rs_block *out,
+                        rs_error *err) {
     const rs_section *blocks = &directory->sections[RS_FMT_SECTION_BLOCKS];
     const rs_section *heap = &directory->sections[RS_FMT_SECTION_HEAP];
     uint64_t at = blocks->off + number * RS_FMT_BLOCK_SIZE, index_size = 0, rows;

@@ -59,7 +59,8 @@ RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, c
     }
 }
 
-/* Asks for what rs_offsets_locate will read of record `local` of a checked block, or, without offsets, for the record. */
+/* Asks for what rs_offsets_locate will read of record `local` of a checked block, or, without offsets, for the
+ * record. */
 static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *block, uint32_t local) {
     uint32_t w = block->index_width;
     const uint8_t *group;

@@ -7,8 +7,8 @@ static rs_status no_child(rs_error *err) {
     return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
 }
 
-/* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget, so that elements of
- * no bytes end it too. */
+/* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget,
+ * so that elements of no bytes end it too. */
 static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
     const rs_node *child = node->children;
     rs_slice group;
@@ -27,7 +27,8 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
 }
 
 /* The children before `end` that are not fixed; their bodies follow one another at the cursor. */
-static rs_status pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end, rs_error *err) {
+static rs_status pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end,
+                               rs_error *err) {
     const rs_node *child = node->children, *last = node->children + end;
     for (; child < last; child++) {
         if (child->fixed) continue;

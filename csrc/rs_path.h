@@ -1,14 +1,15 @@
-/* rs_path.h: from a record to one value within it. A walk goes down the record's tree; what lies before the way is passed by width
- * or length, and its elements are neither looked at nor made. What is passed is not checked either, only bounded: whoever reads it
- * checks it. So a damaged record may give a field that is sound, and never leads beyond its bytes. */
+/* rs_path.h: from a record to one value within it. A walk goes down the record's tree; what lies before the way is
+ * passed by width or length, and its elements are neither looked at nor made. What is passed is not checked either,
+ * only bounded: whoever reads it checks it. So a damaged record may give a field that is sound, and never leads beyond
+ * its bytes. */
 #ifndef RS_PATH_H
 #define RS_PATH_H
 
 #include "rs_decode.h"
 
-/* A value that a walk has come to. Borrows tree and record; used with the cursor that came here, by one thread at a time.
- * Either `node` is NULL: an `any` value at the cursor. Or it is a node, never a union or `any`, whose body stands at `body`, already
- * taken, or, where `body` is NULL, at the cursor. */
+/* A value that a walk has come to. Borrows tree and record; used with the cursor that came here, by one thread at a
+ * time. Either `node` is NULL: an `any` value at the cursor. Or it is a node, never a union or `any`, whose body stands
+ * at `body`, already taken, or, where `body` is NULL, at the cursor. */
 typedef struct rs_place {
     const rs_node *node;
     const uint8_t *body;
@@ -27,11 +28,12 @@ RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error
 /* Goes to child `i`, below n_children, of a tuple or struct. */
 RS_NODISCARD rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err);
 
-/* Goes to element `i` (negative: from the end) of a place that is a list or tuple, of a node or of `any`; *found is false, and the place
- * no longer of use, where it has no such element or is neither. */
+/* Goes to element `i` (negative: from the end) of a place that is a list or tuple, of a node or of `any`; *found is
+ * false, and the place no longer of use, where it has no such element or is neither. */
 RS_NODISCARD rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err);
 
-/* Takes the head of an `any` dict or sequence after its tag: the count, spent. `per_element` values of at least a byte each follow. */
+/* Takes the head of an `any` dict or sequence after its tag: the count, spent. `per_element` values of at least a byte
+ * each follow. */
 RS_NODISCARD rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err);
 
 /* Passes one `any` value. */

@@ -196,10 +196,12 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
     n->aux_size_bytes = rs_load_u32(e + RS_FMT_N_AUX_SIZE);
     n->count = rs_load_u32(e + RS_FMT_N_COUNT);
     if (n->kind > RS_FMT_NODE_LAST) {
-        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u is of kind %u, of a later version", i, n->kind);
+        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u is of kind %u, of a later version", i,
+                            n->kind);
     }
     if (n->kind == RS_FMT_NODE_EXT && (n->param == 0 || n->param > RS_FMT_EXT_LAST)) {
-        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: ext code %u is of a later version", i, n->param);
+        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: ext code %u is of a later version", i,
+                            n->param);
     }
     if (aux_off > rs_slice_left(&aux) || n->aux_size_bytes > rs_slice_left(&aux) - aux_off) {
         return bad(err, offset, i, "aux out of range");
@@ -261,7 +263,9 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
     }
     tree->n_nodes = rs_load_u32(tree->bytes);
     aux_size = rs_load_u32(tree->bytes + 4);
-    if (tree->n_nodes == 0 || tree->n_nodes > RS_FMT_TREE_NODES) return bad(err, offset, 0, "a tree of that many nodes");
+    if (tree->n_nodes == 0 || tree->n_nodes > RS_FMT_TREE_NODES) {
+        return bad(err, offset, 0, "a tree of that many nodes");
+    }
     nodes_size = (uint64_t)tree->n_nodes * RS_FMT_NODE_SIZE;
     if (RS_FMT_TREE_HEAD_SIZE + nodes_size + aux_size != tree->size_bytes) {
         return bad(err, offset, 0, "nodes and aux do not fill the tree");

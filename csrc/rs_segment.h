@@ -1,5 +1,6 @@
 /* rs_segment.h: a run of bytes with the descriptor it is mapped from, and the writer that makes one.
- * Knows only bytes: no header, no checksum, no name scheme. A segment is never mapped writable (a forked child that inherited a writable map would block sealing, and a full file system would be SIGBUS). */
+ * Knows only bytes: no header, no checksum, no name scheme. A segment is never mapped writable (a forked child that
+ * inherited a writable map would block sealing, and a full file system would be SIGBUS). */
 #ifndef RS_SEGMENT_H
 #define RS_SEGMENT_H
 
@@ -76,10 +77,10 @@ RS_NODISCARD rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t
 RS_NODISCARD rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes,
                                                   size_t n, rs_error *err);
 
-/* Cuts to position, makes the bytes immutable (sealed; mode 0400 in a private directory, synced for a saved file, which keeps the mode of the user's umask),
- * gives up write access and maps the result. The writer is inactive then and the name, if any, the caller's.
- * RS_E_STATE_FINISHED on an inactive writer; RS_E_FMT_TRUNCATED when nothing was written. After a failure the writer
- * is fit for abort only and `out` is a closed segment. `out` need not be initialised. */
+/* Cuts to position, makes the bytes immutable (sealed; mode 0400 in a private directory, synced for a saved file, which
+ * keeps the mode of the user's umask), gives up write access and maps the result. The writer is inactive then and the
+ * name, if any, the caller's. RS_E_STATE_FINISHED on an inactive writer; RS_E_FMT_TRUNCATED when nothing was written.
+ * After a failure the writer is fit for abort only and `out` is a closed segment. `out` need not be initialised. */
 RS_NODISCARD rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err);
 
 /* Closes and removes the name it made (not from a forked child); nothing when inactive. The writer is inactive then.

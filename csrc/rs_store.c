@@ -225,7 +225,8 @@ void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out) {
     if (cursor.in.ptr != cursor.in.end) out->kind = RS_SCALAR_UNKNOWN;
 }
 
-rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n) {
+rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units,
+                                     uint64_t n) {
     rs_scalar key;
     rs_store_scalar(self, index, &key);
     if (key.kind == RS_SCALAR_UNKNOWN) return RS_KEY_UNKNOWN;

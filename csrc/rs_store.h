@@ -111,8 +111,8 @@ void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out);
 /* Whether record `index`, which is below header.n_records, is the str of n units of unit_bytes (1, 2, 4; `units` is
  * not NULL), without making an object of it. UNKNOWN for a record that only its reader can compare (an enum, a numpy
  * scalar) and for one that is malformed: reading it says how. Fills caches as rs_store_find does. */
-RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units,
-                                                  uint64_t n);
+RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes,
+                                                  const uint8_t *units, uint64_t n);
 /* The same for an int; UNKNOWN for floats and ints beyond 64 bits too. */
 RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value);
 
@@ -183,7 +183,8 @@ void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 static inline bool rs_builder_is_full(const rs_builder *self) {
     uint64_t raw = self->raw.size_bytes + self->arrays.size_bytes;
     return raw >= RS_FMT_BLOCK_RAW_HARD ||
-           (self->n_open % RS_FMT_GROUP_RECORDS == 0 && (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
+           (self->n_open % RS_FMT_GROUP_RECORDS == 0 &&
+            (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
 }
 
 /* Chooses a tree for the open block, encodes and writes it. Needs no lock. After RS_E_SPACE the builder is fit only
@@ -205,13 +206,15 @@ RS_NODISCARD rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, 
 /* Writes OFFSETS to TREE_TABLE of this store and says in `directory` where they are. */
 RS_NODISCARD rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err);
 /* Writes one section, aligned. */
-RS_NODISCARD rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count, rs_section *out,
-                                                rs_error *err);
+RS_NODISCARD rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count,
+                                                rs_section *out, rs_error *err);
 /* Fills what the header says of this store's records, over what it says already: maxima, sizes, features. */
 void rs_builder_describe(const rs_builder *self, rs_header *header);
 /* Writes directory (`keys` NULL for a list) and header: content and the rest of `header` are the caller's. */
 RS_NODISCARD rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_directory *directory,
                                                const rs_directory *keys, rs_error *err);
-static inline uint64_t rs_builder_n_blocks(const rs_builder *self) { return self->blocks.size_bytes / RS_FMT_BLOCK_SIZE; }
+static inline uint64_t rs_builder_n_blocks(const rs_builder *self) {
+    return self->blocks.size_bytes / RS_FMT_BLOCK_SIZE;
+}
 
 #endif

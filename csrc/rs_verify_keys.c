@@ -28,7 +28,8 @@ static form normalize(rs_scalar *key) {
 }
 
 static uint32_t unit_at(const rs_scalar *s, uint64_t i) {
-    return s->unit_bytes == 1 ? s->units[i] : s->unit_bytes == 2 ? rs_load_u16(s->units + 2 * i) : rs_load_u32(s->units + 4 * i);
+    if (s->unit_bytes == 1) return s->units[i];
+    return s->unit_bytes == 2 ? rs_load_u16(s->units + 2 * i) : rs_load_u32(s->units + 4 * i);
 }
 
 static rs_status hash_str(const rs_scalar *s, uint64_t seed, rs_buffer *scratch, uint64_t *hash, rs_error *err) {
@@ -93,7 +94,9 @@ static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const 
         if (found == RS_NOWHERE) return bad_entry(err, entry, "is not where its key is looked for");
         RS_TRY(rs_mapping_records(self, found, &record, &value, err));
         rs_store_scalar(&self->keys, record, &other);
-        if (normalize(&other) == FORM_KNOWN && same_scalar(key, &other)) return bad_entry(err, entry, "has the key of another");
+        if (normalize(&other) == FORM_KNOWN && same_scalar(key, &other)) {
+            return bad_entry(err, entry, "has the key of another");
+        }
     }
 }
 
@@ -142,7 +145,9 @@ static rs_status check_table(const rs_keys *keys, uint8_t *seen, rs_error *err) 
         if (seen[i] == 0) return bad_entry(err, i, "is not there");
     }
     for (p = keys->slots + keys->n_slots * keys->slot_width; p < keys->opaque; p++) {
-        if (*p != 0) return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "key index: bytes after the slots are not zero");
+        if (*p != 0) {
+            return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "key index: bytes after the slots are not zero");
+        }
     }
     return RS_OK;
 }

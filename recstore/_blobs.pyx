@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Where bytes are written, and blobs: bytes of this process, such as an index array, that become a sealed segment of their own when
-they first have to travel. Segments with records are _store's.
+"""Where bytes are written, and blobs: bytes of this process, such as an index array, that become a sealed segment of
+their own when they first have to travel. Segments with records are _store's.
 """
 
 cimport cython
@@ -59,9 +59,9 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
 
 # ---- Blobs ----
 
-# A published blob is a file or sealed memory of its own, little-endian: magic, u32 version, u32 crc of the content, u64 size of
-# the content, 16 random bytes of id, 20 zero bytes, u32 crc of bytes 0 to 59; then the content. crc as in csrc/FORMAT.md. It is
-# read by the version of recstore that wrote it, while processes run: no file format to keep.
+# A published blob is a file or sealed memory of its own, little-endian: magic, u32 version, u32 crc of the content, u64
+# size of the content, 16 random bytes of id, 20 zero bytes, u32 crc of bytes 0 to 59; then the content. crc as in
+# csrc/FORMAT.md. It is read by the version of recstore that wrote it, while processes run: no file format to keep.
 cdef bytes BLOB_MAGIC = b"\x89RSBLOB\n"
 cdef enum:
     BLOB_HEADER = 64
@@ -70,10 +70,11 @@ cdef enum:
 
 @cython.no_gc_clear  # as Segment
 cdef class Blob:
-    """Bytes of this process, such as an index array, that become a sealed segment of their own when they first have to travel.
+    """Bytes of this process, such as an index array, that become a sealed segment of their own when they first have to
+    travel.
 
-    Made by new_blob or adopt_blob. ``size`` is in bytes; ``id`` is None until published. Lives as long as a view on it does in any
-    process, and its memory as long as the last of them, SIGKILL included.
+    Made by new_blob or adopt_blob. ``size`` is in bytes; ``id`` is None until published. Lives as long as a view on it
+    does in any process, and its memory as long as the last of them, SIGKILL included.
     """
 
     def __cinit__(self):
@@ -120,7 +121,8 @@ cdef class Blob:
         return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
 
     def publish(self, str backing, directory=None, name=None):
-        """Moves the bytes into a sealed segment ("anonymous"), or into a new file of `directory`, and lets go of the private ones.
+        """Moves the bytes into a sealed segment ("anonymous"), or into a new file of `directory`, and lets go of the
+        private ones.
 
         Nothing when published already. OutOfSpaceError, OSError; the blob is as before then.
         """
@@ -177,7 +179,8 @@ cdef class Blob:
         self.data = NULL
         self.private = None
         if self.seg.data != NULL:
-            drop_blob_file(&self.seg, self.path if self.owner_pid is not None and self.owner_pid == os.getpid() else None)
+            is_ours = self.owner_pid is not None and self.owner_pid == os.getpid()
+            drop_blob_file(&self.seg, self.path if is_ours else None)
 
 
 cdef int drop_blob_file(rs_segment *segment, path) except -1:
@@ -212,7 +215,8 @@ def new_blob(bytes content):
 
 
 cdef Blob map_blob(rs_segment *segment, str backing, path):
-    """The Blob over a mapping, which it takes over, also when it raises. Constant time: the header is checked, not the content."""
+    """The Blob over a mapping, which it takes over, also when it raises. Constant time: the header is checked, not the
+    content."""
     cdef Blob blob = Blob.__new__(Blob)
     cdef const uint8_t *head = segment.data
     cdef uint64_t left = segment.size_bytes

@@ -77,7 +77,6 @@ cdef extern from "recstore.h" nogil:
         uint64_t n
     void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed)
     uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i)
-    uint64_t rs_permutation_find(const rs_permutation *self, uint64_t element)
 
     bint rs_tag_is_small(uint8_t tag)
     int64_t rs_tag_small_value(uint8_t tag)
@@ -90,7 +89,6 @@ cdef extern from "recstore.h" nogil:
         uint64_t item_bytes
         rs_slice descriptor
     rs_status rs_any_ext_head(rs_slice *s, rs_slice *head, rs_error *err)
-    rs_status rs_any_extra_skip(rs_slice *s, rs_error *err)
     rs_status rs_array_type_take(rs_slice *s, rs_array_type *out, rs_error *err)
     rs_status rs_array_shape_take(rs_slice *s, uint64_t item_bytes, uint32_t *ndim, uint64_t *dims,
                                   uint64_t *data_bytes, rs_error *err)
@@ -166,7 +164,8 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_column:
         rs_buffer values
         unsigned seen
-    rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n, rs_error *err)
+    rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n,
+                             rs_error *err)
     void rs_column_clear(rs_column *self)
 
     ctypedef struct rs_limits:
@@ -262,7 +261,6 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
 
-    rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err)
     void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
     void rs_store_prefetch(const rs_store *self, uint64_t index)
 
@@ -270,7 +268,8 @@ cdef extern from "recstore.h" nogil:
         RS_KEY_DIFFERS
         RS_KEY_EQUAL
         RS_KEY_UNKNOWN
-    rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units, uint64_t n)
+    rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes,
+                                         const uint8_t *units, uint64_t n)
     rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
 
     ctypedef struct rs_builder:
@@ -301,12 +300,12 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *err)
     rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, uint64_t seed, uint32_t factory,
                             rs_buffer *out, rs_error *err)
-    rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs, rs_error *err)
+    rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t n, rs_buffer *pairs,
+                                 rs_error *err)
     rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err)
     void rs_keys_prefetch(const rs_keys *keys, uint64_t hash)
     uint64_t rs_keys_hash_str(uint64_t seed, unsigned unit_bytes, const void *units, uint64_t n)
     uint64_t rs_keys_hash_int(uint64_t seed, int64_t value)
-    uint64_t rs_keys_hash_bytes(uint64_t seed, const void *bytes, uint64_t n)
 
     ctypedef struct rs_key_probe:
         uint64_t left
@@ -321,13 +320,8 @@ cdef extern from "recstore.h" nogil:
         uint32_t order_width
         uint64_t n_entries
     rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err)
-    rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
     void rs_mapping_close(rs_mapping *self)
     rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key, uint64_t *value, rs_error *err)
-    rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes, const uint8_t *units,
-                                  uint64_t n, rs_key_probe *probe, uint64_t *entry, uint64_t *unknown, rs_error *err)
-    rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *values, int64_t value, rs_key_probe *probe, uint64_t *entry,
-                                  uint64_t *unknown, rs_error *err)
 
     ctypedef struct rs_mapping_builder:
         rs_builder values
@@ -337,9 +331,9 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err)
     void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark)
     rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err)
-    rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data, uint64_t *size_bytes,
-                                           rs_error *err)
-    rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order, uint64_t n,
-                                        rs_error *err)
+    rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data,
+                                           uint64_t *size_bytes, rs_error *err)
+    rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order,
+                                        uint64_t n, rs_error *err)
 
     rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

@@ -23,4 +23,5 @@ cdef class Program:
     cdef object maker(self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot)
     cdef int remember(self, object value, void **slot) except -1
     cdef object decode(self, rs_cursor *cursor, Owner owner)
-    cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits, Owner owner)
+    cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
+                             Owner owner)

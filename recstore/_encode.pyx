@@ -38,6 +38,12 @@ cdef class _Unsupported(Exception):
     pass
 
 
+def varint(uint64_t n):
+    """The bytes of a number as csrc/FORMAT.md writes it."""
+    cdef uint8_t out[10]
+    return (<const char *>out)[:rs_put_varint(out, n)]
+
+
 # Where values go, and what the builder wants and learns (a classes.Writer or None), borrowed.
 cdef struct Out:
     rs_buffer *raw
@@ -102,7 +108,8 @@ cdef int put_str(rs_buffer *raw, object value) except -1:
 
 
 cdef bint put_array(Out *out, object value) except -1:
-    """An ndarray or numpy scalar; recstore.arrays describes it, the data is copied here. False: no code for its dtype."""
+    """An ndarray or numpy scalar; recstore.arrays describes it, the data is copied here. False: no code for its
+    dtype."""
     cdef Py_buffer view
     cdef rs_error err
     cdef uint8_t position[10]

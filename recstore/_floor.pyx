@@ -39,7 +39,8 @@ cdef extern from "Python.h":
 
 
 def rebuild(object value):
-    """A fresh equal copy of str, bytes, float, int, list, tuple and dict, made natively; other values are passed through.
+    """A fresh equal copy of str, bytes, float, int, list, tuple and dict, made natively; other values are passed
+    through.
 
     >>> rebuild({"a": [1, 2.5, "x"]})
     {'a': [1, 2.5, 'x']}

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False
 """Hashes of dict keys, and the lookup that a RecordDict rests on.
 
-Keys that are equal in Python have one canonical form, and so one hash, whatever their types (csrc/FORMAT.md, "Keys"). The hash only
-finds candidates: whether a candidate is the key is decided by comparing, as Python does.
+Keys that are equal in Python have one canonical form, and so one hash, whatever their types (csrc/FORMAT.md, "Keys").
+The hash only finds candidates: whether a candidate is the key is decided by comparing, as Python does.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -52,8 +52,9 @@ cdef enum:
 # ---- Canonical forms ----
 
 cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -1:
-    """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none. `strict`: only of keys that are
-    stored as what they are; else also of those that only equal such a key, as an instance of a plain subclass of str does."""
+    """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none. `strict`:
+    only of keys that are stored as what they are; else also of those that only equal such a key, as an instance of a
+    plain subclass of str does."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef double d
     cdef rs_error err
@@ -87,7 +88,8 @@ cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -
             return 0
         forms.sort()
         head[0] = RS_FMT_TAG_TUPLE
-        body = b"\x11\x04\x00" + (<const char *>head)[:1 + rs_put_varint(head + 1, <uint64_t>len(forms))] + b"".join(forms)
+        count = (<const char *>head)[:1 + rs_put_varint(head + 1, <uint64_t>len(forms))]
+        body = b"\x11\x04\x00" + count + b"".join(forms)
     else:
         from recstore import canonical as others
         body = others.form(key, strict, depth)
@@ -111,7 +113,8 @@ cdef int put_complex(rs_buffer *out, object key, bint strict) except -1:
 
 
 def canonical(key, bint strict=False, int depth=0):
-    """The canonical form of a dict key as bytes; None for one that only comparing finds. TypeError for one without a hash.
+    """The canonical form of a dict key as bytes; None for one that only comparing finds. TypeError for one without a
+    hash.
 
     >>> canonical(1) == canonical(1.0) == canonical(True)
     True
@@ -136,7 +139,8 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
     cdef rs_buffer form
     if t == &PyUnicode_Type:
         PyUnicode_READY(key)
-        out[0] = rs_keys_hash_str(seed, <unsigned>PyUnicode_KIND(key), PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
+        out[0] = rs_keys_hash_str(seed, <unsigned>PyUnicode_KIND(key), PyUnicode_DATA(key),
+                                  <uint64_t>PyUnicode_GET_LENGTH(key))
         return True
     if t == &PyLong_Type:
         number = PyLong_AsLongLongAndOverflow(key, &overflow)
@@ -293,7 +297,8 @@ cdef class KeyHashes:
         return out
 
     def twins(self, suspects, read):
-        """`{first record: [later records]}` of the records that are one key to a dict; `read(record)` gives a record's key."""
+        """`{first record: [later records]}` of the records that are one key to a dict; `read(record)` gives a record's
+        key."""
         out = {}
         for first, later in suspects.items():
             # Keys may share a form and not be equal, such as Decimals of huge exponents: a dict tells them apart.
@@ -306,8 +311,8 @@ cdef class KeyHashes:
         return out
 
     cdef int join_opaque(self, dict out, read) except -1:
-        """Opaque keys were compared with each other when they came. One may also equal a key that has a form, as a class with an
-        __eq__ of its own may."""
+        """Opaque keys were compared with each other when they came. One may also equal a key that has a form, as a
+        class with an __eq__ of its own may."""
         cdef uint64_t i
         cdef const uint8_t *flags = self.flags()
         wanted = {hash(key) for key in self.opaque if type(key) is not float and type(key).__eq__ is not object.__eq__}
@@ -368,8 +373,8 @@ cdef class KeyHashes:
 
 
 def merge_twins(twins, n):
-    """From `KeyHashes.twins` over n records: `(dead keys, dead values, firsts, lasts)`, two sets and two arrays: a key that came again
-    keeps its first place and takes its last value."""
+    """From `KeyHashes.twins` over n records: `(dead keys, dead values, firsts, lasts)`, two sets and two arrays: a key
+    that came again keeps its first place and takes its last value."""
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
     firsts = array.array("Q", (r for r in range(n) if r not in dead_keys))
@@ -378,8 +383,8 @@ def merge_twins(twins, n):
 
 
 def hash_all(Records keys):
-    """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else the positions of each
-    entry's first key and of its last, two arrays."""
+    """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else the
+    positions of each entry's first key and of its last, two arrays."""
     cdef KeyHashes hashes = KeyHashes()
     cdef Py_ssize_t i
     for i in range(keys.length):
@@ -392,8 +397,8 @@ def hash_all(Records keys):
 
 
 def verify(Segment segment):
-    """The part of the deep check of a mapping that only Python can do: that keys can be hashed, that each is found where its
-    hash says, and no two are equal. Runs nobody's code: values of classes are not made."""
+    """The part of the deep check of a mapping that only Python can do: that keys can be hashed, that each is found
+    where its hash says, and no two are equal. Runs nobody's code: values of classes are not made."""
     cdef uint64_t i, h = 0
     cdef KeyTable table = KeyTable.of_segment(segment)
     cdef StoreReader reader = StoreReader.over(&segment.mapping.keys, classes.CHECKING)
@@ -443,7 +448,8 @@ cdef int verify_place(Segment segment, KeyTable table, StoreReader reader, uint6
 # ---- Lookup ----
 
 cdef class Mapping:
-    """Base of RecordDict: keys and values, record by record, and the table that finds a key. The dict's reading side, compiled."""
+    """Base of RecordDict: keys and values, record by record, and the table that finds a key. The dict's reading side,
+    compiled."""
 
     def __cinit__(self, *args, **kwargs):
         self._keys = None
@@ -459,7 +465,8 @@ cdef class Mapping:
     def _set(self, Records keys, Records values, KeyTable table, factory=None, detached=None):
         """`table` was made over `keys`; entry e is keys[e] and values[e]."""
         if detached is None and not (keys.length == values.length == <Py_ssize_t>table.keys.n_entries):
-            raise errors.CorruptError(f"a mapping of {keys.length} keys, {values.length} values and {table.entries} entries")
+            n = f"{keys.length} keys, {values.length} values and {table.entries} entries"
+            raise errors.CorruptError(f"a mapping of {n}")
         self._keys = keys
         self._values = values
         self.table = table
@@ -539,7 +546,7 @@ cdef class Mapping:
         """The hash of the key of an entry."""
         try:
             return hash(key)
-        except TypeError as e:
+        except (TypeError, ValueError) as e:  # numpy dates without a unit raise ValueError
             raise errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}") from None
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
@@ -608,14 +615,15 @@ cdef class Mapping:
         cdef rs_key_probe probe
         cdef Records k = self._keys, v = self._values
         cdef Py_ssize_t i, n = 0
-        self.require()
-        key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
         for i in range(start, min(start + AHEAD, len(keys))):
             key = keys[i]
             if Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type:
                 key_hash(key, self.table.keys.seed, False, &hashes[n])
-                rs_keys_prefetch(&self.table.keys, hashes[n])
                 n += 1
+        self.require()  # hashing an int of thousands of digits imports, and so lets other threads run
+        key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
+        for i in range(n):
+            rs_keys_prefetch(&self.table.keys, hashes[i])
         for i in range(n):
             probe = rs_key_probe_begin(&self.table.keys, hashes[i])
             if rs_key_probe_next(&self.table.keys, &probe, &entries[i], NULL) != RS_OK:
@@ -632,7 +640,9 @@ cdef class Mapping:
     def _many(self, keys, default, bint has_default):
         """The values of `keys`, in one call."""
         cdef Py_ssize_t entry, i = 0
-        cdef bint ahead = type(keys) is list and self._keys.direct is not None and self._values.direct is not None
+        cdef bint ahead
+        self.require()
+        ahead = type(keys) is list and self._keys.direct is not None and self._values.direct is not None
         out = []
         for key in keys:
             if ahead and i % AHEAD == 0:

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Building mappings: keys and values streamed into one segment, and the table over the keys at its end (csrc/rs_mapping.h)."""
+"""Building mappings: keys and values streamed into one segment, and the table over the keys at its end
+(csrc/rs_mapping.h)."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -13,13 +14,13 @@ from recstore._store cimport Segment, StoreReader, sealed
 from recstore import classes, errors
 from recstore._keys import merge_twins
 
+import array
 
-def shown(key):
-    """A key as messages have it."""
-    try:
-        return f"{key!r:.60}"
-    except Exception as e:  # its class's own, or too deep
-        return f"a {type(key).__name__} whose repr raises {type(e).__name__}"
+
+cdef str entry_name(uint64_t number, key):
+    """What an error calls an entry."""
+    from recstore import unsupported
+    return f"entry {number} ({unsupported.shown(key)})"
 
 
 cdef class MappingBuilder:
@@ -28,6 +29,7 @@ cdef class MappingBuilder:
     cdef rs_segment_writer writer
     cdef rs_mapping_builder builder
     cdef KeyHashes hashes
+    cdef object outside  # bytes of large arrays of each value, up to the last value that has any
     cdef str backing
     cdef str path
     cdef object settings
@@ -41,6 +43,7 @@ cdef class MappingBuilder:
         self.path = open_writer(&self.writer, backing, directory, name)
         self.active = True
         self.hashes = KeyHashes()
+        self.outside = array.array("Q")
         check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
 
     def __dealloc__(self):
@@ -72,7 +75,7 @@ cdef class MappingBuilder:
             encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
         except errors.EncodeError as e:
             self.drop(keys_mark, values_mark)
-            raise errors.EncodeError(f"entry {number} ({shown(key)}): {what} {e}") from None
+            raise errors.EncodeError(f"{entry_name(number, key)}: {what} {e}") from None
         except BaseException:
             self.drop(keys_mark, values_mark)
             raise
@@ -81,9 +84,22 @@ cdef class MappingBuilder:
             self.drop(keys_mark, values_mark)
             if status == RS_E_MEM:
                 raise_status(&err)
-            raise errors.EncodeError(f"entry {number} ({shown(key)}): {err.message.decode()}")
+            from recstore import unsupported
+            raise errors.EncodeError(f"{entry_name(number, key)}: {unsupported.refused(value, err.message.decode())}")
+        if self.builder.values.arrays.size_bytes != values_mark:
+            self.outside.extend([0] * (number - len(self.outside)))
+            self.outside.append(self.builder.values.arrays.size_bytes - values_mark)
         self.flush_if_full(&self.builder.keys)
         self.flush_if_full(&self.builder.values)
+
+    def extend(self, pairs):
+        for key, value in pairs:
+            self.append(key, value)
+            key = value = None  # the stream's next pair must not find the last one alive
+
+    def array_bytes(self, record):
+        """Bytes of the large arrays of a value, which stand outside its record."""
+        return self.outside[record] if record < len(self.outside) else 0
 
     cdef int drop(self, size_t keys_mark, size_t values_mark) except -1:
         rs_mapping_builder_drop_pair(&self.builder, keys_mark, values_mark)
@@ -100,8 +116,8 @@ cdef class MappingBuilder:
         return 0
 
     def finish(self, uint32_t factory=0):
-        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a key came again. The
-        builder is done then, also when this raises."""
+        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a
+        key came again. The builder is done then, also when this raises."""
         cdef rs_error err
         cdef rs_status status
         if not self.active:

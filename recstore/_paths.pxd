@@ -24,7 +24,8 @@ cdef object key_hash(object key)
 
 cdef class Path:
     """A way into a record. Immutable."""
-    cdef readonly tuple names  # each a key in a tuple of its own, or a str with dots: that key, else its parts one after another
+    # Each a key in a tuple of its own, or a str with dots: that key, else its parts one after another.
+    cdef readonly tuple names
     cdef readonly object only  # the key of a path of one key, for speed; else None
     cdef list steps            # for each name `(key, None)` or `(dotted, parts)`
     cdef bint walk(self, Program program, rs_cursor *cursor, rs_place *place, list taken) except -1

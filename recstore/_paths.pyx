@@ -1,8 +1,8 @@
 # cython: language_level=3, freethreading_compatible=False
 """Paths into a record, and the walk down a compiled tree that finds what a path leads to (csrc/rs_path.h).
 
-What lies before the way is passed by width or length. A key of a struct is found by identity, since keys are interned; a key of an `any`
-dict by comparing bytes. Programs keep what was looked up in them under the interpreter lock.
+What lies before the way is passed by width or length. A key of a struct is found by identity, since keys are interned;
+a key of an `any` dict by comparing bytes. Programs keep what was looked up in them under the interpreter lock.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -11,7 +11,7 @@ from libc.string cimport memcmp
 from recstore._c cimport *
 from recstore._codec cimport Program, check
 from recstore._encode cimport encode_value
-from recstore import errors
+from recstore import classes, errors
 
 from _collections_abc import Mapping
 
@@ -51,12 +51,13 @@ cdef inline bint is_dict_like(unsigned code):
 
 
 cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
-    """The field names of an object's ext value; None for an ext value without fields, or one that went through a converter. As
-    `(full class name, names, whether they are those of a tuple, (code, EXTRA))`."""
+    """The field names of an object's ext value; None for an ext value without fields, or one that went through a
+    converter. As `(full class name, names, whether they are those of a tuple, (code, EXTRA))`."""
     if not RS_FMT_EXT_NAMEDTUPLE <= code <= RS_FMT_EXT_OBJECT:
         return None
     described = load_any(extra, size)
-    if type(described) is not tuple or len(described) != 3 or type(described[0]) is not str or type(described[1]) is not str:
+    if (type(described) is not tuple or len(described) != 3 or type(described[0]) is not str
+            or type(described[1]) is not str):
         raise errors.CorruptError("a class that is not described by module, name and fields")
     names = described[2]
     if names is None:
@@ -67,8 +68,8 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
 
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1:
-    """Opens a place as far as it takes to find its children, and says how. For NAMED, *described borrows what `names_of` gave
-    from `keep` or the program."""
+    """Opens a place as far as it takes to find its children, and says how. For NAMED, *described borrows what
+    `names_of` gave from `keep` or the program."""
     cdef const rs_node *node
     cdef const uint8_t *p
     cdef rs_slice head
@@ -251,7 +252,8 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
 cdef class Path:
     """A way into a record: keys of dicts, names of fields, indices of lists and tuples, one after another.
 
-    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, or of a tuple of keys, taken as they are.
+    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, or of a tuple of keys,
+    taken as they are.
     """
 
     def __init__(self, name):
@@ -262,7 +264,8 @@ cdef class Path:
         elif isinstance(name, str):
             names = ((str(name),),) if "." not in name else (str(name),)
         else:
-            raise TypeError(f"a field is a str, or a tuple of keys that is not empty, not {type(name).__name__} {name!r:.60}")
+            raise TypeError("a field is a str, or a tuple of keys that is not empty, "
+                            f"not {type(name).__name__} {name!r:.60}")
         self.prepare(names)
 
     def prepare(self, tuple names):
@@ -297,7 +300,8 @@ cdef class Path:
         return f"Path({str(self)!r})"
 
     cdef bint walk(self, Program program, rs_cursor *cursor, rs_place *place, list taken) except -1:
-        """Goes where the path leads; False when it leads nowhere. The keys on the way are appended to `taken`, unless it is None."""
+        """Goes where the path leads; False when it leads nowhere. The keys on the way are appended to `taken`, unless
+        it is None."""
         cdef rs_cursor cursor_before
         cdef rs_place place_before
         if self.only is not None and taken is None:
@@ -372,7 +376,8 @@ cpdef object dump(value):
     raw.size_bytes = raw.capacity_bytes = arrays.size_bytes = arrays.capacity_bytes = 0
     try:
         encode_value(&raw, &arrays, value)
-        return (<const char *>raw.data)[:raw.size_bytes], (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        outside = (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        return (<const char *>raw.data)[:raw.size_bytes], outside
     finally:
         rs_buffer_clear(&raw)
         rs_buffer_clear(&arrays)
@@ -384,6 +389,10 @@ cpdef object load(dumped):
     cdef rs_cursor cursor
     cdef bytes raw, arrays
     raw, arrays = dumped
+    # Classes are found as in a store that came by a handle; `dump` never makes a pickle, so none is loaded.
+    program.makers = {}
+    program.reader = classes.Reader()
+    program.reader.allow_pickle = False
     cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
     cursor.arrays = <const uint8_t *><const char *>arrays
     cursor.arrays_size = len(arrays)

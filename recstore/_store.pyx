@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Segments and their builder: with _blobs, the only place that owns mappings.
 
-Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never point into
-it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close` unmaps at once, or,
-with calls in flight elsewhere, when the last of them returns.
+Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never
+point into it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close`
+unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
 """
 
 cimport cython
@@ -37,9 +37,9 @@ OURS = 2**64 - 1, 2**64 - 1
 cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
 
-    Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the process that
-    unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left behind), ``reader``
-    (a classes.Reader, set before the first record is read; None for the defaults of trusted bytes).
+    Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the
+    process that unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left
+    behind), ``reader`` (a classes.Reader, set before the first record is read; None for the defaults of trusted bytes).
     """
 
     def __cinit__(self):
@@ -232,7 +232,8 @@ cdef class Segment(Owner):
         return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
 
     def order(self):
-        """`(blob, width)` of ORDER: for each entry the records of its key and of its value; None when all records are entries."""
+        """`(blob, width)` of ORDER: for each entry the records of its key and of its value; None when all records are
+        entries."""
         cdef Blob blob
         self.require_open()
         if not self.is_mapping or self.mapping.order == NULL:

@@ -28,8 +28,8 @@ cdef struct Stage:
     Py_ssize_t start         # slice: start + step * position; index: the first entry's number
     Py_ssize_t step
     unsigned width           # index: bytes of an entry, 4 or 8
-    void *blob               # index: borrowed from Selection.blobs
-    rs_permutation *permutation  # permute: borrowed from Selection.permutations
+    void *blob               # index: borrowed from Selection.held
+    rs_permutation *permutation  # permute: borrowed from Selection.held
 
 
 cdef struct Leaf:

@@ -1,10 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Positions to records: what a view consists of, and the base of the record containers.
 
-A Selection maps positions 0 <= p < length to records. It ends in a store of a segment, or in several Selections one after
-another; before that stand stages, each of which maps a position to one of what follows: a slice, a keyed permutation, an array
-of indices, a repetition. Neighbouring slices merge, a selection by indices is written in positions of the base, and where stages,
-parts or nesting would pass their bounds, the worst of them become one index array: a view of a view is no tower.
+A Selection maps positions 0 <= p < length to records. It ends in a store of a segment, or in several Selections one
+after another; before that stand stages, each of which maps a position to one of what follows: a slice, a keyed
+permutation, an array of indices, a repetition. Neighbouring slices merge, a selection by indices is written in
+positions of the base, and where stages, parts or nesting would pass their bounds, the worst of them become one index
+array: a view of a view is no tower.
 """
 
 from cpython.buffer cimport PyBUF_CONTIG_RO, PyBuffer_Release, PyObject_GetBuffer
@@ -47,13 +48,15 @@ cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ss
 cdef bytes new_entries(Py_ssize_t n, unsigned width):
     """Room for an index array, to be filled before anybody sees it."""
     if n > MAX_ENTRIES:
-        raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), or take a part of it")
+        raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), "
+                          "or take a part of it")
     return PyBytes_FromStringAndSize(NULL, n * width)
 
 
 cdef list lightened(list parts):
-    """The parts of a selection to be joined, the worst as index arrays where they would make a tree that is too deep or too large:
-    a part may be shared, but a handle writes it at each place. Time and memory of their length, once in several joins."""
+    """The parts of a selection to be joined, the worst as index arrays where they would make a tree that is too deep or
+    too large: a part may be shared, but a handle writes it at each place. Time and memory of their length, once in
+    several joins."""
     cdef Selection part
     weight = sum([(<Selection>part).weight_as_part() for part in parts], 1)
     total = sum([(<Selection>part).length for part in parts])
@@ -63,9 +66,11 @@ cdef list lightened(list parts):
 
 
 cdef class Selection:
-    """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the methods.
+    """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the
+    methods.
 
-    Attributes: ``length``; ``segment`` and ``store`` of a selection that ends in a store; ``parts`` of one that ends in several.
+    Attributes: ``length``; ``segment`` and ``store`` of a selection that ends in a store; ``parts`` of one that ends in
+    several.
     """
 
     def __cinit__(self):
@@ -180,7 +185,8 @@ cdef class Selection:
         return 0
 
     def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
-        """Positions start, start + step, ...: `length` of them, all within this selection. Constant time, but for a joined one's parts."""
+        """Positions start, start + step, ...: `length` of them, all within this selection. Constant time, but for a
+        joined one's parts."""
         cdef Selection out
         cdef Stage *first
         cdef Stage stage
@@ -219,7 +225,8 @@ cdef class Selection:
         return out
 
     def sliced_parts(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
-        """A slice of a joined selection, as slices of its parts: so it can be joined and sliced again without nesting."""
+        """A slice of a joined selection, as slices of its parts: so it can be joined and sliced again without
+        nesting."""
         cdef Py_ssize_t i, k, begin, end, n, first
         cdef Py_ssize_t count = len(self.parts)
         pieces = []
@@ -292,12 +299,13 @@ cdef class Selection:
         return out
 
     def indexed(self, Blob blob, Py_ssize_t first, unsigned width, Py_ssize_t length):
-        """Entries first, first + 1, ... of an index array, `length` of them, each a position here. Constant time: an entry that is
-        out of range raises when it is read."""
+        """Entries first, first + 1, ... of an index array, `length` of them, each a position here. Constant time: an
+        entry that is out of range raises when it is read."""
         cdef Selection out
         cdef Stage stage
         if width not in (4, 8) or first < 0 or length < 0 or (<object>first + length) * width > blob.size:
-            raise errors.CorruptError(f"an index array of {blob.size} bytes does not hold {length} entries from {first}")
+            size = blob.size
+            raise errors.CorruptError(f"an index array of {size} bytes does not hold {length} entries from {first}")
         if self.n_stages == MAX_STAGES:
             return self.collapsed().indexed(blob, first, width, length)
         out = self.derived()
@@ -313,9 +321,9 @@ cdef class Selection:
         return out
 
     def taken(self, positions):
-        """The records at these positions, negative ones counted from the end: a buffer of 64-bit integers (array("q"), a contiguous
-        int64 array) or an iterable of ints. IndexError for one out of range. They are kept as an index array, in positions of the
-        base, so that what is taken from a view does not rest on the view."""
+        """The records at these positions, negative ones counted from the end: a buffer of 64-bit integers (array("q"),
+        a contiguous int64 array) or an iterable of ints. IndexError for one out of range. They are kept as an index
+        array, in positions of the base, so that what is taken from a view does not rest on the view."""
         cdef Selection base = self.base()
         cdef unsigned width = 4 if base.length <= 0xFFFFFFFF else 8
         cdef Py_buffer buffer
@@ -426,8 +434,9 @@ cdef class Selection:
         return True
 
     cdef Selection collapsed(self):
-        """The same records by fewer stages, when there are at least two: the innermost become an index array, from where on it is
-        shortest. Time and memory proportional to that, which a bound on the stages makes rare: once in several views of views."""
+        """The same records by fewer stages, when there are at least two: the innermost become an index array, from
+        where on it is shortest. Time and memory proportional to that, which a bound on the stages makes rare: once in
+        several views of views."""
         cdef Selection out = self.derived()
         cdef int i, first = 0
         cdef Py_ssize_t size = self.length, k
@@ -454,7 +463,8 @@ cdef class Selection:
         return out
 
     def flattened(self):
-        """The same records as one index array over all stores that it leads to. Time and memory proportional to the length."""
+        """The same records as one index array over all stores that it leads to. Time and memory proportional to the
+        length."""
         cdef Leaf leaf
         cdef Py_ssize_t i, total = 0
         cdef unsigned width
@@ -497,8 +507,9 @@ cdef class Selection:
         return list(seen.values())
 
     def describe(self):
-        """The stages, outermost first: `("slice", n, start, step)`, `("permute", n, seed)`, `("index", n, blob, first, step, width)`,
-        `("repeat", n)`; n is the number of positions that the stage leads to. What a handle is written from."""
+        """The stages, outermost first: `("slice", n, start, step)`, `("permute", n, seed)`, `("index", n, blob, first,
+        step, width)`, `("repeat", n)`; n is the number of positions that the stage leads to. What a handle is written
+        from."""
         cdef int i
         cdef Stage *stage
         out = []
@@ -533,8 +544,8 @@ cdef class How:
 
 
 cdef class GroupHow(How):
-    """Reads position g as the view of group g: the rows starts[g] to starts[g + 1] of an index array over `records`. `starts` and `rows` are
-    Blobs of `width` bytes an entry; there are `n` groups."""
+    """Reads position g as the view of group g: the rows starts[g] to starts[g + 1] of an index array over `records`.
+    `starts` and `rows` are Blobs of `width` bytes an entry; there are `n` groups."""
 
     def __init__(self, records, Blob starts, Blob rows, unsigned width, Py_ssize_t n):
         if width not in (4, 8) or n < 0 or starts.size != (<object>n + 1) * width:
@@ -587,7 +598,8 @@ cdef class Records:
         self.length = 0
 
     def _set(self, Selection selection, How how=None, detached=None):
-        """Makes this the records of `selection`, read as `how` says (None: whole); with `detached`, the reason why there are none."""
+        """Makes this the records of `selection`, read as `how` says (None: whole); with `detached`, the reason why
+        there are none."""
         self.selection = selection
         self.how = how
         self.detached = detached
@@ -615,7 +627,8 @@ cdef class Records:
         out = [] if self.selection is None else self.selection.blobs()
         if isinstance(self.how, GroupHow):
             how = <GroupHow>self.how
-            out.extend(blob for blob in (how.starts, how.rows, *how.records.blobs) if not any(blob is other for other in out))
+            below = (how.starts, how.rows, *how.records.blobs)
+            out.extend(blob for blob in below if not any(blob is other for other in out))
         return out
 
     @property
@@ -712,11 +725,13 @@ cdef class RecordIterator:
 
     def __next__(self):
         cdef Py_ssize_t i = self.next
-        if self.records is None or i < 0 or i >= self.records.length:
+        # Reading may run anybody's code, which may exhaust this iterator: it must not drop the last reference.
+        cdef Records records = self.records
+        if records is None or i < 0 or i >= records.length:
             self.records = None
             raise StopIteration
         self.next = i + self.step
-        return self.records.at(i)
+        return records.at(i)
 
     def __length_hint__(self):
         if self.records is None:

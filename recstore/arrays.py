@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 
+from recstore._encode import varint
 from recstore.errors import CorruptError, VersionError
 
 _CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8, "u8": 9, "f2": 10, "f4": 11,
@@ -27,15 +28,6 @@ _FORTRAN = 1
 _SCALAR = 2
 
 
-def _varint(n):
-    out = bytearray()
-    while n >= 0x80:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
 def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
     """The descriptor of a dtype without the array flags; None for one that the format does not know."""
     if not 0 <= dtype.num < 256:
@@ -45,11 +37,11 @@ def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
     if dtype.kind in _LONG_DOUBLES and dtype.itemsize > (8 if dtype.kind == "f" else 16):
         code, parameters = _LONG_DOUBLES[dtype.kind] if _HAS_X87 else None, b""
     elif dtype.kind in _SIZED and dtype.type in (np.bytes_, np.str_, np.void) and dtype.subdtype is None:
-        code, parameters = _SIZED[dtype.kind], _varint(dtype.itemsize)
+        code, parameters = _SIZED[dtype.kind], varint(dtype.itemsize)
     elif dtype.kind in _TIMES:
         unit, multiple = np.datetime_data(dtype)
         unit = _UNIT_NONE if unit == "generic" else _UNITS.index(unit)
-        code, parameters = _TIMES[dtype.kind], bytes([unit]) + _varint(multiple)
+        code, parameters = _TIMES[dtype.kind], bytes([unit]) + varint(multiple)
     else:
         code, parameters = _CODES.get(dtype.kind + str(dtype.itemsize)), b""
     if code is None or dtype.metadata:
@@ -73,12 +65,12 @@ def _describe_struct(dtype, levels):
             encoded = name.encode()
         except UnicodeEncodeError:
             return None
-        shape = bytes([len(shape)]) + b"".join(map(_varint, shape))
-        fields.append(_varint(len(encoded)) + encoded + _varint(offset) + described + shape)
+        shape = bytes([len(shape)]) + b"".join(map(varint, shape))
+        fields.append(varint(len(encoded)) + encoded + varint(offset) + described + shape)
     if levels == _STRUCT_LEVELS and _count_fields(dtype) > _STRUCT_FIELDS:
         return None
-    head = bytes([_STRUCT]) + _varint(dtype.itemsize) + bytes([dtype.isalignedstruct])
-    return head + _varint(len(fields)) + b"".join(fields)
+    head = bytes([_STRUCT]) + varint(dtype.itemsize) + bytes([dtype.isalignedstruct])
+    return head + varint(len(fields)) + b"".join(fields)
 
 
 def _count_fields(dtype):
@@ -98,15 +90,15 @@ def describe(value):
         # Through the methods of bytes and str: an array, and str() of a numpy string, strip trailing NULs.
         if isinstance(value, bytes):
             data = bytes(value)
-            descriptor = bytes([_SIZED["S"]]) + _varint(len(data))
+            descriptor = bytes([_SIZED["S"]]) + varint(len(data))
         elif isinstance(value, str):
             data = str.encode(value, "utf-32-le", "surrogatepass")
-            descriptor = bytes([_SIZED["U"]]) + _varint(len(data))
+            descriptor = bytes([_SIZED["U"]]) + varint(len(data))
         else:
             data = value.tobytes()
         return bytes([_SCALAR]) + descriptor, data
     fortran = value.flags.f_contiguous and not value.flags.c_contiguous
-    shape = bytes([value.ndim]) + b"".join(map(_varint, value.shape))
+    shape = bytes([value.ndim]) + b"".join(map(varint, value.shape))
     if value.dtype.names is not None and not (fortran or value.flags.c_contiguous):
         # numpy copies fields only: what lies between them would be whatever was in memory.
         packed = np.zeros(value.shape, value.dtype)

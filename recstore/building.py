@@ -1,11 +1,14 @@
-"""Building segments from iterables: options of the constructors, the stream of records or pairs, where a segment is made."""
+"""Building segments from iterables: options of the constructors, the stream of records or pairs, where a segment is
+made."""
 
 import os
 import sys
 
-from recstore import _blobs, _keys, _maps, _views, classes, handles
+from recstore import _blobs, _keys, _maps, _store, _views, classes, handles
 from recstore.errors import EncodeError
 
+ARRAYS = ("copy", "view")
+BACKINGS = ("auto", "anonymous", "dir")
 # By number, as csrc/FORMAT.md ("Mappings") has them.
 FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int)
 
@@ -18,7 +21,8 @@ def selections(segment):
         return keys, values
     blob, width = order
     n = blob.size // width // 2
-    return tuple(side.indexed(blob, 0, width, 2 * n).sliced(start if n else 0, 2, n) for start, side in enumerate((keys, values)))
+    sides = enumerate((keys, values))
+    return tuple(side.indexed(blob, 0, width, 2 * n).sliced(start if n else 0, 2, n) for start, side in sides)
 
 
 class Options:
@@ -30,12 +34,10 @@ class Options:
         for name, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
             ("compression", compression, ("auto", "none")),
-            ("arrays", arrays, ("copy", "view")),
-            ("backing", backing, ("auto", "anonymous", "dir")),
+            ("arrays", arrays, ARRAYS),
+            ("backing", backing, BACKINGS),
         ):
-            if value not in legal:
-                said = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
-                raise ValueError(f"{name} is {said}, not {value!r}")
+            check_choice(name, value, legal)
         self.on_unsupported = on_unsupported
         self.compression = compression
         self.arrays = arrays
@@ -48,15 +50,16 @@ class Options:
     __hash__ = None
 
 
-def check_arrays(arrays):
-    """ValueError unless `arrays` is a way to read arrays."""
-    if arrays not in ("copy", "view"):
-        raise ValueError(f'arrays is "copy" or "view", not {arrays!r}')
+def check_choice(name, value, legal):
+    """ValueError unless the option `name` is one of the words `legal`."""
+    if value not in legal:
+        said = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
+        raise ValueError(f"{name} is {said}, not {value!r}")
 
 
 def build_mapping(mapping_or_pairs, options, factory=None):
-    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead. It has the
-    default factory `factory`, or that of the mapping."""
+    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead.
+    It has the default factory `factory`, or that of the mapping."""
     factory = FACTORIES.index(factory) if factory is not None else _factory(mapping_or_pairs)
     kept = private_bytes()
     segment = _stream_pairs(pairs_of(mapping_or_pairs), factory, options)
@@ -71,15 +74,14 @@ def _stream_pairs(pairs, factory, options):
             from recstore.cli import bars
 
             pairs = bars.track(pairs)
-        for key, value in pairs:
-            builder.append(key, value)
-            key = value = None  # the stream's next pair must not find the last one alive
+        builder.extend(pairs)
         segment, dead_keys, dead_values = builder.finish(factory)
     except BaseException:
         builder.abort()
         raise
     announce(segment)
-    dead = sum(segment.record_bytes(1, r) for r in dead_keys) + sum(segment.record_bytes(0, r) for r in dead_values)
+    dead = sum(segment.record_bytes(1, r) for r in dead_keys)
+    dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
     if 10 * dead <= segment.nbytes:
         return segment
     from recstore import dicts
@@ -137,16 +139,36 @@ def save_mapping(mapping, path):
     if segment is not None and mapping.is_whole:
         write_segment(segment, path)
         return
+    pairs = zip(mapping, _durable(mapping._values))
+    _write_compact(_maps.MappingBuilder, pairs, path, FACTORIES.index(mapping.factory))
+
+
+def save_records(records, path):
+    """Writes the records to a file as a compact store."""
+    _write_compact(_store.Builder, _durable(records), path)
+
+
+def _write_compact(make, source, path, *factory):
+    """Streams records or pairs into a new file. What cannot be stored here but came out of a store was pickled
+    there."""
     temporary = temporary_beside(path)
-    builder = _maps.MappingBuilder("file", name=temporary, writer=classes.Writer(pickled=True))
+    builder = make("file", name=temporary, writer=classes.Writer(pickled=True))
     try:
-        for key, value in mapping.items():
-            builder.append(key, value)
-        builder.finish(FACTORIES.index(mapping.factory))[0].close()
+        builder.extend(source)
+        builder.finish(*factory)
     except BaseException:
         builder.abort()
         raise
     _blobs.publish(temporary, path)
+
+
+def _durable(records):
+    """The records as a file keeps them: groups, which are views, as lists."""
+    return map(_without_views, records) if isinstance(records.how, _views.GroupHow) else records
+
+
+def _without_views(value):
+    return [_without_views(item) for item in value] if isinstance(value, _views.Records) else value
 
 
 def write_segment(segment, path):
@@ -166,10 +188,10 @@ def temporary_beside(path):
 
 
 def new_builder(make, options):
-    """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the system has."""
+    """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the
+    system has."""
     chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
-    if chosen not in ("auto", "anonymous", "dir"):
-        raise ValueError(f'backing is "auto", "anonymous" or "dir", not {chosen!r}')
+    check_choice("backing", chosen, BACKINGS)
     if chosen == "auto" and not hasattr(os, "memfd_create"):
         chosen = "dir"
     compress = options.compression == "auto"
@@ -195,14 +217,16 @@ _exit_hook_pid = None
 
 
 def unlink_at_exit():
-    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name explicitly."""
+    """At exit module globals may outlive the interpreter's will to run destructors: close what has a name
+    explicitly."""
     global _exit_hook_pid
     if _exit_hook_pid == os.getpid():
         return
     _exit_hook_pid = os.getpid()
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open a file.
+        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open
+        # a file.
         util.Finalize(None, _close_owned, exitpriority=-10)
     else:
         import atexit

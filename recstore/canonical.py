@@ -7,24 +7,37 @@ user's own class compares is opaque, and is found by comparing.
 import sys
 
 from recstore import _keys
+from recstore.extended import (
+    DATE,
+    DATETIME,
+    ELLIPSIS,
+    ENUM,
+    FRACTION,
+    PATH,
+    RANGE,
+    SLICE,
+    TIME,
+    TIMEDELTA,
+    TIMEZONE,
+    UUID,
+    ZONEINFO,
+)
 
-_EXT = 0x11
-_COMPLEX, _FROZENSET, _RANGE, _SLICE, _ELLIPSIS = 1, 4, 5, 6, 7
-_DATE, _TIME, _DATETIME, _TIMEDELTA, _TIMEZONE, _ZONEINFO = 13, 14, 15, 16, 17, 18
-_FRACTION, _UUID, _PATH, _ENUM = 20, 21, 22, 23
+_EXT, _TUPLE = 0x11, 0x0E  # tags
 # What a subclass inherits from these decides how it compares.
 _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
 def form(key, strict=False, depth=0):
-    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one. `depth` is how
-    many tuples and frozensets it stands in. `strict`: what is stored as an object of its class or pickled is opaque."""
+    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one.
+    `depth` is how many tuples and frozensets it stands in. `strict`: what is stored as an object of its class or
+    pickled is opaque."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(key, numpy.generic):
         return _numpy_form(key, numpy)
     if key is ...:
-        return _ext(_ELLIPSIS, _NONE, _NONE)
+        return _ext(ELLIPSIS, _NONE, _NONE)
     make = _maker(kind)
     if make is not None:
         return make(key)
@@ -32,7 +45,8 @@ def form(key, strict=False, depth=0):
     is_member = enum is not None and isinstance(key, enum.Enum)
     for base in _BASES:
         if isinstance(key, base) and _compares_as(kind, base):
-            # Of enums these two and namedtuples the page says what they are; the rest is opaque, and found by comparing.
+            # Of enums these two and namedtuples the page says what they are; the rest is opaque, and found by
+            # comparing.
             known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple
             return _keys.canonical(_BARE[base](key), strict, depth) if known or not strict else None
     if is_member and _compares_as(kind, enum.Enum):
@@ -41,7 +55,8 @@ def form(key, strict=False, depth=0):
 
 
 def _maker(kind):
-    """What makes the form of keys of a class of the standard library; None for others, also for those that bear such a name."""
+    """What makes the form of keys of a class of the standard library; None for others, also for those that bear such a
+    name."""
     module, name = kind.__module__, kind.__qualname__
     make = _FORMS.get((module, name)) if type(module) is str else None
     return make if make is not None and getattr(sys.modules.get(module), name, None) is kind else None
@@ -76,7 +91,7 @@ _NONE = _plain(None)
 
 def _row(*parts):
     """A tuple of forms that are bytes already; None when one of them is."""
-    return None if None in parts else bytes([0x0E, len(parts)]) + b"".join(parts)
+    return None if None in parts else bytes([_TUPLE, len(parts)]) + b"".join(parts)
 
 
 def _wrap(code, payload, extra=_NONE):
@@ -99,7 +114,7 @@ def _number_form(key):
         near = None
     if near is not None and bottom != 1 and near.as_integer_ratio() == (top, bottom):
         return _plain(near)
-    return _ext(_FRACTION, _NONE, _plain(hash(key)))
+    return _ext(FRACTION, _NONE, _plain(hash(key)))
 
 
 def _big_exponent(key):
@@ -111,7 +126,7 @@ def _decimal_form(key):
     if key.is_nan():
         return None
     if _big_exponent(key):
-        return _ext(_FRACTION, _NONE, _plain(hash(key)))
+        return _ext(FRACTION, _NONE, _plain(hash(key)))
     return _number_form(key)
 
 
@@ -139,18 +154,18 @@ def _numpy_form(key, numpy):
 
 def _range_form(key):
     n = len(key) if -(2**63) < key.stop - key.start < 2**63 else max(0, -((key.start - key.stop) // key.step))
-    return _ext(_RANGE, _NONE, _plain((n, key.start if n else None, key.step if n > 1 else None)))
+    return _ext(RANGE, _NONE, _plain((n, key.start if n else None, key.step if n > 1 else None)))
 
 
 def _slice_form(key):
-    return _wrap(_SLICE, _plain((key.start, key.stop, key.step)))
+    return _wrap(SLICE, _plain((key.start, key.stop, key.step)))
 
 
 def _microseconds(delta):
     return (delta.days * 86400 + delta.seconds) * 1000000 + delta.microseconds
 
 
-_UTC = _ext(_TIMEZONE, _NONE, _plain((0, None)))
+_UTC = _ext(TIMEZONE, _NONE, _plain((0, None)))
 
 
 def _clock_form(code, key, moment):
@@ -162,38 +177,38 @@ def _clock_form(code, key, moment):
 
 
 def _time_form(key):
-    return _clock_form(_TIME, key, ((key.hour * 60 + key.minute) * 60 + key.second) * 1000000 + key.microsecond)
+    return _clock_form(TIME, key, ((key.hour * 60 + key.minute) * 60 + key.second) * 1000000 + key.microsecond)
 
 
 def _datetime_form(key):
     seconds = ((key.toordinal() - 1) * 24 + key.hour) * 3600 + key.minute * 60 + key.second
-    return _clock_form(_DATETIME, key, seconds * 1000000 + key.microsecond)
+    return _clock_form(DATETIME, key, seconds * 1000000 + key.microsecond)
 
 
 def _timezone_form(key):
-    return _ext(_TIMEZONE, _NONE, _plain((_microseconds(key.utcoffset(None)), None)))
+    return _ext(TIMEZONE, _NONE, _plain((_microseconds(key.utcoffset(None)), None)))
 
 
 def _zoneinfo_form(key):
-    return None if key.key is None else _ext(_ZONEINFO, _NONE, _plain(key.key))
+    return None if key.key is None else _ext(ZONEINFO, _NONE, _plain(key.key))
 
 
 def _path_form(key):
     text = str(key)
     if "Windows" not in type(key).__name__:
-        return _ext(_PATH, _plain("PurePosixPath"), _plain(text))
-    return _ext(_PATH, _plain("PureWindowsPath"), _plain(text.lower())) if text.isascii() else None
+        return _ext(PATH, _plain("PurePosixPath"), _plain(text))
+    return _ext(PATH, _plain("PureWindowsPath"), _plain(text.lower())) if text.isascii() else None
 
 
 def _enum_form(key):
     kind, name = type(key), key.name
     single = name is not None and kind.__members__.get(name) is key
-    return _ext(_ENUM, _plain((kind.__module__, kind.__qualname__)), _plain(name if single else int(key.value)))
+    return _ext(ENUM, _plain((kind.__module__, kind.__qualname__)), _plain(name if single else int(key.value)))
 
 
 def _int_form(key):
     """An int that no float reaches."""
-    return _ext(_FRACTION, _NONE, _plain(hash(key)))
+    return _ext(FRACTION, _NONE, _plain(hash(key)))
 
 
 _FORMS = {
@@ -202,13 +217,13 @@ _FORMS = {
     ("builtins", "slice"): _slice_form,
     ("decimal", "Decimal"): _decimal_form,
     ("fractions", "Fraction"): _number_form,
-    ("datetime", "date"): lambda key: _ext(_DATE, _NONE, _plain(key.toordinal())),
+    ("datetime", "date"): lambda key: _ext(DATE, _NONE, _plain(key.toordinal())),
     ("datetime", "time"): _time_form,
     ("datetime", "datetime"): _datetime_form,
-    ("datetime", "timedelta"): lambda key: _ext(_TIMEDELTA, _NONE, _plain(_microseconds(key))),
+    ("datetime", "timedelta"): lambda key: _ext(TIMEDELTA, _NONE, _plain(_microseconds(key))),
     ("datetime", "timezone"): _timezone_form,
     ("zoneinfo", "ZoneInfo"): _zoneinfo_form,
-    ("uuid", "UUID"): lambda key: _ext(_UUID, _NONE, _plain(key.bytes)),
+    ("uuid", "UUID"): lambda key: _ext(UUID, _NONE, _plain(key.bytes)),
 }
 for _module in ("pathlib", "pathlib._local"):  # where 3.13 keeps them
     for _name in ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath"):

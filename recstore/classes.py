@@ -20,8 +20,8 @@ def register(cls=None, *, encode=None, decode=None):
     """Lets values of a class be stored, and be read from files: a function and a decorator.
 
     Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
-    ``__init__``. Dataclasses, attrs classes, namedtuples and enums are stored without being registered; registered, they are also
-    read from stores of unknown origin, where others are read as :class:`recstore.Record`.
+    ``__init__``. Dataclasses, attrs classes, namedtuples and enums are stored without being registered; registered,
+    they are also read from stores of unknown origin, where others are read as :class:`recstore.Record`.
 
     Args:
         cls: the class; values of its subclasses are not covered.
@@ -78,7 +78,8 @@ class Writer:
         self.foreign = False  # whether a Record was stored: its class must not be imported when it is read back
 
     def note(self, name, cls):
-        """Remembers the class of a value. EncodeError when another one of this name was seen: readers could not tell."""
+        """Remembers the class of a value. EncodeError when another one of this name was seen: readers could not
+        tell."""
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)

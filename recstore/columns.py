@@ -1,4 +1,5 @@
-"""Values of a field to a numpy array: from numbers that the core gathered, or from the decoded values, with the same answer.
+"""Values of a field to a numpy array: from numbers that the core gathered, or from the decoded values, with the same
+answer.
 
 Imported by ``to_numpy``, never by ``import recstore``.
 """
@@ -23,7 +24,8 @@ def positions(indices, length):
 
 
 def from_numbers(numbers, seen, lengths, ragged, where):
-    """The column of numbers gathered as 8 bytes each: i64, or f64 when `seen` says so. `lengths` is None for scalars."""
+    """The column of numbers gathered as 8 bytes each: i64, or f64 when `seen` says so. `lengths` is None for
+    scalars."""
     array = np.frombuffer(numbers, np.float64 if seen & 4 else np.int64)
     if seen == 1:
         array = array.astype(np.bool_)
@@ -65,7 +67,8 @@ def from_values(values, ragged, where):
     if kinds & {"number", "list", "array"} and kinds != {"number"}:
         kind = next(kind for kind in ("number", "list", "array") if kind in kinds)
         odd = next(i for i, value in enumerate(values) if _kind(value) != kind)
-        raise ValueError(f"{where(odd)} is {_brief(values[odd])} among {kind}s: a column of numbers takes nothing else; use to_list()")
+        what = f"{_brief(values[odd])} among {kind}s"
+        raise ValueError(f"{where(odd)} is {what}: a column of numbers takes nothing else; use to_list()")
     if kinds == {"number"}:
         return _no_lists(_from_numbers(values), ragged)
     if kinds == {"scalar"} and len({type(value) for value in values}) == 1:
@@ -147,8 +150,9 @@ def _from_nested(values, ragged, where):
     shapes = [_shape(value) for value in values]
     for i, shape in enumerate(shapes):
         if shape is None or shape != shapes[0]:
-            what = "nested lists of several lengths" if shape is None else f"nested lists of shape {shape}, others {shapes[0]}"
-            raise ValueError(f"{where(i)} holds {what}, which no array holds: use to_list(), or the fields within, field((name, 0))")
+            what = "several lengths" if shape is None else f"shape {shape}, others {shapes[0]}"
+            remedy = "use to_list(), or the fields within, field((name, 0))"
+            raise ValueError(f"{where(i)} holds nested lists of {what}, which no array holds: {remedy}")
     if ragged:
         raise ValueError("ragged=True is for lists of numbers, and these are nested")
     flat = values
@@ -173,12 +177,14 @@ def _from_arrays(values, ragged, where):
     """Arrays of one shape stack; of one dimension and several lengths they are ragged."""
     dtypes = {value.dtype for value in values}
     if len(dtypes) > 1 and not all(dtype.kind in "biufc" for dtype in dtypes):
-        raise ValueError(f"{where(_other(values, 'dtype'))} is an array of another dtype than that of the first: use to_list()")
+        i = _other(values, "dtype")
+        raise ValueError(f"{where(i)} is an array of another dtype than that of the first: use to_list()")
     if all(value.ndim == 1 for value in values):
         return _lists(np.concatenate(values), np.array([len(value) for value in values], np.int64), ragged, where)
     if len({value.shape for value in values}) > 1:
         i = _other(values, "shape")
-        raise ValueError(f"{where(i)} is an array of shape {values[i].shape}, the first one's is {values[0].shape}: use to_list()")
+        shapes = f"{values[i].shape}, the first one's is {values[0].shape}"
+        raise ValueError(f"{where(i)} is an array of shape {shapes}: use to_list()")
     if ragged:
         raise ValueError("ragged=True is for lists and arrays of one dimension")
     return np.stack(values)

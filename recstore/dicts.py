@@ -249,7 +249,7 @@ class RecordDict(_keys.Mapping):
     # ---- Lifetime and travel ----
 
     def save(self, path):
-        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part.
+        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as lists.
 
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
@@ -413,7 +413,7 @@ class RecordItems(_Positions, _SetOfPairs):
         return RecordPairs(self._mapping._keys, self._mapping._values)
 
     def __contains__(self, item):
-        if type(item) is not tuple or len(item) != 2:
+        if not isinstance(item, tuple) or len(item) != 2:
             return False
         entry = self._mapping._entry(item[0])
         if entry is None:
@@ -445,9 +445,10 @@ class RecordPairs(Sequence):
         return len(self._keys)
 
     def __getitem__(self, key):
-        if hasattr(type(key), "__index__"):
-            return self._keys[key], self._values[key]
-        return RecordPairs(self._keys[key], self._values[key])
+        # An array of numpy or torch claims to be an index whatever its shape.
+        is_one = hasattr(type(key), "__index__") and not getattr(key, "ndim", 0)
+        pair = self._keys[key], self._values[key]
+        return pair if is_one else RecordPairs(*pair)
 
     def __iter__(self):
         return zip(self._keys, self._values)

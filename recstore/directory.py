@@ -1,8 +1,9 @@
 """The directory backing: segments as files in a private directory, for systems without anonymous shared memory.
 
-A file is named `<pid>-<start time>-<random>.rec`. Its owner unlinks it on close and at exit; after a SIGKILL the next build of the same user
-does: a file whose process is gone and on which nobody holds a shared `flock` is an orphan. Everybody who maps one holds
-that lock for life; it ends with the descriptor, never by LOCK_UN, which would drop a parent's from a forked child.
+A file is named `<pid>-<start time>-<random>.rec`. Its owner unlinks it on close and at exit; after a SIGKILL the next
+build of the same user does: a file whose process is gone and on which nobody holds a shared `flock` is an orphan.
+Everybody who maps one holds that lock for life; it ends with the descriptor, never by LOCK_UN, which would drop a
+parent's from a forked child.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Values beyond the basic types, as ext values of csrc/FORMAT.md: a code, an EXTRA that values share, and a payload.
 
-Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of a
-type that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
+Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of
+a type that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
 """
 
 import sys
@@ -11,8 +11,8 @@ from recstore.errors import CorruptError, Error, UntrustedError
 from recstore._fields import Record
 
 (COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE,
- TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS, OBJECT,
- PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
+ TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS,
+ OBJECT, PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
 
 _DAY = 86_400_000_000
 _FACTORIES = {
@@ -24,6 +24,11 @@ _ZONE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 
 # ---- Encoding: describe(value) -> (code, EXTRA, payload) ----
+
+
+def _decimal_text(value):
+    # A context of capitals=0 writes the exponent's E small; no other text of a Decimal has an e.
+    return str(value).replace("e", "E")
 
 
 def _naive_microseconds(value):
@@ -87,7 +92,7 @@ _BY_NAME = {
     ("datetime", "timedelta"): _describe_timedelta,
     ("datetime", "timezone"): _describe_timezone,
     ("zoneinfo", "ZoneInfo"): _describe_zoneinfo,
-    ("decimal", "Decimal"): lambda v: (DECIMAL, None, str(v)),
+    ("decimal", "Decimal"): lambda v: (DECIMAL, None, _decimal_text(v)),
     ("fractions", "Fraction"): lambda v: (FRACTION, None, (v.numerator, v.denominator)),
     ("uuid", "UUID"): lambda v: (UUID, None, v.bytes),
     ("torch", "Tensor"): lambda v: _tensors().describe(v),
@@ -162,10 +167,40 @@ def _describe_record(value, writer):
 
 
 def pickled(value):
-    """The ext value that holds a pickle. Raises whatever pickling raises."""
-    import pickle
+    """The ext value that holds a pickle. Raises whatever pickling raises, TypeError for a store anywhere in the
+    value."""
+    import io
 
-    return PICKLED, None, pickle.dumps(value, protocol=4)
+    out = io.BytesIO()
+    _pickler()(out, protocol=4).dump(value)
+    return PICKLED, None, out.getvalue()
+
+
+_Pickler = None
+
+
+def _pickler():
+    """A Pickler that takes no stores: they pickle as handles, which the data would not outlive its process in."""
+    global _Pickler
+    if _Pickler is None:
+        import pickle
+
+        from recstore import _keys, _views
+
+        class Pickler(pickle.Pickler):
+            def reducer_override(self, value):
+                if isinstance(value, (_views.Records, _keys.Mapping)):
+                    what = f"a {type(value).__name__} pickles as a handle, which holds no records"
+                    raise TypeError(f"{what}; {store_remedy(value)}")
+                return NotImplemented
+
+        _Pickler = Pickler
+    return _Pickler
+
+
+def store_remedy(store):
+    """What to store instead of a store."""
+    return f"convert it with {'.to_list()' if hasattr(store, 'to_list') else '.to_dict()'} first"
 
 
 # ---- Decoding: maker(code, EXTRA, reader) gives the function from payload to value ----
@@ -304,7 +339,7 @@ def _make_decimal(extra):
 
     def make(payload):
         out = Decimal(_typed(payload, str, "a Decimal"))
-        _expect(str(out) == payload, "a Decimal that is written in another way")
+        _expect(_decimal_text(out) == payload, "a Decimal that is written in another way")
         return out
 
     return make

@@ -1,4 +1,5 @@
-"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is made."""
+"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is
+made."""
 
 from recstore import _fields, handles
 from recstore.records import RecordView
@@ -7,7 +8,8 @@ __all__ = ["FieldView"]
 
 
 class FieldView(RecordView):
-    """One field of the records of a store, as ``x.field(name)`` gives it: a RecordView whose items are the field's values.
+    """One field of the records of a store, as ``x.field(name)`` gives it: a RecordView whose items are the field's
+    values.
 
     >>> import recstore
     >>> x = recstore.RecordList({"id": i, "box": [i, 2.5]} for i in range(3))
@@ -33,16 +35,19 @@ class FieldView(RecordView):
 
         Args:
             indices: integers: only these records, in this order; None: all.
-            ragged: whether lists come as ``(values, offsets)``: all their numbers in one array, and int64 offsets of which two neighbours
-                bound a record's. None: where their lengths differ. False: never, ValueError then. Say which where the records decide otherwise.
+            ragged: whether lists come as ``(values, offsets)``: all their numbers in one array, and int64 offsets of
+                which two neighbours bound a record's. None: where their lengths differ. False: never, ValueError then.
+                Say which where the records decide otherwise.
 
-        Bools, ints and floats give bool, int64 and float64 (a column of several the wider one; an int that needs more bits makes it uint64 or,
-        where that does not do, object). Lists of one length give a row each; nested ones and arrays of one shape stack. Text gives numpy's
-        StringDType, or object where numpy has none. Anything else gives an object array of the values.
+        Bools, ints and floats give bool, int64 and float64 (a column of several the wider one; an int that needs more
+        bits makes it uint64 or, where that does not do, object). Lists of one length give a row each; nested ones and
+        arrays of one shape stack. Text gives numpy's StringDType, or object where numpy has none. Anything else gives
+        an object array of the values.
 
         Raises:
             KeyError: a record lacks the field.
-            ValueError: None, or values of another kind, among numbers, or nested lists of several shapes; it names the record.
+            ValueError: None, or values of another kind, among numbers, or nested lists of several shapes; it names the
+                record.
             IndexError: an index out of range.
 
         >>> import recstore
@@ -82,7 +87,8 @@ class FieldView(RecordView):
     def to_arrow(self, indices=None):
         """The field as a pyarrow.Array: None becomes null, lists become list arrays.
 
-        Raises KeyError and IndexError as ``to_numpy``, what pyarrow raises for values that make no column, ImportError without pyarrow.
+        Raises KeyError and IndexError as ``to_numpy``, what pyarrow raises for values that make no column, ImportError
+        without pyarrow.
         """
         try:
             import pyarrow
@@ -100,5 +106,6 @@ class FieldView(RecordView):
 
 def _for_torch(array, name):
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"{name!r} is no field of numbers, and a tensor holds nothing else: its column is one of {array.dtype}")
+        why = f"and a tensor holds nothing else: its column is one of {array.dtype}"
+        raise TypeError(f"{name!r} is no field of numbers, {why}")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

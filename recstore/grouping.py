@@ -1,4 +1,5 @@
-"""Mappings over the records of a list: by key, and in groups. Only tables and row numbers are made; the records stay where they are."""
+"""Mappings over the records of a list: by key, and in groups. Only tables and row numbers are made; the records stay
+where they are."""
 
 from array import array
 
@@ -37,7 +38,8 @@ def group_by(x, key, default_factory=None):
 
 
 def _keys_of(x, key):
-    """The keys of the records, one each, as a container: a field of the records themselves, or a store of what a function gives."""
+    """The keys of the records, one each, as a container: a field of the records themselves, or a store of what a
+    function gives."""
     return records.RecordList(map(key, x)) if callable(key) else x.field(key)
 
 

@@ -1,9 +1,10 @@
-"""How a store travels: what pickling it does, and how another process finds the segments and index arrays that it names.
+"""How a store travels: what pickling it does, and how another process finds the segments and index arrays that it
+names.
 
-A handle says who holds the pieces (process, its start time, boot, PID namespace), where each is (descriptor, device, inode), which
-(its id), and what the view makes of them; recipes.py has its bytes. Attaching checks all of it, so that a reused PID, descriptor or
-inode leads to a detached store, never to other data. A segment is a piece, and so is the blob of an index array, which becomes
-sealed memory when it is first pickled.
+A handle says who holds the pieces (process, its start time, boot, PID namespace), where each is (descriptor, device,
+inode), which (its id), and what the view makes of them; recipes.py has its bytes. Attaching checks all of it, so that a
+reused PID, descriptor or inode leads to a detached store, never to other data. A segment is a piece, and so is the blob
+of an index array, which becomes sealed memory when it is first pickled.
 
 Three ways lead to a piece, tried in this order: it is mapped here already; a descriptor that multiprocessing passed to
 a spawned child; `/proc/<pid>/fd/<n>` of the holder. Directory and file pieces are opened by path.
@@ -21,8 +22,8 @@ from recstore.errors import CorruptError, Error, SegmentNotFoundError
 PIN_SECONDS = 60.0
 # forkserver passes at most 256 descriptors to a child, the program's own among them; the rest travel by /proc.
 MAX_PASSED_FDS = 100
-# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; what goes beyond travels in a blob. Of these, pickle
-# takes up to 96, for the names of the function and of what unpacks a passed descriptor.
+# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; what goes beyond travels in a blob. Of
+# these, pickle takes up to 96, for the names of the function and of what unpacks a passed descriptor.
 HANDLE_BYTES = 300 - 96
 MORE_BYTES = 32
 FREE_STORES = 4
@@ -150,10 +151,12 @@ def reduce(container):
         if popen is None:
             pin(piece)
         else:
-            # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is reaped.
+            # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is
+            # reaped.
             popen.__dict__.setdefault("_recstore_kept", {})[id(piece)] = piece
     dup_fd = popen.DupFd if popen is not None and "_recstore_fds" in popen.__dict__ else None
-    allowed = {i: piece.reader.classes for i, piece in enumerate(pieces) if getattr(piece, "reader", None) and piece.reader.classes}
+    readers = enumerate(getattr(piece, "reader", None) for piece in pieces)
+    allowed = {i: reader.classes for i, reader in readers if reader is not None and reader.classes}
     if allowed:
         return attach, (handle, dup_fd, allowed)
     return (attach, (handle,)) if dup_fd is None else (attach, (handle, dup_fd))
@@ -202,7 +205,8 @@ def _reader_of(bits, allowed):
     from recstore import classes
 
     trusted = not bits & _UNTRUSTED
-    return classes.Reader(trusted, bool(bits & _PICKLES), "view" if bits & _ARRAY_VIEWS else "copy", None if trusted else allowed)
+    arrays = "view" if bits & _ARRAY_VIEWS else "copy"
+    return classes.Reader(trusted, bool(bits & _PICKLES), arrays, None if trusted else allowed)
 
 
 def _publish(blob, segments):
@@ -253,8 +257,9 @@ def _mind_plain_pickle():
     if mode == "allow" or _sent_by_multiprocessing():
         return
     text = (
-        "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while this "
-        "process holds the store. Use .save(path) or .to_list() to keep the data; RECSTORE_PICKLE=allow says that a handle is meant"
+        "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while "
+        "this process holds the store. Use .save(path) or .to_list() to keep the data; RECSTORE_PICKLE=allow says that "
+        "a handle is meant"
     )
     if mode == "error":
         raise Error(text)
@@ -278,7 +283,8 @@ def _sent_by_multiprocessing():
 
 
 def pin(segment):
-    """Keeps a piece mapped for a while: what was pickled may be the last reference to it (`pool.apply_async(f, (x[:5],))`)."""
+    """Keeps a piece mapped for a while: what was pickled may be the last reference to it (`pool.apply_async(f,
+    (x[:5],))`)."""
     import gc
 
     sweep_pins()
@@ -317,7 +323,8 @@ def _on_gc(phase, info):
 def attach(handle, dup_fd=None, allowed=None):
     """What unpickling calls: the container that the handle describes, detached when a piece of it cannot be had.
 
-    `allowed` are, by the number of a segment, the classes by name that the sender lets be made from bytes that it does not trust.
+    `allowed` are, by the number of a segment, the classes by name that the sender lets be made from bytes that it does
+    not trust.
     """
     from recstore import recipes
 
@@ -386,7 +393,8 @@ def _blank(kind):
 
 
 def _attach_piece(wanted, cls, holder, dup_fd, reader):
-    """The Segment or Blob and None, or None and the reason: whoever loads a checkpoint must get through; the first access tells."""
+    """The Segment or Blob and None, or None and the reason: whoever loads a checkpoint must get through; the first
+    access tells."""
     piece = find(wanted.id, reader and reader.key(), cls)
     if piece is not None:
         return piece, None
@@ -408,7 +416,8 @@ def _attach_new(wanted, cls, holder, dup_fd):
             return piece
     pid, started, boot, namespace = holder
     if boot != boot_id():
-        raise SegmentNotFoundError(2, "the store lives in the memory of another host, or of this one before it was restarted")
+        elsewhere = "another host, or of this one before it was restarted"
+        raise SegmentNotFoundError(2, f"the store lives in the memory of {elsewhere}")
     if namespace != pid_namespace():
         raise SegmentNotFoundError(2, f"the store is held by process {pid} of another container (PID namespace)")
     gone = f"the process that held the store (pid {pid}) has ended"

@@ -58,7 +58,8 @@ class StoreInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
-    """Figures of a view over several stores: `records` are the view's, `nbytes` the sum over the stores, each counted once."""
+    """Figures of a view over several stores: `records` are the view's, `nbytes` the sum over the stores, each counted
+    once."""
 
     records: int
     nbytes: int
@@ -78,8 +79,8 @@ def describe_view(segments, records):
 
 @dataclasses.dataclass(frozen=True)
 class MappingInfo:
-    """Figures of a mapping. `segments` are the StoreInfos of the values in each of its segments, `keys` those of the keys; `nbytes` counts all
-    sections, and `index_bytes` the table that finds keys, wherever it is."""
+    """Figures of a mapping. `segments` are the StoreInfos of the values in each of its segments, `keys` those of the
+    keys; `nbytes` counts all sections, and `index_bytes` the table that finds keys, wherever it is."""
 
     records: int
     nbytes: int
@@ -98,8 +99,10 @@ class MappingInfo:
         return out
 
     def __str__(self):
-        n, per = self.records, (lambda size: f"{size / max(1, self.records):.1f} an entry")
-        lines = [f"{n:,} entries, {self.nbytes:,} bytes ({per(self.nbytes)}), index {self.index_bytes:,} bytes ({per(self.index_bytes)})"]
+        def bytes_(size):
+            return f"{size:,} bytes ({size / max(1, self.records):.1f} an entry)"
+
+        lines = [f"{self.records:,} entries, {bytes_(self.nbytes)}, index {bytes_(self.index_bytes)}"]
         if self.factory is not None:
             lines.append(f"a missing key gives {self.factory.__name__}()")
         for label, infos in (("keys", self.keys), ("values", self.segments)):
@@ -125,7 +128,8 @@ def describe_mapping(mapping):
 
 
 def describe(segment, records, store=0):
-    """The StoreInfo of an open segment; `records` is what the container asked holds. `store` 1 are the keys of a mapping."""
+    """The StoreInfo of an open segment; `records` is what the container asked holds. `store` 1 are the keys of a
+    mapping."""
     totals = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:

@@ -1,16 +1,17 @@
 """Values of classes that Python code defines: enums, namedtuples, dataclasses, attrs classes and registered ones.
 
-An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no ``__init__``,
-no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree, values as a tuple.
+An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no
+``__init__``, no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree,
+values as a tuple.
 """
 
 from types import MemberDescriptorType
 
 from recstore import classes
-from recstore.errors import CorruptError, Error
 from recstore._fields import Record
+from recstore.errors import CorruptError, Error
+from recstore.extended import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
 
-_ENUM, _NAMEDTUPLE, _DATACLASS, _ATTRS, _OBJECT = 23, 24, 25, 26, 27
 _BASICSIZE = object.__basicsize__
 _POINTER = tuple.__itemsize__
 _HEAP_TYPE = 1 << 9
@@ -32,17 +33,17 @@ def handler(value):
         return None
     entry = classes.registration(cls)
     if entry is not None and entry[1] is not None:
-        return lambda v: (_OBJECT, (*name, None), (classes.registration(type(v))[1](v),))
+        return lambda v: (OBJECT, (*name, None), (classes.registration(type(v))[1](v),))
     if _is_enum(cls):
         return lambda v: _describe_enum(v, name)
     if isinstance(value, tuple):
         return _named_tuple_handler(cls, name)
     if hasattr(cls, "__dataclass_fields__"):
-        code, order = _DATACLASS, tuple(cls.__dataclass_fields__)
+        code, order = DATACLASS, tuple(cls.__dataclass_fields__)
     elif hasattr(cls, "__attrs_attrs__"):
-        code, order = _ATTRS, tuple(field.name for field in cls.__attrs_attrs__)
+        code, order = ATTRS, tuple(field.name for field in cls.__attrs_attrs__)
     elif entry is not None:
-        code, order = _OBJECT, ()
+        code, order = OBJECT, ()
     else:
         return None
     slots = _slots(cls)
@@ -64,9 +65,9 @@ def _describe_enum(value, name):
 
     member = value._name_
     if member is not None and type(value)._member_map_.get(member) is value:
-        return _ENUM, name, member
+        return ENUM, name, member
     if isinstance(value, Flag) and type(value._value_) is int:
-        return _ENUM, name, value._value_
+        return ENUM, name, value._value_
     return None
 
 
@@ -79,7 +80,7 @@ def _named_tuple_handler(cls, name):
     def describe(value):
         if len(value) != len(fields) or getattr(value, "__dict__", None):
             return None
-        return _NAMEDTUPLE, extra, tuple(value)
+        return NAMEDTUPLE, extra, tuple(value)
 
     return describe
 
@@ -123,11 +124,11 @@ def _describe_object(value, code, name, slots, rank):
 
 def maker(code, extra, reader):
     """As extended.maker, for the codes of classes."""
-    length = 2 if code == _ENUM else 3
+    length = 2 if code == ENUM else 3
     if type(extra) is not tuple or len(extra) != length or type(extra[0]) is not str or type(extra[1]) is not str:
         raise CorruptError(f"an ext value of code {code} without a class name")
     names = extra[2] if length == 3 else ("name",)
-    if names is None and code == _OBJECT:
+    if names is None and code == OBJECT:
         names = ("value",)
     elif type(names) is not tuple or not all(type(at) is str for at in names) or len(set(names)) != len(names):
         raise CorruptError("field names that are no distinct strings")
@@ -137,9 +138,9 @@ def maker(code, extra, reader):
     if cls is None:
         return _record_maker(code, extra, names), False
     full = f"{extra[0]}.{extra[1]}"
-    if code == _ENUM:
+    if code == ENUM:
         return _enum_maker(cls, full), True
-    if code == _NAMEDTUPLE:
+    if code == NAMEDTUPLE:
         return _named_tuple_maker(cls, full, names), True
     if extra[2] is None:
         return _pair_maker(cls, full), True
@@ -162,7 +163,7 @@ def _checker(code, n):
     """Checks a payload and makes something that equals nothing else: equality is the class's, and none is loaded."""
 
     def check(payload):
-        _enum_payload(payload) if code == _ENUM else _values(payload, n)
+        _enum_payload(payload) if code == ENUM else _values(payload, n)
         return object()
 
     return check
@@ -172,7 +173,7 @@ def _record_maker(code, extra, names):
     full, origin = f"{extra[0]}.{extra[1]}", (code, extra)
 
     def make(payload):
-        if code == _ENUM:
+        if code == ENUM:
             payload = (_enum_payload(payload),)
             at = names if type(payload[0]) is str else ("value",)
             return Record(full, zip(at, payload), _origin=origin)

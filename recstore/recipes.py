@@ -13,8 +13,8 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-
               | number of the factory, table, records, records  of a mapping: its keys, then its values
     table     = 0, piece: the segment whose KEY_INDEX it is  |  1, piece: the blob that it is
     records   = u8 kind of container, how, selection
-    piece     = u8 flags (backing, 4 passed, 8 named by scheme, 16 not trusted, 32 pickles allowed, 64 arrays are views), place,
-                number of the device, inode, 16 bytes id,
+    piece     = u8 flags (backing, 4 passed, 8 named by scheme, 16 not trusted, 32 pickles allowed, 64 arrays are
+                views), place, number of the device, inode, 16 bytes id,
                 with flag 4: what the child calls the descriptor that multiprocessing passed to it
     place     = descriptor                                     anonymous
               | number of the folder, name                     directory and file
@@ -25,17 +25,20 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-
               | number of parts + 2, selections     one after another; perhaps none
     stage     = 1, start, step, length              a slice; start and step signed
               | 2, seed                             the keyed permutation
-              | 3, piece, width, start, step, length  entries of an index array; start and step signed. A segment: its ORDER
+              | 3, piece, width, start, step, length  entries of an index array; start and step signed.
+                                                    A segment: its ORDER
               | 4, times                            a repetition
     how       = a plain value: None for whole records, else what `How.describe` gives
               | 7, width, n, piece, piece, records  groups of records: n, the blobs of their starts and of their rows
     plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
 
-The bytes are hostile: what does not fit raises CorruptError. Whether the pieces are there is recstore.handles' question.
+The bytes are hostile: what does not fit raises CorruptError. Whether the pieces are there is recstore.handles'
+question.
 """
 
 import os
 
+from recstore._encode import varint
 from recstore.errors import CorruptError
 
 VERSION = 2
@@ -48,16 +51,6 @@ MAX_NESTED = 8
 MAX_WEIGHT = 256
 MAX_PLAIN_DEPTH = 8
 _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
-
-
-def varint(n):
-    """The bytes of a number from 0 to 2**64 - 1."""
-    out = bytearray()
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
 
 
 def signed(n):
@@ -126,8 +119,8 @@ class Reader:
 
 
 class Piece:
-    """Where a segment or a blob is: `fd` in the holder (anonymous), or `path`; `passed`, its number in a spawned child, or None;
-    `reading`, three bits that say how the sender reads it."""
+    """Where a segment or a blob is: `fd` in the holder (anonymous), or `path`; `passed`, its number in a spawned child,
+    or None; `reading`, three bits that say how the sender reads it."""
 
     __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path", "reading")
 
@@ -384,7 +377,8 @@ def _write_stage(stage, length, number):
         return bytes([_PERMUTE]) + varint(stage[2])
     if kind == "index":
         blob, start, step, width = stage[2:]
-        return bytes([_INDEX]) + varint(number(blob if blob.section_of is None else blob.section_of)) + bytes([width]) + signed(start) + signed(step) + varint(length)
+        owner = number(blob if blob.section_of is None else blob.section_of)
+        return b"".join([bytes([_INDEX]), varint(owner), bytes([width]), signed(start), signed(step), varint(length)])
     return bytes([_REPEAT]) + varint(length // n)
 
 
@@ -402,7 +396,8 @@ def read_selection(reader, pieces, depth=0):
         numbers = range(_bounded(n - 2, reader.left, "parts"))
         _bounded(depth, MAX_NESTED - 1, "nested views")
         parts = [read_selection(reader, pieces, depth + 1) for _ in numbers]
-        # What no view consists of would be made lighter, which takes time by its length: a handle costs time by its bytes.
+        # What no view consists of would be made lighter, which takes time by its length: a handle costs time by its
+        # bytes.
         weights = [part.weight_as_part() for part in parts]
         heavy = max(weights, default=0) > 1 and sum(weights) >= MAX_WEIGHT
         if len(parts) == 1 or heavy or not all(part.length for part in parts):

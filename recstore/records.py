@@ -1,10 +1,10 @@
-"""RecordList and its views: the containers that people use. Policy and list behaviour; bytes and lifetimes are _store's."""
+"""RecordList and its views: the containers that people use. Policy and list behaviour; bytes and lifetimes are
+_store's."""
 
-import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _blobs, _fields, _store, _views, building, classes, handles, views
+from recstore import _fields, _store, _views, building, classes, handles, views
 from recstore.errors import BusyError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -28,16 +28,16 @@ class RecordList(_views.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
-        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of Python's basic
-            types, those of collections, datetime, decimal, fractions, uuid, pathlib and enum, namedtuples, dataclasses, attrs
-            classes, classes given to ``register``, numpy arrays and scalars, and torch CPU tensors.
+        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of Python's
+            basic types, those of collections, datetime, decimal, fractions, uuid, pathlib and enum, namedtuples,
+            dataclasses, attrs classes, classes given to ``register``, numpy arrays and scalars, and torch CPU tensors.
         on_unsupported: "error" raises EncodeError for any other value; "pickle" stores it pickled.
         compression: "auto" finds a schema for each block of records; "none" stores every record self-describing.
-        arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without a copy from
-            1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive. torch
-            tensors, which know no read-only memory, are copies in either case.
-        backing: "anonymous" memory that the kernel frees with its last process; "dir", files in a private directory (RECSTORE_DIR);
-            "auto" takes RECSTORE_BACKING, else anonymous where the system has it.
+        arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without
+            a copy from 1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive.
+            torch tensors, which know no read-only memory, are copies in either case.
+        backing: "anonymous" memory that the kernel frees with its last process; "dir", files in a private directory
+            (RECSTORE_DIR); "auto" takes RECSTORE_BACKING, else anonymous where the system has it.
         progress: show a progress bar (needs the extra ``cli``).
 
     Raises:
@@ -45,8 +45,8 @@ class RecordList(_views.Records, views.ListOperations):
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         Whatever the iterable raises. Nothing stays behind in either case.
 
-    A record that is read is the caller's own: changing it changes nothing in the store. Records that lie in a store already (another
-    list, the keys or values of a RecordDict) are not copied: the list is over the same bytes, and closing it closes them.
+    A record that is read is the caller's own: changing it changes nothing in the store. The keys or values of a
+    RecordDict are not copied: the list is over the same bytes, and closing it closes them.
 
     >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
     >>> x[3]
@@ -59,7 +59,8 @@ class RecordList(_views.Records, views.ListOperations):
     __slots__ = ("__weakref__",)
     _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
 
-    def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False):
+    def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
+                 progress=False):
         options = building.Options(on_unsupported, compression, arrays, backing, progress)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
@@ -93,16 +94,18 @@ class RecordList(_views.Records, views.ListOperations):
         return self._reading(_fields.lazy_of(self.how))
 
     def field(self, name, default=_MISSING):
-        """A list-like view of one field, which decodes only it: a :class:`recstore.fields.FieldView`, with ``to_numpy()``.
+        """A list-like view of one field, which decodes only it: a :class:`recstore.fields.FieldView`, with
+        ``to_numpy()``.
 
         Args:
-            name: a str, whose dots lead into nested dicts and objects unless a record has the whole of it as a key; or a tuple of keys,
-                taken as they are: for keys with dots, keys that are no str, and integers, which lead into lists and tuples.
+            name: a str, whose dots lead into nested dicts and objects unless a record has the whole of it as a key; or
+                a tuple of keys, taken as they are: for keys with dots, keys that are no str, and integers, which lead
+                into lists and tuples.
             default: what stands in for records that lack the field.
 
         Reading a record that lacks it raises KeyError, which names record and field; TypeError when `name` is neither.
 
-        >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: x.field("meta.camera", default=None).to_list()
+        >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: list(x.field("meta.camera", default=None))
         [3, None]
         >>> with RecordList([{"boxes": [[1, 2], [3, 4]]}]) as x: x.field(("boxes", 1))[0]
         [3, 4]
@@ -110,8 +113,8 @@ class RecordList(_views.Records, views.ListOperations):
         return self._reading(_fields.field_of(self.how, name, *(() if default is _MISSING else (default,))))
 
     def fields(self, *names):
-        """A view whose records are dicts with only these fields, in this order. Names are those of :meth:`field`; what dots or tuples lead to
-        stands in nested dicts, and fields that a record lacks are left out.
+        """A view whose records are dicts with only these fields, in this order. Names are those of :meth:`field`; what
+        dots or tuples lead to stands in nested dicts, and fields that a record lacks are left out.
 
         >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}]) as x: x.fields("meta.b", "id", "other")[0]
         {'meta': {'b': 3}, 'id': 1}
@@ -129,8 +132,8 @@ class RecordList(_views.Records, views.ListOperations):
     # ---- By key ----
 
     def index_by(self, key):
-        """A :class:`RecordDict` of these records, over the same bytes, by the value of a field, or of `key(record)` for a function. Of records
-        with one value the last is taken, as in a dict comprehension.
+        """A :class:`RecordDict` of these records, over the same bytes, by the value of a field, or of `key(record)` for
+        a function. Of records with one value the last is taken, as in a dict comprehension.
 
         KeyError for a record without the field, TypeError for a value that cannot be hashed.
 
@@ -148,8 +151,10 @@ class RecordList(_views.Records, views.ListOperations):
         KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a factory that is
         no builtin type.
 
-        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image")[5].field("id").to_list()
+        >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
+        >>> x.group_by("image")[5].field("id").to_list()
         [1, 2]
+        >>> x.close()
         """
         from recstore import grouping
 
@@ -169,8 +174,8 @@ class RecordList(_views.Records, views.ListOperations):
         return sum(segment.nbytes for segment in self.segments)
 
     def info(self):
-        """What the store consists of: a :class:`recstore.info.StoreInfo`, which prints well; for a view over several stores, or
-        none, a :class:`recstore.info.ViewInfo` with one of each store."""
+        """What the store consists of: a :class:`recstore.info.StoreInfo`, which prints well; for a view over several
+        stores, or none, a :class:`recstore.info.ViewInfo` with one of each store."""
         from recstore import info
 
         self._require()
@@ -195,28 +200,21 @@ class RecordList(_views.Records, views.ListOperations):
     # ---- Lifetime and travel ----
 
     def save(self, path):
-        """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records.
+        """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records,
+        groups as lists.
 
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         self._require()
-        temporary = building.temporary_beside(path)
         selection = self.selection
         if self.how is None and selection.segment is not None and not selection.describe():
-            selection.segment.write_to(temporary)
+            building.write_segment(selection.segment, path)
         else:
-            # What cannot be stored here but came out of a store was pickled there.
-            builder = _store.Builder("file", name=temporary, writer=classes.Writer(pickled=True))
-            try:
-                builder.extend(self)
-                builder.finish().close()
-            except BaseException:
-                builder.abort()
-                raise
-        _blobs.publish(temporary, path)
+            building.save_records(self, path)
 
     def close(self):
-        """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
+        """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError.
+        Idempotent.
 
         A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
         Raises BusyError while arrays read with ``arrays="view"`` are alive.
@@ -247,7 +245,9 @@ class RecordList(_views.Records, views.ListOperations):
 
     def __reduce__(self):
         if "_kind" not in type(self).__dict__:
-            raise TypeError(f"{type(self).__name__}, a subclass of RecordList, cannot travel: hold a RecordList as an attribute instead")
+            name = type(self).__name__
+            remedy = "hold a RecordList as an attribute instead"
+            raise TypeError(f"{name}, a subclass of RecordList, cannot travel: {remedy}")
         if self.detached is not None or self.selection is None:
             raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
         self._require_open()
@@ -257,7 +257,8 @@ class RecordList(_views.Records, views.ListOperations):
 class RecordView(RecordList):
     """A part of a RecordList over the same bytes, as slicing gives it: a RecordList in everything but its constructor.
 
-    Called with an iterable, as collate functions do (``type(x)([...])``), it gives a plain list: no store is ever built there.
+    Called with an iterable, as collate functions do (``type(x)([...])``), it gives a plain list: no store is ever built
+    there.
 
     >>> x = RecordList(range(10))
     >>> type(x[2:4])([5, 6])
@@ -280,20 +281,23 @@ Sequence.register(RecordList)
 
 
 def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, limits=None, arrays="copy"):
-    """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: nothing in it is imported or executed.
+    """Opens a saved store, a RecordList or RecordDict, read-only and in constant time. The file is not trusted: nothing
+    in it is imported or executed.
 
     Args:
         path: what ``save`` wrote.
         verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first.
         copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
-        classes: the classes whose values may be made, beside those given to ``register``: an iterable, or a mapping from the names
-            in the file (``module.qualname``) to classes. Values of others are read as :class:`recstore.Record`.
+        classes: the classes whose values may be made, beside those given to ``register``: an iterable, or a mapping
+            from the names in the file (``module.qualname``) to classes. Values of others are read as
+            :class:`recstore.Record`.
         allow_pickle: load pickled values, which can run any code: only for files from whom you trust.
         limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB.
-        arrays: "copy" or "view", as for RecordList. A view on a file that is cut meanwhile ends the process: see `copy`.
+        arrays: "copy" or "view", as for RecordList. A view on a file that is cut meanwhile ends the process: see
+            `copy`.
 
-    Raises SegmentNotFoundError, CorruptError, VersionError, OSError; reading a pickled value without leave, UntrustedError.
-    Workers that a store opened here is sent to read it under the same rules.
+    Raises SegmentNotFoundError, CorruptError, VersionError, OSError; reading a pickled value without leave,
+    UntrustedError. Workers that a store opened here is sent to read it under the same rules.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
@@ -301,9 +305,8 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
     >>> open(path, verify="full").to_list()
     [1, 2.5, 'three']
     """
-    if verify not in ("header", "full"):
-        raise ValueError(f'verify is "header" or "full", not {verify!r}')
-    building.check_arrays(arrays)
+    building.check_choice("verify", verify, ("header", "full"))
+    building.check_choice("arrays", arrays, building.ARRAYS)
     reader = _untrusting(classes, bool(allow_pickle), arrays)
     if limits is not None:
         limits = tuple(limits)
@@ -331,8 +334,8 @@ def _untrusting(allowed, allow_pickle, arrays):
 
 
 def _shared(source):
-    """The container whose records these are, when they are the keys or the values of a RecordDict; else None. A view is built anew:
-    that is how one makes a store of its own of it."""
+    """The container whose records these are, when they are the keys or the values of a RecordDict; else None. A view is
+    built anew: that is how one makes a store of its own of it."""
     from recstore import dicts
 
     return source._records if isinstance(source, (dicts.RecordKeys, dicts.RecordValues)) else None

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 
 from recstore.errors import CorruptError, Error
+from recstore.extended import TENSOR
 
-_TENSOR = 29
 # torch dtypes that numpy does not know, by the size of an item: the payload is unsigned integers of that size.
 _BITS = {
     "bfloat16": 2,
@@ -26,11 +26,11 @@ def describe(value):
     value = value.resolve_conj().resolve_neg()
     name = str(value.dtype).partition(".")[2]
     if name not in _BITS:
-        return _TENSOR, None, value.numpy()
+        return TENSOR, None, value.numpy()
     torch = sys.modules["torch"]
     size = _BITS[name]
     bits = value.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[size])
-    return _TENSOR, name, bits.numpy().view(f"u{size}")
+    return TENSOR, name, bits.numpy().view(f"u{size}")
 
 
 def refusal(value):

@@ -2,7 +2,7 @@
 
 import sys
 
-from recstore import extended
+from recstore import _keys, _views, extended
 from recstore.errors import EncodeError
 
 _LEAVES = (type(None), bool, int, float, str, bytes)
@@ -21,7 +21,8 @@ class _Unpicklable:
 
 
 def explain(value, depth, pickled=False):
-    """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not pickle."""
+    """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not
+    pickle."""
     path, culprit = _find(value, "$", depth, set(), pickled)
     if culprit is _TOO_DEEP:
         return EncodeError(f"{path}: nested deeper than {depth} containers; flatten the record")
@@ -114,8 +115,8 @@ def _children(value, path):
 
 def _entries(value, path):
     for key, item in value.items():
-        yield f"{path} key {_show(key)}", key
-        yield path + (f".{key}" if type(key) is str and key.isidentifier() else f"[{_show(key)}]"), item
+        yield f"{path} key {shown(key)}", key
+        yield path + (f".{key}" if type(key) is str and key.isidentifier() else f"[{shown(key)}]"), item
 
 
 def _parts(code, extra, payload, path):
@@ -123,7 +124,7 @@ def _parts(code, extra, payload, path):
     if type(payload) is dict:
         return _entries(payload, path)
     if code in (extended.SET, extended.FROZENSET):
-        return ((f"{path}{{{_show(item)}}}", item) for item in payload)
+        return ((f"{path}{{{shown(item)}}}", item) for item in payload)
     if code == extended.CHAINMAP:
         return ((f"{path}.maps[{i}]", item) for i, item in enumerate(payload))
     if code == extended.OBJECT and extra[2] is None:
@@ -134,7 +135,8 @@ def _parts(code, extra, payload, path):
     return ((f"{path}[{i}]", item) for i, item in enumerate(payload))
 
 
-def _show(value):
+def shown(value):
+    """A value as messages have it, also where its repr raises."""
     try:
         return f"{value!r:.60}"
     except Exception as e:
@@ -159,12 +161,14 @@ def _remedy(value, kind):
         return tensors.refusal(value)
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _array_remedy(value, kind, numpy)
+    if isinstance(value, (_views.Records, _keys.Mapping)):
+        return extended.store_remedy(value)
     if module == "PIL" or hasattr(value, "read"):
         return "store the path and open it when the record is read"
     if kind is memoryview:
         return "convert it with bytes() first"
     if "collections" in sys.modules and kind is sys.modules["collections"].defaultdict:
-        factory = _show(value.default_factory)
+        factory = shown(value.default_factory)
         return f"its factory {factory} is no builtin type such as list; convert it with dict() first"
     if "datetime" in sys.modules and isinstance(value, sys.modules["datetime"].tzinfo):
         return "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key"

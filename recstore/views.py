@@ -1,4 +1,5 @@
-"""Operations of a RecordList that make views, and those that read it as a list is read. What views consist of is _views'."""
+"""Operations of a RecordList that make views, and those that read it as a list is read. What views consist of is
+_views'."""
 
 import operator
 import sys
@@ -11,7 +12,8 @@ _MISSING = object()
 
 
 class ListOperations:
-    """What RecordList and its views share. A mixin: `_views.Records`, beside it, has the length, the indexing and the iteration."""
+    """What RecordList and its views share. A mixin: `_views.Records`, beside it, has the length, the indexing and the
+    iteration."""
 
     __slots__ = ()
 
@@ -41,8 +43,8 @@ class ListOperations:
         return self._derive(self.selection.taken(positions))
 
     def shuffled(self, seed):
-        """The same records in the order of the keyed permutation "feistel-1": a view, made in constant time without an index array.
-        The same seed gives the same order everywhere.
+        """The same records in the order of the keyed permutation "feistel-1": a view, made in constant time without an
+        index array. The same seed gives the same order everywhere.
 
         Raises TypeError for a seed that is no integer, OverflowError beyond 2**48 records.
 
@@ -68,8 +70,8 @@ class ListOperations:
         return self._take(array.array("q", (i for i, record in enumerate(self) if test(record))))
 
     def sorted_by(self, key_or_field, reverse=False):
-        """A view in the order of a key: a callable of one record, or the name of a field, "meta.camera.id" for a nested one.
-        Stable, as ``sorted`` is.
+        """A view in the order of a key: a callable of one record, or the name of a field, "meta.camera.id" for a nested
+        one. Stable, as ``sorted`` is.
 
         Raises KeyError naming the first record that lacks the field; TypeError where keys do not compare.
 
@@ -268,7 +270,8 @@ def _is_list(other):
 
 
 def _positions(key, n, name):
-    """What stands between the brackets, as a buffer of 64-bit positions: integers as they are, a mask as the positions it keeps."""
+    """What stands between the brackets, as a buffer of 64-bit positions: integers as they are, a mask as the positions
+    it keeps."""
     import array
 
     if type(key) is array.array and key.typecode == "q":
@@ -359,7 +362,8 @@ def _sizes(parts, n):
 
 
 def _share(fraction, n):
-    """The whole number in ``fraction * n`` and what remains, exactly: a product of floats may round to the next whole number."""
+    """The whole number in ``fraction * n`` and what remains, exactly: a product of floats may round to the next whole
+    number."""
     up, down = fraction.as_integer_ratio()
     whole, rest = divmod(up * n, down)
     return whole, rest / down
@@ -378,8 +382,8 @@ def _rounded(shares, n):
 
 
 def _stratified(labels, sizes):
-    """Positions for each part, in order: of every label each part gets the whole number below or above its exact share, and
-    over all labels exactly its size."""
+    """Positions for each part, in order: of every label each part gets the whole number below or above its exact share,
+    and over all labels exactly its size."""
     import array
 
     members = {}
@@ -419,7 +423,7 @@ def _settle(rows, sizes):
     for i, size in enumerate(sizes):
         while totals[i] > size:
             j = next(j for j, other in enumerate(sizes) if totals[j] < other)
-            row = max(rows, key=lambda row: row[i] - row[j])
+            row = max((row for row in rows if row[i]), key=lambda row: row[i] - row[j])
             row[i] -= 1
             row[j] += 1
             totals[i] -= 1

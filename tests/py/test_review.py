@@ -1,13 +1,17 @@
 """Regressions found by trying to break the package: each was a crash, a leak or a wrong answer once."""
 
+import collections
+import datetime
+import decimal
 import os
 import pickle
+import re
 import threading
 
 import numpy as np
 import pytest
 import recstore
-from recstore import RecordList, _floor, handles, recipes
+from recstore import EncodeError, RecordDict, RecordList, _floor, handles, recipes
 from ref import writer as w
 
 
@@ -185,3 +189,109 @@ def test_the_floor_of_the_benchmarks_refuses_cycles():
     loop.append(loop)
     with pytest.raises(RecursionError):
         _floor.rebuild(loop)
+
+
+_running = None
+
+
+class Exhausting:
+    """Unpickled, it exhausts the iterator that reads it."""
+
+    def __reduce__(self):
+        return exhaust, ()
+
+
+def exhaust():
+    global _running
+    it, _running = _running, None
+    if it is not None:
+        list(it)
+    return "read"
+
+
+def test_a_record_that_exhausts_its_iterator_is_read_to_its_end():
+    global _running
+    it = _running = iter(RecordList([Exhausting() for _ in range(3)], on_unsupported="pickle"))
+    assert next(it) == "read"
+    assert list(it) == []
+
+
+@pytest.fixture
+def grouped(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{"id": i, "image": i % 2} for i in range(4)]) as x:
+        yield x.group_by("image")
+
+
+def test_groups_are_saved_as_lists_and_not_as_handles(grouped, tmp_path):
+    path = str(tmp_path / "groups.rec")
+    grouped.save(path)
+    expected = {0: [{"id": 0, "image": 0}, {"id": 2, "image": 0}], 1: [{"id": 1, "image": 1}, {"id": 3, "image": 1}]}
+    with recstore.open(path, verify="full") as d:
+        assert d.to_dict() == expected and type(d[0]) is list
+    RecordList(grouped.values()).save(path)
+    with recstore.open(path) as x:
+        assert x.to_list() == list(expected.values())
+
+
+class Holding:
+    def __init__(self, store):
+        self.store = store
+
+
+@pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holding], ids=["itself", "list", "object"])
+def test_a_store_is_never_pickled_into_a_store(hold, grouped):
+    for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
+        with pytest.raises(EncodeError, match=f"pickles as a handle, which holds no records; convert it with {re.escape(remedy)}"):
+            RecordList([hold(store)], on_unsupported="pickle")
+        if hold is not Holding:
+            with pytest.raises(EncodeError, match=re.escape(remedy)):
+                RecordList([hold(store)])
+
+
+DAY = datetime.date(2020, 1, 1)
+
+
+@pytest.mark.parametrize("value", [DAY, {1, 2}, decimal.Decimal("1.50"), (DAY, 1j)], ids=str)
+def test_defaults_of_every_stored_type_travel_with_a_field(value, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{"a": 1}]) as x:
+        assert pickle.loads(pickle.dumps(x.field("b", default=value)))[0] == value
+
+
+def test_keys_of_every_stored_type_travel_with_a_field(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{DAY: 5}]) as x:
+        assert pickle.loads(pickle.dumps(x.field((DAY,))))[0] == 5
+
+
+def test_decimals_stored_and_read_under_any_context():
+    for stored in (0, 1):
+        with decimal.localcontext() as context:
+            context.capitals = stored
+            x = RecordList([decimal.Decimal("1E+50"), decimal.Decimal("-sNaN12"), decimal.Decimal("-Infinity")])
+        for read in (0, 1):
+            with decimal.localcontext() as context:
+                context.capitals = read
+                assert [str(d).upper() for d in x] == ["1E+50", "-SNAN12", "-INFINITY"]
+        x.close()
+
+
+def test_arrays_of_values_that_were_replaced_count_as_dead():
+    array = np.zeros(10_000)
+    with RecordDict((key, array + i) for i, key in enumerate("ab" * 10)) as d:
+        assert [d["a"][0], d["b"][0]] == [18, 19]
+        assert d.nbytes < 3 * array.nbytes
+
+
+def test_items_by_an_array_of_positions_are_pairs():
+    with RecordDict({"a": 1, "b": 2, "c": 3}) as d:
+        for key in (np.array([2, 0]), np.array([True, False, True])[::-1]):
+            assert sorted(d.items()[key]) == [("a", 1), ("c", 3)]
+        assert d.items()[np.array(1)] == ("b", 2)
+        assert collections.namedtuple("P", "k v")("a", 1) in d.items()
+
+
+def test_a_mapping_that_was_never_made_is_detached():
+    with pytest.raises(recstore.SegmentNotFoundError):
+        RecordDict.__new__(RecordDict).get_many(["a"])
