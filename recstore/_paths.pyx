@@ -11,7 +11,7 @@ from libc.string cimport memcmp
 from recstore._c cimport *
 from recstore._codec cimport Program, check
 from recstore._encode cimport encode_value
-from recstore import errors
+from recstore import classes, errors
 
 from _collections_abc import Mapping
 
@@ -31,9 +31,23 @@ cdef enum:
     SCANNED = 16  # keys of a struct that are looked through one by one, before a dict is faster
 
 
+# How values that came with a handle are read: as those of a store that did.
+HANDED = classes.Reader()
+HANDED.allow_pickle = False  # none is written
+
+
+cdef Program plain_program(reader):
+    """One without a tree, for `any` values that stand alone."""
+    cdef Program program = Program.__new__(Program)
+    program.keep = []
+    program.makers = {}
+    program.reader = reader
+    return program
+
+
 cdef object load_any(const uint8_t *data, size_t size):
     """An `any` value of its own, such as the EXTRA of an ext value; it holds no array outside."""
-    cdef Program program = Program.__new__(Program)
+    cdef Program program = plain_program(classes.CHECKING)
     cdef rs_cursor cursor
     cursor.in_ = rs_slice_of(data, size)
     cursor.arrays = NULL
@@ -366,7 +380,7 @@ def pick(value, key):
 # ---- How they travel ----
 
 cpdef object dump(value):
-    """A value as bytes, `(any value, arrays)`: nothing in them is ever run."""
+    """A value as bytes, `(any value, arrays)`: nothing in them is ever unpickled."""
     cdef rs_buffer raw, arrays
     raw.data = arrays.data = NULL
     raw.size_bytes = raw.capacity_bytes = arrays.size_bytes = arrays.capacity_bytes = 0
@@ -380,7 +394,7 @@ cpdef object dump(value):
 
 cpdef object load(dumped):
     """The value that `dump` made bytes of. CorruptError for other bytes."""
-    cdef Program program = Program.__new__(Program)
+    cdef Program program = plain_program(HANDED)
     cdef rs_cursor cursor
     cdef bytes raw, arrays
     raw, arrays = dumped
