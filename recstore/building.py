@@ -133,23 +133,36 @@ def save_mapping(mapping, path):
     if segment is not None and mapping.is_whole:
         write_segment(segment, path)
         return
-    temporary = temporary_beside(path)
-    builder = _maps.MappingBuilder("file", name=temporary, writer=classes.Writer(pickled=True))
-    try:
-        for key, value in mapping.items():
-            builder.append(key, value)
-        builder.finish(FACTORIES.index(mapping.factory))[0].close()
-    except BaseException:
-        builder.abort()
-        raise
-    _blobs.publish(temporary, path)
+
+    def write(temporary):
+        builder = _maps.MappingBuilder("file", name=temporary, writer=classes.Writer(pickled=True))
+        try:
+            for key, value in mapping.items():
+                builder.append(key, value)
+            builder.finish(FACTORIES.index(mapping.factory))[0].close()
+        except BaseException:
+            builder.abort()
+            raise
+
+    publish(path, write)
 
 
 def write_segment(segment, path):
     """Writes a segment's own bytes to a file."""
-    temporary = temporary_beside(path)
-    segment.write_to(temporary)
-    _blobs.publish(temporary, path)
+    publish(path, segment.write_to)
+
+
+def publish(path, write):
+    """Has `write` make a new file beside `path`, and renames it. Nothing stays of it when either is interrupted or raises."""
+    temporary, pid = temporary_beside(path), os.getpid()
+    try:
+        write(temporary)
+        _blobs.publish(temporary, path)
+    except BaseException:
+        # Who wrote it has removed it, unless a signal came just when it was whole.
+        if pid == os.getpid() and os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise
 
 
 def temporary_beside(path):

@@ -4,7 +4,7 @@ import os
 import sys
 from _collections_abc import Sequence
 
-from recstore import _blobs, _fields, _store, _views, building, classes, handles, views
+from recstore import _fields, _store, _views, building, classes, handles, views
 from recstore.errors import BusyError, SegmentNotFoundError
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -198,20 +198,21 @@ class RecordList(_views.Records, views.ListOperations):
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         self._require()
-        temporary = building.temporary_beside(path)
         selection = self.selection
         if self.how is None and selection.segment is not None and not selection.describe():
-            selection.segment.write_to(temporary)
+            building.write_segment(selection.segment, path)
         else:
-            # What cannot be stored here but came out of a store was pickled there.
-            builder = _store.Builder("file", name=temporary, writer=classes.Writer(pickled=True))
-            try:
-                builder.extend(self)
-                builder.finish().close()
-            except BaseException:
-                builder.abort()
-                raise
-        _blobs.publish(temporary, path)
+            building.publish(path, self._write_to)
+
+    def _write_to(self, path):
+        # What cannot be stored here but came out of a store was pickled there.
+        builder = _store.Builder("file", name=path, writer=classes.Writer(pickled=True))
+        try:
+            builder.extend(self)
+            builder.finish().close()
+        except BaseException:
+            builder.abort()
+            raise
 
     def close(self):
         """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError. Idempotent.
