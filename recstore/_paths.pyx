@@ -31,9 +31,10 @@ cdef enum:
     SCANNED = 16  # keys of a struct that are looked through one by one, before a dict is faster
 
 
-# How values that came with a handle are read: as those of a store that did.
+# How values that came with a handle are read: as those of a store that did. No pickle is written.
 HANDED = classes.Reader()
-HANDED.allow_pickle = False  # none is written
+HANDED.allow_pickle = False
+FOREIGN = classes.Reader(trusted=False)  # a Record among them names a class that must not be imported
 
 
 cdef Program plain_program(reader):
@@ -380,13 +381,15 @@ def pick(value, key):
 # ---- How they travel ----
 
 cpdef object dump(value):
-    """A value as bytes, `(any value, arrays)`: nothing in them is ever unpickled."""
+    """A value as bytes, `(any value, arrays)`, and True where it holds a Record of a class: nothing in them is ever unpickled."""
     cdef rs_buffer raw, arrays
+    writer = classes.Writer()
     raw.data = arrays.data = NULL
     raw.size_bytes = raw.capacity_bytes = arrays.size_bytes = arrays.capacity_bytes = 0
     try:
-        encode_value(&raw, &arrays, value)
-        return (<const char *>raw.data)[:raw.size_bytes], (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        encode_value(&raw, &arrays, value, writer)
+        out = (<const char *>raw.data)[:raw.size_bytes], (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        return (*out, True) if writer.foreign else out
     finally:
         rs_buffer_clear(&raw)
         rs_buffer_clear(&arrays)
@@ -394,10 +397,10 @@ cpdef object dump(value):
 
 cpdef object load(dumped):
     """The value that `dump` made bytes of. CorruptError for other bytes."""
-    cdef Program program = plain_program(HANDED)
+    cdef Program program = plain_program(HANDED if len(dumped) == 2 else FOREIGN)
     cdef rs_cursor cursor
     cdef bytes raw, arrays
-    raw, arrays = dumped
+    raw, arrays = dumped[:2]
     cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
     cursor.arrays = <const uint8_t *><const char *>arrays
     cursor.arrays_size = len(arrays)

@@ -151,18 +151,33 @@ def test_fields_of_other_keys_and_defaults_travel():
             assert pickle.loads(pickle.dumps(view)).to_list() == view.to_list()
 
 
-def test_a_collection_within_the_sweep_of_pins(monkeypatch):
+def test_a_default_that_names_a_class_of_a_file_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "planted_module.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    named = recstore.Record("planted_module.Evil", {"x": 1}, _origin=(25, ("planted_module", "Evil", ("x",))))
+    with RecordList([{"a": 1}]) as x:
+        for default in (named, [named], {1: (named,)}):
+            assert pickle.loads(pickle.dumps(x.field("b", default=default)))[0] == default
+        assert "planted_module" not in sys.modules
+
+
+def test_a_collection_within_the_sweep_of_pins():
     """Sweeping allocates, which may start a collection, which sweeps too."""
-    monkeypatch.setattr(handles, "PIN_SECONDS", 0.0)
     stores = [RecordList([i]) for i in range(50)]
     threshold = gc.get_threshold()
     try:
-        for most in range(1, 30):
+        for most in range(1, 60, 3):
             for store in stores:
                 pickle.dumps(store)
+            for key in list(handles._pins):
+                handles._pins[key] = handles._pins[key][0], 0.0  # their time is over
+            gc.callbacks.remove(handles._on_gc)
+            gc.collect()  # nothing is counted from here on, and no tuples lie ready
+            gc.callbacks.append(handles._on_gc)
             gc.set_threshold(most)
             handles.sweep_pins()
             gc.set_threshold(*threshold)
+            assert not handles._pins
     finally:
         gc.set_threshold(*threshold)
         for store in stores:
