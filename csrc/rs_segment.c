@@ -112,6 +112,12 @@ rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, co
     return code;
 }
 
+/* A forked child shares the file: what it wrote would stand in its parent's segment. */
+static rs_status check_process(const rs_segment_writer *self, rs_error *err) {
+    if (self->process_id == rs_os_process_id()) return RS_OK;
+    return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot go on with a build of its parent");
+}
+
 /* Makes room for at least one byte at `at`, which is the end of what is reserved; `needed` more are wanted by now. */
 static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error *err) {
     uint64_t step = self->step;
@@ -136,6 +142,7 @@ rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, s
     const uint8_t *p = (const uint8_t *)bytes;
     uint64_t at = self->position, end;
     RS_ASSERT(self->backing != 0);
+    RS_TRY(check_process(self, err));
     if (rs_add_overflows(at, n, &end) || end > INT64_MAX - 2 * (int64_t)STEP_MOST) {
         return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "no segment has %llu and %zu bytes",
                             (unsigned long long)at, n);
@@ -174,6 +181,7 @@ rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, r
 rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes, size_t n,
                                      rs_error *err) {
     RS_ASSERT(self->backing != 0);
+    RS_TRY(check_process(self, err));
     if (offset > self->position || n > self->position - offset) {
         return rs_error_set(err, RS_E_ARG_RANGE, offset, "%zu bytes at %llu end after the %llu written", n,
                             (unsigned long long)offset, (unsigned long long)self->position);
@@ -194,6 +202,7 @@ rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_
     int fd;
     *out = CLOSED;
     if (self->backing == 0) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the writer is not active");
+    RS_TRY(check_process(self, err));
     RS_TRY(make_immutable(self, err));
     RS_TRY(rs_os_reopen_readonly(self->fd, &fd, err));
     /* The new lease is taken before the writer's ends with its descriptor. */

@@ -1,4 +1,4 @@
 # What builders need of the writing side.
 from recstore._c cimport rs_buffer
 
-cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=*) except -1
+cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=*, bint key=*) except -1

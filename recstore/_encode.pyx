@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from recstore._c cimport *
 from recstore._codec cimport check
+from recstore import errors
 
 import sys
 
@@ -44,11 +45,15 @@ def varint(uint64_t n):
     return (<const char *>out)[:rs_put_varint(out, n)]
 
 
-# Where values go, and what the builder wants and learns (a classes.Writer or None), borrowed.
+# Where values go, and what the builder wants and learns (a classes.Writer or None), borrowed. `python` counts the values that Python
+# code described: it may have changed the containers that are being stored, itself or in another thread. `keys` is not 0 within
+# a dict key or a set.
 cdef struct Out:
     rs_buffer *raw
     rs_buffer *arrays
     PyObject *writer
+    size_t python
+    size_t keys
 
 
 cdef inline int put_head(rs_buffer *raw, uint8_t tag, uint64_t n) except -1:
@@ -119,6 +124,9 @@ cdef bint put_array(Out *out, object value) except -1:
     described = _arrays.describe(value)
     if described is None:
         return False
+    if out.keys and value.dtype.names is not None and not isinstance(value, _arrays.np.ndarray):
+        # Read-only ones can be hashed; what is read is the caller's own, so it can not.
+        raise errors.EncodeError("a structured numpy value as a dict key or in a set could not be read back; convert it with .item() first")
     head, data = described
     raw_head = bytes([RS_FMT_TAG_NDARRAY]) + head
     put_bytes(out.raw, PyBytes_AS_STRING(raw_head), len(raw_head))
@@ -157,23 +165,46 @@ cdef int put_extended(Out *out, object value, int depth) except -1:
     head[1] = code
     put_bytes(out.raw, head, 2)
     put(out, extra, RS_FMT_DEPTH)  # EXTRA does not count
-    return put(out, payload, depth)
+    hashed = code == RS_FMT_EXT_SET or code == RS_FMT_EXT_FROZENSET
+    out.keys += hashed
+    put(out, payload, depth)
+    out.keys -= hashed
+    return 0
+
+
+cdef inline size_t with_key(size_t keys, PyObject *key) noexcept:
+    return (keys ^ <size_t>key) * <size_t>1099511628211
+
+
+cdef size_t keys_now(object value) noexcept:
+    """What with_key makes of the keys that a dict has, in their order."""
+    cdef Py_ssize_t pos = 0
+    cdef size_t keys = 0
+    cdef PyObject *key
+    while PyDict_Next(value, &pos, &key, NULL):
+        keys = with_key(keys, key)
+    return keys
 
 
 cdef int put_dict(Out *out, object value, int depth) except -1:
     cdef Py_ssize_t n = PyDict_GET_SIZE(value), pos = 0, seen = 0
+    cdef size_t keys = 0, python = out.python
     cdef PyObject *key
     cdef PyObject *item
     put_head(out.raw, RS_FMT_TAG_DICT, n)
     while PyDict_Next(value, &pos, &key, &item):
         k = <object>key
         v = <object>item
+        keys = with_key(keys, key)
+        out.keys += 1
         put(out, k, depth - 1)
+        out.keys -= 1
         put(out, v, depth - 1)
         seen += 1
         if PyDict_GET_SIZE(value) != n:
             break
-    if seen != n or PyDict_GET_SIZE(value) != n:
+    # A dict that was made anew meanwhile may have shown a key twice and another never, without its size telling.
+    if seen != n or PyDict_GET_SIZE(value) != n or (out.python != python and keys_now(value) != keys):
         raise RuntimeError("a dict changed while it was being stored")
     return 0
 
@@ -219,6 +250,7 @@ cdef int put(Out *out, object value, int depth) except -1:
             put(out, <object>PyTuple_GET_ITEM(value, i), depth - 1)
         return 0
     # No value can be an array while numpy is not loaded.
+    out.python += 1
     numpy = sys.modules.get("numpy")
     if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
         if put_array(out, value):
@@ -226,11 +258,14 @@ cdef int put(Out *out, object value, int depth) except -1:
     return put_extended(out, value, depth)
 
 
-cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None) except -1:
-    """Appends one `any` value. EncodeError with the path of what cannot be stored; the buffers then hold part of it."""
+cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None, bint key=False) except -1:
+    """Appends one `any` value, with `key` one that has to be hashed when it is read. EncodeError with the path of what cannot be stored;
+    the buffers then hold part of it."""
     cdef Out out
     out.raw = raw
     out.arrays = arrays
+    out.python = 0
+    out.keys = key
     out.writer = NULL if writer is None else <PyObject *>writer
     try:
         return put(&out, value, RS_FMT_DEPTH)

@@ -70,7 +70,7 @@ cdef class MappingBuilder:
         self.hashes.append(key)
         what = "key"
         try:
-            encode_value(&self.builder.keys.raw, &self.builder.keys.arrays, key, self.settings)
+            encode_value(&self.builder.keys.raw, &self.builder.keys.arrays, key, self.settings, True)
             what = "value"
             encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
         except errors.EncodeError as e:

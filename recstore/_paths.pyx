@@ -31,9 +31,24 @@ cdef enum:
     SCANNED = 16  # keys of a struct that are looked through one by one, before a dict is faster
 
 
+# How values that came with a handle are read: as those of a store that did. No pickle is written.
+HANDED = classes.Reader()
+HANDED.allow_pickle = False
+FOREIGN = classes.Reader(trusted=False)  # a Record among them names a class that must not be imported
+
+
+cdef Program plain_program(reader):
+    """One without a tree, for `any` values that stand alone."""
+    cdef Program program = Program.__new__(Program)
+    program.keep = []
+    program.makers = {}
+    program.reader = reader
+    return program
+
+
 cdef object load_any(const uint8_t *data, size_t size):
     """An `any` value of its own, such as the EXTRA of an ext value; it holds no array outside."""
-    cdef Program program = Program.__new__(Program)
+    cdef Program program = plain_program(classes.CHECKING)
     cdef rs_cursor cursor
     cursor.in_ = rs_slice_of(data, size)
     cursor.arrays = NULL
@@ -370,14 +385,16 @@ def pick(value, key):
 # ---- How they travel ----
 
 cpdef object dump(value):
-    """A value as bytes, `(any value, arrays)`: nothing in them is ever run."""
+    """A value as bytes, `(any value, arrays)`, and True where it holds a Record of a class: nothing in them is ever unpickled."""
     cdef rs_buffer raw, arrays
+    writer = classes.Writer()
     raw.data = arrays.data = NULL
     raw.size_bytes = raw.capacity_bytes = arrays.size_bytes = arrays.capacity_bytes = 0
     try:
-        encode_value(&raw, &arrays, value)
+        encode_value(&raw, &arrays, value, writer)
         outside = (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
-        return (<const char *>raw.data)[:raw.size_bytes], outside
+        out = (<const char *>raw.data)[:raw.size_bytes], outside
+        return (*out, True) if writer.foreign else out
     finally:
         rs_buffer_clear(&raw)
         rs_buffer_clear(&arrays)
@@ -385,14 +402,10 @@ cpdef object dump(value):
 
 cpdef object load(dumped):
     """The value that `dump` made bytes of. CorruptError for other bytes."""
-    cdef Program program = Program.__new__(Program)
+    cdef Program program = plain_program(HANDED if len(dumped) == 2 else FOREIGN)
     cdef rs_cursor cursor
     cdef bytes raw, arrays
-    raw, arrays = dumped
-    # Classes are found as in a store that came by a handle; `dump` never makes a pickle, so none is loaded.
-    program.makers = {}
-    program.reader = classes.Reader()
-    program.reader.allow_pickle = False
+    raw, arrays = dumped[:2]
     cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
     cursor.arrays = <const uint8_t *><const char *>arrays
     cursor.arrays_size = len(arrays)

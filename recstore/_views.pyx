@@ -93,6 +93,7 @@ cdef class Selection:
     def whole(Segment segment, int store=0):
         """All records of a store of a segment."""
         cdef Selection self = Selection.__new__(Selection)
+        segment.require_open()
         self.segment = segment
         self.store = store
         self.length = segment.store_records(store)

@@ -151,15 +151,17 @@ def save_records(records, path):
 def _write_compact(make, source, path, *factory):
     """Streams records or pairs into a new file. What cannot be stored here but came out of a store was pickled
     there."""
-    temporary = temporary_beside(path)
-    builder = make("file", name=temporary, writer=classes.Writer(pickled=True))
-    try:
-        builder.extend(source)
-        builder.finish(*factory)
-    except BaseException:
-        builder.abort()
-        raise
-    _blobs.publish(temporary, path)
+
+    def write(temporary):
+        builder = make("file", name=temporary, writer=classes.Writer(pickled=True))
+        try:
+            builder.extend(source)
+            builder.finish(*factory)
+        except BaseException:
+            builder.abort()
+            raise
+
+    publish(path, write)
 
 
 def _durable(records):
@@ -173,9 +175,20 @@ def _without_views(value):
 
 def write_segment(segment, path):
     """Writes a segment's own bytes to a file."""
-    temporary = temporary_beside(path)
-    segment.write_to(temporary)
-    _blobs.publish(temporary, path)
+    publish(path, segment.write_to)
+
+
+def publish(path, write):
+    """Has `write` make a new file beside `path`, and renames it. Nothing stays of it when either is interrupted or raises."""
+    temporary, pid = temporary_beside(path), os.getpid()
+    try:
+        write(temporary)
+        _blobs.publish(temporary, path)
+    except BaseException:
+        # Who wrote it has removed it, unless a signal came just when it was whole.
+        if pid == os.getpid() and os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise
 
 
 def temporary_beside(path):

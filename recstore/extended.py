@@ -263,7 +263,12 @@ def _make_defaultdict(extra):
 def _make_chainmap(extra):
     from collections import ChainMap
 
-    return lambda payload: ChainMap(*_typed(payload, list, "a ChainMap"))
+    def make(payload):
+        out = ChainMap()
+        out.maps = _typed(payload, list, "a ChainMap")  # none at all, too, which the constructor does not make
+        return out
+
+    return make
 
 
 def _make_deque(extra):

@@ -73,7 +73,7 @@ def _describe_enum(value, name):
 
 def _named_tuple_handler(cls, name):
     fields = getattr(cls, "_fields", None)
-    if type(fields) is not tuple or not all(type(f) is str for f in fields):
+    if type(fields) is not tuple or not all(type(f) is str for f in fields) or len(set(fields)) != len(fields):
         return None
     extra = (*name, fields)
 

@@ -202,7 +202,7 @@ def _class_remedy(value, kind):
         if isinstance(value, base):
             return f"convert it with {base.__name__}() first"
     if hasattr(value, "__iter__"):
-        return "convert it to a list first"
+        return f"convert it {'with dict()' if hasattr(value, 'keys') else 'to a list'} first"
     if callable(value):
         return 'on_unsupported="pickle"'
     ways = ["store a dict of its fields, vars(x)"] if hasattr(value, "__dict__") else []

@@ -55,7 +55,7 @@ CASES = [
     (NotImplemented, "NotImplementedType", ANY),
     (len, "builtin_function_or_method", PICKLE),
     (int, "type", PICKLE),
-    (types.MappingProxyType({}), "mappingproxy", "convert it to a list first"),
+    (types.MappingProxyType({}), "mappingproxy", "convert it with dict() first"),
     (memoryview(b"a"), "memoryview", "convert it with bytes() first"),
     (MyDict(a=1), f"{HERE}.MyDict", "convert it with dict() first"),
     (type("MyOrdered", (collections.OrderedDict,), {"__module__": "m"})(), "m.MyOrdered", "convert it with dict() first"),
