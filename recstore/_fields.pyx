@@ -112,6 +112,11 @@ cdef class Record:
 
     # ---- One field ----
 
+    cdef inline int enter(self) except -1:
+        if self.segment is None:
+            raise errors.SegmentNotFoundError(2, "the Record was never made")
+        return self.segment.enter()
+
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
         """To the mapping. The caller has entered the segment."""
         begin_record(self.segment, self.store, &self.where, cursor, place)
@@ -125,7 +130,7 @@ cdef class Record:
         if self.held is not None:
             return self.held.get(key, default)
         # Decoding arrays and comparing keys run Python code, which may switch threads or close the store.
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             if not go(self.program, &cursor, &place, key):
@@ -158,7 +163,7 @@ cdef class Record:
         cdef list keep = []
         if self.held is not None:
             return tuple(self.held)
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             how = open_place(self.program, &cursor, &place, &described, keep)
@@ -194,7 +199,7 @@ cdef class Record:
         """The value that the store decodes this to."""
         cdef rs_cursor cursor
         cdef rs_place place
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
@@ -214,7 +219,7 @@ cdef class Record:
         cdef rs_place place
         if self.held is not None:
             return key in self.held
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             return go(self.program, &cursor, &place, key)
@@ -241,7 +246,7 @@ cdef class Record:
         cdef rs_place place
         cdef PyObject *described = NULL
         cdef list keep = []
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             if open_place(self.program, &cursor, &place, &described, keep) != NAMED:
@@ -290,7 +295,7 @@ cdef class Record:
     def __repr__(self):
         if self.held is not None:
             return f"Record({'' if self.name is None else f'{self.name}: '}{self.held!r})"
-        if self.segment.closed:
+        if self.segment is None or self.segment.closed:
             return "<Record: closed>"
         names, name = self.names(), self.class_name
         shown = ", ".join([str(key)[:40] for key in names[:8]]) + (f", and {len(names) - 8} more" if len(names) > 8 else "")

@@ -17,7 +17,7 @@ from _weakref import ref
 from time import monotonic
 
 from recstore import _blobs, _store
-from recstore.errors import CorruptError, Error, SegmentNotFoundError
+from recstore.errors import ClosedError, CorruptError, Error, SegmentNotFoundError
 
 PIN_SECONDS = 60.0
 # forkserver passes at most 256 descriptors to a child, the program's own among them; the rest travel by /proc.
@@ -353,7 +353,10 @@ def attach(handle, dup_fd=None, allowed=None):
             attach_all(taken.read_pieces(recipe), _blobs.Blob)
     if reason is not None:
         return _detached(taken, reason)
-    container = _read(taken.kind, recipe, pieces)
+    try:
+        container = _read(taken.kind, recipe, pieces)
+    except ClosedError:  # by another thread, since it was found here
+        return _detached(taken, "the store was closed")
     recipe.end()
     if len(container) != taken.length:
         raise CorruptError(f"a recstore handle for {taken.length} records describes {len(container)}")
