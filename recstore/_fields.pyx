@@ -1,8 +1,8 @@
 # cython: language_level=3
 """A part of a record: Records that decode a field when it is read, and the ways of reading that views have.
 
-Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as a rule, keeping it
-would cost every Record a dict, and a list that the caller has changed must not come back.
+Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as
+a rule, keeping it would cost every Record a dict, and a list that the caller has changed must not come back.
 """
 
 cimport cython
@@ -52,7 +52,8 @@ cdef inline Program program_of(Segment segment, int store, rs_record *where):
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
     check(rs_store_find(store_of(segment, store), index, where, &err), &err)
-    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large store.
+    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large
+    # store.
     prefetch(where.bytes.ptr)
     prefetch(where.bytes.end - 1)
     prefetch(where.bytes.end - 65)
@@ -81,9 +82,10 @@ cdef object lacking(uint64_t index, path):
 cdef class Record:
     """A record that decodes a field when it is read: a read-only mapping, as ``x.lazy()`` gives it.
 
-    ``r["bbox"]`` decodes that field and passes over the others; each read gives a fresh value, the caller's own, nested ones plain.
-    ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It holds its store: after
-    ``close()`` reading it raises ClosedError. Pickled or copied deeply it becomes one that holds the decoded fields.
+    ``r["bbox"]`` decodes that field and passes over the others; each read gives a fresh value, the caller's own, nested
+    ones plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It holds its
+    store: after ``close()`` reading it raises ClosedError. Pickled or copied deeply it becomes one that holds the
+    decoded fields.
 
     Made directly, of a class's name and its fields, it is what a value is read as whose class the reader may not make
     (``class_name`` tells it; None for a plain record). Such a one is hashable when its values are.
@@ -277,7 +279,8 @@ cdef class Record:
         return self.plain()
 
     def _stored(self):
-        """What a store keeps of it: the value it stands for; itself where that was of a class that could not be made."""
+        """What a store keeps of it: the value it stands for; itself where that was of a class that could not be
+        made."""
         return self.whole() if self.held is None else self if self.name is not None else self.held
 
     def __eq__(self, other):
@@ -298,7 +301,8 @@ cdef class Record:
         if self.segment is None or self.segment.closed:
             return "<Record: closed>"
         names, name = self.names(), self.class_name
-        shown = ", ".join([str(key)[:40] for key in names[:8]]) + (f", and {len(names) - 8} more" if len(names) > 8 else "")
+        more = f", and {len(names) - 8} more" if len(names) > 8 else ""
+        shown = ", ".join([str(key)[:40] for key in names[:8]]) + more
         return f"<Record{'' if name is None else ' of ' + name}: {shown}>"
 
     def __copy__(self):
@@ -425,12 +429,15 @@ cdef class FieldHow(How):
         return hash((self.path, self.has_default, self.base))
 
     def describe(self):
-        """A tuple of plain values from which `how_from` makes an equal one. EncodeError for a default that cannot be stored."""
-        return "field", describe_path(self.path), dump(self.default) if self.has_default else None, describe_base(self.base)
+        """A tuple of plain values from which `how_from` makes an equal one. EncodeError for a default that cannot be
+        stored."""
+        default = dump(self.default) if self.has_default else None
+        return "field", describe_path(self.path), default, describe_base(self.base)
 
 
 cdef class FieldsHow(How):
-    """A dict of some fields of each record, in the order asked for; dotted ones within dicts of their own, those that a record lacks left out."""
+    """A dict of some fields of each record, in the order asked for; dotted ones within dicts of their own, those that a
+    record lacks left out."""
 
     def __init__(self, paths, Path path=None, How base=None):
         self.path = path
@@ -463,7 +470,8 @@ cdef class FieldsHow(How):
             for path in self.paths:
                 cursor, place, keys = begun_cursor, begun_place, []
                 if path.walk(program, &cursor, &place, keys):
-                    put_nested(out, keys, program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner()), made)
+                    value = program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
+                    put_nested(out, keys, value, made)
         except errors.Error as e:
             raise in_record(e, <uint64_t>index) from None
         finally:
@@ -481,11 +489,13 @@ cdef class FieldsHow(How):
 
     def describe(self):
         """A tuple of plain values from which `how_from` makes an equal one."""
-        return "fields", tuple([describe_path(path) for path in self.paths]), describe_path(self.path), describe_base(self.base)
+        paths = tuple([describe_path(path) for path in self.paths])
+        return "fields", paths, describe_path(self.path), describe_base(self.base)
 
 
 cdef int put_nested(dict out, list keys, value, set made) except -1:
-    """out[a][b][c] = value, through dicts that are made here; nothing where what holds it has been asked for as a whole."""
+    """out[a][b][c] = value, through dicts that are made here; nothing where what holds it has been asked for as a
+    whole."""
     last = keys.pop()
     for key in keys:
         inner = out.get(key, MISSING)
@@ -585,9 +595,10 @@ cdef How make_how(description, int depth):
 # ---- Columns of numbers ----
 
 def gather(Records records, positions):
-    """The numbers of a field view, in one pass: `(numbers, seen, lengths)`, two bytearrays of 8 bytes an entry around what kinds were seen
-    (rs_column.h); lengths is None for scalars. None where a value is neither number nor list of numbers, or not all are one of the two:
-    then the values have to be decoded. `positions` are within range; None for all.
+    """The numbers of a field view, in one pass: `(numbers, seen, lengths)`, two bytearrays of 8 bytes an entry around
+    what kinds were seen (rs_column.h); lengths is None for scalars. None where a value is neither number nor list of
+    numbers, or not all are one of the two: then the values have to be decoded. `positions` are within range; None for
+    all.
 
     Raises KeyError for a record that lacks the field, and what reading a record raises.
     """
