@@ -37,8 +37,9 @@ RS_NODISCARD rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, r
  * RS_E_ARG_RANGE on a bad name. */
 RS_NODISCARD rs_status rs_os_create_in_directory(const char *dir, const char *name, int *out_fd, rs_error *err);
 
-/* A new file at `path`, with the mode that the umask leaves of 0666, open for reading and writing, in whatever directory that is; follows no link in
- * the last component. RS_E_STATE_EXISTS where the name is taken, RS_E_SYS_NOT_FOUND where the directory is missing. */
+/* A new file at `path`, with the mode that the umask leaves of 0666, open for reading and writing, in whatever
+ * directory that is; follows no link in the last component. RS_E_STATE_EXISTS where the name is taken,
+ * RS_E_SYS_NOT_FOUND where the directory is missing. */
 RS_NODISCARD rs_status rs_os_create_file(const char *path, int *out_fd, rs_error *err);
 
 /* Opens a regular file for reading and never blocks, whatever `path` is. RS_E_SYS_NOT_FOUND when it does not exist,

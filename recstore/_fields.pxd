@@ -17,7 +17,8 @@ cdef class Record:
     cdef int store
     cdef dict held
     cdef object name
-    cdef object origin         # of a held one: (code, EXTRA) of what it was stored as, so that it can be stored again; or None
+    cdef object origin         # of a held one: (code, EXTRA) of what it was stored as, to be stored again; or None
+    cdef inline int enter(self) except -1
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1
     cdef object read(self, object key, object default)
     cdef tuple names(self)

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """A part of a record: Records that decode a field when it is read, and the ways of reading that views have.
 
-Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as a rule, keeping it
-would cost every Record a dict, and a list that the caller has changed must not come back.
+Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as
+a rule, keeping it would cost every Record a dict, and a list that the caller has changed must not come back.
 """
 
 cimport cython
@@ -69,7 +69,8 @@ cdef inline Program program_of(Segment segment, int store, rs_record *where):
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
     check(rs_store_find(store_of(segment, store), index, where, &err), &err)
-    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large store.
+    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large
+    # store.
     prefetch(where.bytes.ptr)
     prefetch(where.bytes.end - 1)
     prefetch(where.bytes.end - 65)
@@ -98,9 +99,10 @@ cdef object lacking(uint64_t index, path):
 cdef class Record:
     """A record that decodes a field when it is read: a read-only mapping, as ``x.lazy()`` gives it.
 
-    ``r["bbox"]`` decodes that field and passes over the others; each read gives a fresh value, the caller's own, nested ones plain.
-    ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It holds its store: after
-    ``close()`` reading it raises ClosedError. Pickled or copied deeply it becomes one that holds the decoded fields.
+    ``r["bbox"]`` decodes that field and passes over the others; each read gives a fresh value, the caller's own, nested
+    ones plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It holds its
+    store: after ``close()`` reading it raises ClosedError. Pickled or copied deeply it becomes one that holds the
+    decoded fields.
 
     Made directly, of a class's name and its fields, it is what a value is read as whose class the reader may not make
     (``class_name`` tells it; None for a plain record). Such a one is hashable when its values are. Made of a mapping alone, as collate
@@ -130,6 +132,11 @@ cdef class Record:
 
     # ---- One field ----
 
+    cdef inline int enter(self) except -1:
+        if self.segment is None:
+            raise errors.SegmentNotFoundError(2, "the Record was never made")
+        return self.segment.enter()
+
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
         """To the mapping. The caller has entered the segment."""
         begin_record(self.segment, self.store, &self.where, cursor, place)
@@ -143,7 +150,7 @@ cdef class Record:
         if self.held is not None:
             return self.held.get(key, default)
         # Decoding arrays and comparing keys run Python code, which may switch threads or close the store.
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             if not go(self.program, &cursor, &place, key):
@@ -176,7 +183,7 @@ cdef class Record:
         cdef list keep = []
         if self.held is not None:
             return tuple(self.held)
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             how = open_place(self.program, &cursor, &place, &described, keep)
@@ -212,7 +219,7 @@ cdef class Record:
         """The value that the store decodes this to."""
         cdef rs_cursor cursor
         cdef rs_place place
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
@@ -232,7 +239,7 @@ cdef class Record:
         cdef rs_place place
         if self.held is not None:
             return key in self.held
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             return go(self.program, &cursor, &place, key)
@@ -259,7 +266,7 @@ cdef class Record:
         cdef rs_place place
         cdef PyObject *described = NULL
         cdef list keep = []
-        self.segment.enter()
+        self.enter()
         try:
             self.begin(&cursor, &place)
             if open_place(self.program, &cursor, &place, &described, keep) != NAMED:
@@ -290,7 +297,8 @@ cdef class Record:
         return self.plain()
 
     def _stored(self):
-        """What a store keeps of it: the value it stands for; itself where that was of a class that could not be made."""
+        """What a store keeps of it: the value it stands for; itself where that was of a class that could not be
+        made."""
         return self.whole() if self.held is None else self if self.name is not None else self.held
 
     def __eq__(self, other):
@@ -308,10 +316,11 @@ cdef class Record:
     def __repr__(self):
         if self.held is not None:
             return f"Record({'' if self.name is None else f'{self.name}: '}{self.held!r})"
-        if self.segment.closed:
+        if self.segment is None or self.segment.closed:
             return "<Record: closed>"
         names, name = self.names(), self.class_name
-        shown = ", ".join([str(key)[:40] for key in names[:8]]) + (f", and {len(names) - 8} more" if len(names) > 8 else "")
+        more = f", and {len(names) - 8} more" if len(names) > 8 else ""
+        shown = ", ".join([str(key)[:40] for key in names[:8]]) + more
         return f"<Record{'' if name is None else ' of ' + name}: {shown}>"
 
     def __copy__(self):
@@ -439,12 +448,15 @@ cdef class FieldHow(How):
         return hash((self.path, self.has_default, self.base))
 
     def describe(self):
-        """A tuple of plain values from which `how_from` makes an equal one. EncodeError for a default that cannot be stored."""
-        return "field", describe_path(self.path), dump(self.default) if self.has_default else None, describe_base(self.base)
+        """A tuple of plain values from which `how_from` makes an equal one. EncodeError for a default that cannot be
+        stored."""
+        default = dump(self.default) if self.has_default else None
+        return "field", describe_path(self.path), default, describe_base(self.base)
 
 
 cdef class FieldsHow(How):
-    """A dict of some fields of each record, in the order asked for; dotted ones within dicts of their own, those that a record lacks left out."""
+    """A dict of some fields of each record, in the order asked for; dotted ones within dicts of their own, those that a
+    record lacks left out."""
 
     def __init__(self, paths, Path path=None, How base=None):
         self.path = path
@@ -477,7 +489,8 @@ cdef class FieldsHow(How):
             for path in self.paths:
                 cursor, place, keys = begun_cursor, begun_place, []
                 if path.walk(program, &cursor, &place, keys):
-                    put_nested(out, keys, program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner()), made)
+                    value = program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
+                    put_nested(out, keys, value, made)
         except errors.Error as e:
             raise in_record(e, <uint64_t>index) from None
         finally:
@@ -495,11 +508,13 @@ cdef class FieldsHow(How):
 
     def describe(self):
         """A tuple of plain values from which `how_from` makes an equal one."""
-        return "fields", tuple([describe_path(path) for path in self.paths]), describe_path(self.path), describe_base(self.base)
+        paths = tuple([describe_path(path) for path in self.paths])
+        return "fields", paths, describe_path(self.path), describe_base(self.base)
 
 
 cdef int put_nested(dict out, list keys, value, set made) except -1:
-    """out[a][b][c] = value, through dicts that are made here; nothing where what holds it has been asked for as a whole."""
+    """out[a][b][c] = value, through dicts that are made here; nothing where what holds it has been asked for as a
+    whole."""
     last = keys.pop()
     for key in keys:
         inner = out.get(key, MISSING)
@@ -605,9 +620,10 @@ cdef How make_how(description, int depth):
 # ---- Columns of numbers ----
 
 def gather(Records records, positions):
-    """The numbers of a field view, in one pass: `(numbers, seen, lengths)`, two bytearrays of 8 bytes an entry around what kinds were seen
-    (rs_column.h); lengths is None for scalars. None where a value is neither number nor list of numbers, or not all are one of the two:
-    then the values have to be decoded. `positions` are within range; None for all.
+    """The numbers of a field view, in one pass: `(numbers, seen, lengths)`, two bytearrays of 8 bytes an entry around
+    what kinds were seen (rs_column.h); lengths is None for scalars. None where a value is neither number nor list of
+    numbers, or not all are one of the two: then the values have to be decoded. `positions` are within range; None for
+    all.
 
     Raises KeyError for a record that lacks the field, and what reading a record raises.
     """

@@ -462,7 +462,7 @@ cdef class Mapping:
         self.held = ()
         self._spilled = None
 
-    def _set(self, Records keys, Records values, KeyTable table, factory=None, detached=None):
+    def _set(self, Records keys not None, Records values not None, KeyTable table, factory=None, detached=None):
         """`table` was made over `keys`; entry e is keys[e] and values[e]."""
         if detached is None and not (keys.length == values.length == <Py_ssize_t>table.keys.n_entries):
             n = f"{keys.length} keys, {values.length} values and {table.entries} entries"

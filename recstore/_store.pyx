@@ -216,6 +216,7 @@ cdef class Segment(Owner):
 
     def store_records(self, int store):
         """How many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
+        self.require_open()
         if not 0 <= store <= self.is_mapping:
             raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")
         return self.store.header.n_records

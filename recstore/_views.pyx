@@ -598,7 +598,7 @@ cdef class Records:
         self.step = 1
         self.length = 0
 
-    def _set(self, Selection selection, How how=None, detached=None):
+    def _set(self, Selection selection not None, How how=None, detached=None):
         """Makes this the records of `selection`, read as `how` says (None: whole); with `detached`, the reason why
         there are none."""
         self.selection = selection

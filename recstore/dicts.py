@@ -1,4 +1,5 @@
-"""RecordDict and its views of keys, values and items: what a dict's reading side does. Bytes and lookups are `_keys`'s."""
+"""RecordDict and its views of keys, values and items: what a dict's reading side does. Bytes and lookups are
+`_keys`'s."""
 
 import sys
 from _collections_abc import ItemsView as _SetOfPairs
@@ -27,9 +28,9 @@ class RecordDict(_keys.Mapping):
     """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
 
     Args:
-        mapping_or_pairs: a mapping, or an iterable of (key, value) pairs; a generator is streamed and never held as a whole. A key that
-            comes again keeps its first place and takes its last value. A defaultdict with a builtin factory keeps it:
-            ``d[missing]`` is ``factory()``, which is not stored.
+        mapping_or_pairs: a mapping, or an iterable of (key, value) pairs; a generator is streamed and never held as a
+            whole. A key that comes again keeps its first place and takes its last value. A defaultdict with a builtin
+            factory keeps it: ``d[missing]`` is ``factory()``, which is not stored.
         on_unsupported, compression, arrays, backing, progress: as of :class:`RecordList`.
 
     Raises:
@@ -53,8 +54,8 @@ class RecordDict(_keys.Mapping):
     __slots__ = ("__weakref__",)
     _kind = handles.MAPPING
 
-    def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
-                 progress=False):
+    def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy",
+                 backing="auto", progress=False):
         options = building.Options(on_unsupported, compression, arrays, backing, progress)
         if type(mapping_or_pairs) is RecordDict and options == building.Options():
             # The same store once more: nothing is copied.
@@ -90,7 +91,8 @@ class RecordDict(_keys.Mapping):
         return RecordItems(self)
 
     def get_many(self, keys, default=_MISSING):
-        """A list of the values of `keys`, in their order; KeyError for a key that is not there, unless there is a `default`.
+        """A list of the values of `keys`, in their order; KeyError for a key that is not there, unless there is a
+        `default`.
 
         >>> with RecordDict({"a": 1, "b": 2}) as d: d.get_many(["b", "x"], default=0)
         [2, 0]
@@ -164,8 +166,8 @@ class RecordDict(_keys.Mapping):
         """A new store of the entries of both; those of `other` win."""
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
-        segment = building.build_mapping((pair for side in (self, other) for pair in side.items()), building.Options(), self.factory)
-        return whole(segment)
+        pairs = (pair for side in (self, other) for pair in side.items())
+        return whole(building.build_mapping(pairs, building.Options(), self.factory))
 
     def __ror__(self, other):
         """A plain dict of the entries of both; those of this mapping win."""
@@ -174,12 +176,12 @@ class RecordDict(_keys.Mapping):
         return other | dict(self.items())
 
     def __setitem__(self, key, value):
-        raise TypeError(f"'{type(self).__name__}' object does not support item assignment: it is read-only; make another one: "
-                        "d = d | {key: value}")
+        raise TypeError(f"'{type(self).__name__}' object does not support item assignment: it is read-only; "
+                        "make another one: d = d | {key: value}")
 
     def __delitem__(self, key):
-        raise TypeError(f"'{type(self).__name__}' object does not support item deletion: it is read-only; select the others: "
-                        "d = d.select(k for k in d if k != key)")
+        raise TypeError(f"'{type(self).__name__}' object does not support item deletion: it is read-only; "
+                        "select the others: d = d.select(k for k in d if k != key)")
 
     def __getattr__(self, name):
         hint = _INSTEAD.get(name)
@@ -197,13 +199,17 @@ class RecordDict(_keys.Mapping):
     @property
     def segments(self):
         """The segments that it reads, each once; none when detached."""
-        owners = [] if self.detached is not None or self.table is None else [*self._keys.segments, *self._values.segments, self.table.segment]
+        if self.detached is not None or self.table is None:
+            return []
+        owners = (*self._keys.segments, *self._values.segments, self.table.segment)
         return list({id(segment): segment for segment in owners if segment is not None}.values())
 
     @property
     def blobs(self):
         """The index arrays and tables of process memory that it reads, each once."""
-        owners = [] if self.detached is not None or self.table is None else [*self._keys.blobs, *self._values.blobs, self.table.blob]
+        if self.detached is not None or self.table is None:
+            return []
+        owners = (*self._keys.blobs, *self._values.blobs, self.table.blob)
         return list({id(blob): blob for blob in owners if blob is not None}.values())
 
     @property
@@ -219,7 +225,8 @@ class RecordDict(_keys.Mapping):
 
     @property
     def nbytes(self):
-        """Bytes of the segments, all sections, and of tables in process memory; a part of a mapping has those of the whole."""
+        """Bytes of the segments, all sections, and of tables in process memory; a part of a mapping has those of the
+        whole."""
         self._require()
         return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.table.segment is None)
 
@@ -249,7 +256,8 @@ class RecordDict(_keys.Mapping):
     # ---- Lifetime and travel ----
 
     def save(self, path):
-        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as lists.
+        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as
+        lists.
 
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
@@ -285,7 +293,8 @@ class RecordDict(_keys.Mapping):
 
     def __reduce__(self):
         if type(self) is not RecordDict:
-            raise TypeError(f"{type(self).__name__}, a subclass of RecordDict, cannot travel: hold a RecordDict as an attribute instead")
+            name, remedy = type(self).__name__, "hold a RecordDict as an attribute instead"
+            raise TypeError(f"{name}, a subclass of RecordDict, cannot travel: {remedy}")
         if self.detached is not None or self.table is None:
             raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
         self._require()
@@ -308,8 +317,8 @@ def whole(segment):
 
 
 def over(keys, values, factory=None):
-    """The RecordDict of two containers of one length, entry by entry, over their bytes: only a table is made, in process memory.
-    Keys that come again keep their first place and take their last value."""
+    """The RecordDict of two containers of one length, entry by entry, over their bytes: only a table is made, in
+    process memory. Keys that come again keep their first place and take their last value."""
     table, order = _keys.hash_all(keys)
     if order is not None:
         keys = keys._derive(keys.selection.taken(order[0]))
@@ -355,8 +364,8 @@ class _Positions(Sequence):
         return type(self), (self._mapping,)
 
     def __repr__(self):
-        n = len(self)
-        return f"{type(self).__name__}({list(self)!r})" if n <= 8 else f"<{type(self).__name__}: {n:,} of {self._mapping!r}>"
+        name, n = type(self).__name__, len(self)
+        return f"{name}({list(self)!r})" if n <= 8 else f"<{name}: {n:,} of {self._mapping!r}>"
 
 
 class RecordKeys(_Positions, _SetOfKeys):
@@ -403,7 +412,8 @@ class RecordValues(_Positions, ValuesView):
 
 
 class RecordItems(_Positions, _SetOfPairs):
-    """The (key, value) pairs of a RecordDict: set-like as a dict's, and a sequence; a slice is a :class:`RecordPairs`."""
+    """The (key, value) pairs of a RecordDict: set-like as a dict's, and a sequence; a slice is a
+    :class:`RecordPairs`."""
 
     __slots__ = ()
 

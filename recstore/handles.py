@@ -167,8 +167,12 @@ def _describe(container, popen):
     from recstore import recipes
 
     segments, blobs = container.segments, container.blobs
+    # Each published blob takes a descriptor for as long as it is pinned. Where many do, others travel as they are.
+    crowded = _crowded()
+    inline = {id(blob) for blob in blobs if crowded and not blob.published}
     for blob in blobs:
-        _publish(blob, segments)
+        if id(blob) not in inline:
+            _publish(blob, segments)
     numbers = {id(piece): i for i, piece in enumerate((*segments, *blobs))}
     pid = os.getpid()
     holder = pid, start_time(pid) or 0, boot_id(), pid_namespace()
@@ -177,17 +181,29 @@ def _describe(container, popen):
     write = recipes.write_mapping if container._kind == MAPPING else recipes.write_records
     body = write(container, lambda piece: numbers[id(piece)])
     # Descriptors are passed only once it is known that the blobs' places have room here: a child has few to spare.
-    recipe = handle.pack_recipe([_piece(blob) for blob in blobs], body)
+    recipe = handle.pack_recipe([blob.content() if id(blob) in inline else _piece(blob) for blob in blobs], body)
+    held = [*segments, *(blob for blob in blobs if id(blob) not in inline)]
+    if inline:
+        return handle.pack(recipe), held
     size = len(handle.pack(recipe)) + 2 * len(blobs)
     room = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
     if container._spilled is None and size <= room:
         recipe = handle.pack_recipe([_piece(blob, popen) for blob in blobs], body)
-        return handle.pack(recipe), [*segments, *blobs]
+        return handle.pack(recipe), held
     spilled = container._spilled
     if spilled is None:
         spilled = container._spilled = _blobs.new_blob(recipe)
         _publish(spilled, segments)
-    return handle.pack(b"", _piece(spilled, popen)), [*segments, *blobs, spilled]
+    return handle.pack(b"", _piece(spilled, popen)), [*held, spilled]
+
+
+def _crowded():
+    """Whether index arrays that were pickled lately hold a quarter of the descriptors that this process may have."""
+    import resource
+
+    sweep_pins()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return most != resource.RLIM_INFINITY and sum(isinstance(piece, _blobs.Blob) for piece, _ in _pins.values()) >= most // 4
 
 
 def _reading_bits(piece):
@@ -338,6 +354,11 @@ def attach(handle, dup_fd=None, allowed=None):
     def attach_all(wanted, cls):
         nonlocal reason
         for one in wanted:
+            if isinstance(one, bytes):
+                if cls is _store.Segment:
+                    raise CorruptError("a recstore handle holds bytes where a segment belongs")
+                pieces.append(_blobs.new_blob(one))
+                continue
             reader = _reader_of(one.reading, (allowed or {}).get(len(pieces)))
             piece, why = _attach_piece(one, cls, taken.holder, dup_fd, reader)
             pieces.append(piece)

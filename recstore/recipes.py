@@ -16,6 +16,7 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-
     piece     = u8 flags (backing, 4 passed, 8 named by scheme, 16 not trusted, 32 pickles allowed, 64 arrays are
                 views), place, number of the device, inode, 16 bytes id,
                 with flag 4: what the child calls the descriptor that multiprocessing passed to it
+              | 0, size, bytes                                   a blob of its own, where descriptors are short
     place     = descriptor                                     anonymous
               | number of the folder, name                     directory and file
     name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's | size, bytes
@@ -152,6 +153,8 @@ class Handle:
         return b"".join([varint(len(blobs)), *map(self.pack_piece, blobs), body])
 
     def pack_piece(self, piece):
+        if isinstance(piece, bytes):
+            return b"\0" + varint(len(piece)) + piece
         flags = BACKINGS.index(piece.backing) | piece.reading * _READING
         passed = b""
         if piece.passed is not None:
@@ -195,10 +198,13 @@ class Handle:
         return self
 
     def read_pieces(self, reader):
+        """Pieces, and bytes for blobs that came along."""
         return [self.read_piece(reader) for _ in range(_count(reader))]
 
     def read_piece(self, reader):
         flags = reader.byte()
+        if flags == 0:
+            return reader.take(reader.size())
         backing = flags & 3
         if backing == 0 or flags > 127 or (flags & _SCHEME and backing == 1):
             raise CorruptError(f"a recstore handle holds a piece with flags {flags}")

@@ -123,6 +123,7 @@ class RecordList(_views.Records, views.ListOperations):
 
     def _reading(self, how):
         """A view of the same records, read as `how` says."""
+        self._require_open()
         if type(how) is _fields.FieldHow:
             from recstore.fields import FieldView as View
         else:

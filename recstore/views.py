@@ -26,6 +26,8 @@ class ListOperations:
 
     def _require_open(self):
         """ClosedError when a store was closed; a detached view may still be sliced."""
+        if self.selection is None:
+            self._require()  # never built
         for segment in self.segments:
             segment.require_open()
 

@@ -132,10 +132,12 @@ def test_a_chain_map_of_no_maps():
 
 
 def test_what_has_keys_is_to_be_converted_with_dict():
-    for value in (RecordDict({1: 2}), collections.UserDict(), recstore.Record("a.B", {"x": 1})):
+    for value in (collections.UserDict(), recstore.Record("a.B", {"x": 1})):
         with pytest.raises(EncodeError, match=r"convert it with dict\(\) first"):
             RecordList([value])
-    with pytest.raises(EncodeError, match="convert it to a list first"):
+    with pytest.raises(EncodeError, match=r"convert it with .to_dict\(\) first"):
+        RecordList([RecordDict({1: 2})])
+    with pytest.raises(EncodeError, match=r"convert it with .to_list\(\) first"):
         RecordList([RecordList([1])])
 
 

@@ -388,3 +388,18 @@ def test_nothing_is_a_selection_too():
     assert Selection.joined([]).length == 0
     text, again = roundtrip(Selection.joined([]), [])
     assert again.length == 0 and text == b"\x00\x02"
+
+
+def test_views_travel_when_descriptors_are_short(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with RecordList(range(100)) as x:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 100, hard))
+            texts = [pickle.dumps(x[[i % 100, 5]]) for i in range(400)]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert all(pickle.loads(text) == [i % 100, 5] for i, text in enumerate(texts))
+        assert max(map(len, texts)) <= 300

@@ -476,7 +476,7 @@ def test_no_references_leak():
     for _ in range(20):
         go()
     gc.collect()
-    assert abs(len(gc.get_objects()) - before[0]) < 30
+    assert len(gc.get_objects()) - before[0] < 30  # fewer may be left: other tests have garbage too
     assert (sys.getrefcount(array), sys.getrefcount(dtype)) == before[1:]
 
 
