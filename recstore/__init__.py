@@ -45,6 +45,23 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "audit",
     "open",
     "register",
+    "share_dataset",
 ]
+
+# Functions of modules that are loaded when they are first asked for.
+_LATER = {"audit": "recstore.auditing", "share_dataset": "recstore.datasets"}
+
+
+def __getattr__(name):
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(__import__(module, fromlist=[name]), name)
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER})

@@ -150,6 +150,14 @@ cdef class Segment(Owner):
         self.require_open()
         return self.seg.fd
 
+    def offset_of(self, address):
+        """Where in the segment an address within the mapping lies; ValueError for any other."""
+        cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data
+        self.require_open()
+        if offset >= self.seg.size_bytes:
+            raise ValueError("the address is outside the mapping")
+        return offset
+
     def sections(self):
         """`{name: bytes}` of the sections."""
         self.require_open()
