@@ -560,6 +560,16 @@ cdef class Builder:
             self.append(record)
             record = None  # the stream's next item must not find the last one alive
 
+    def end_block(self):
+        """Ends the block: what comes next is of another kind, and would spoil what the schema of this one has found."""
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        with nogil:
+            status = rs_builder_flush(&self.builder, &err)
+        check(status, &err)
+
     def finish(self):
         """Writes tables and header and returns the Segment; the builder is done then, also when this raises."""
         cdef rs_error err

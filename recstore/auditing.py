@@ -125,12 +125,12 @@ def _attributes(plan, dataset):
         else:
             why = f"cannot be shared: {found.reason}" if not found.chosen else found.reason
         out.append(reports.Attribute(found.path, walking.type_name(found.value), found.before, found.kind is not None, why))
-    covered = [a.path for a in out]
+    covered = [slot.path for found in plan.found.values() for slot in found.slots]
     small = []
     if walking.is_walked(dataset):
         for slot, value in walking.attributes(dataset):
             inside = any(path == slot.path or path.startswith((f"{slot.path}.", f"{slot.path}[")) for path in covered)
-            size = 0 if inside or walking.is_store(value) else sizes.deep(value)
+            size = 0 if inside or value is dataset else sizes.deep(value)
             if size:
                 small.append(reports.Attribute(slot.path, walking.type_name(value), size, False, ""))
     small.sort(key=lambda a: -a.size)
@@ -144,4 +144,4 @@ def _advice(chosen, loader):
     for found in chosen:
         if found.path.isidentifier() and found.kind in (planning.LIST, planning.DICT):
             container = "RecordList" if found.kind is planning.LIST else "RecordDict"
-            yield f"self.{found.path} = recstore.{container}(self.{found.path})  # or so, in __init__"
+            yield f"self.{found.path} = recstore.{container}(self.{found.path})  # or this, in __init__"

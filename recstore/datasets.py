@@ -3,7 +3,7 @@
 import array
 import sys
 
-from recstore import _store, _views, building, planning, sizes, walking
+from recstore import _store, _views, building, overlaps, planning, sizes, walking
 from recstore.errors import EncodeError
 from recstore.planning import ARRAY, DICT, LIST, TENSOR
 
@@ -92,16 +92,6 @@ class Column:
         self.source = self.positions = self.view = None
 
 
-class Cluster:
-    """Arrays and tensors whose memory overlaps: one span of bytes."""
-
-    __slots__ = ("low", "high", "members", "record", "offset", "size")
-
-    def __init__(self, low, high, member):
-        self.low, self.high, self.members = low, high, [member]
-        self.record = self.offset = self.size = None
-
-
 class _Packed:
     """The segment with everything in it: `store`, None when there is nothing, and `made`, by id of the old value what takes its place."""
 
@@ -164,7 +154,10 @@ class _Packed:
             column.source, column.positions = self._part_of_another(source, length)
             if column.source is None:
                 column.start = builder.records
-                builder.extend(source)
+                try:
+                    builder.extend(source)
+                finally:
+                    builder.end_block()
                 column.stop = builder.records
                 found.records += length
                 if column.stop - column.start != length or len(value) != length:
@@ -195,8 +188,8 @@ class _Packed:
         from recstore import inplace
 
         for found in todo:
-            self.clusters.append(Cluster(*_extent(found), found))
-        self.clusters = merged(self.clusters)
+            self.clusters.append(overlaps.Cluster(*overlaps.extent(found.value), found))
+        self.clusters = overlaps.merged(self.clusters)
         for cluster in self.clusters:
             cluster.record = builder.records
             span = _span(cluster, inplace)
@@ -262,28 +255,6 @@ class Places:
 # ---- Arrays and tensors ----
 
 
-def merged(clusters):
-    """The clusters with those that overlap made one."""
-    out = []
-    for cluster in sorted(clusters, key=lambda c: c.low):
-        if out and cluster.low < out[-1].high:
-            out[-1].high = max(out[-1].high, cluster.high)
-            out[-1].members.extend(cluster.members)
-        else:
-            out.append(cluster)
-    return out
-
-
-def _extent(found):
-    if found.kind is ARRAY:
-        from recstore import inplace
-
-        return inplace.extent(found.value)
-    tensor = found.value
-    n = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
-    return tensor.data_ptr(), tensor.data_ptr() + n * tensor.element_size()
-
-
 def _span(cluster, inplace):
     """The bytes of a cluster: of one alone without gaps between its elements."""
     import numpy as np
@@ -304,8 +275,9 @@ def _span(cluster, inplace):
 
 
 def _is_dense(tensor):
-    span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
-    return span == tensor.numel()
+    from recstore import inplace
+
+    return inplace.span_of(tensor) == tensor.numel()
 
 
 def _placed(found, mapping, offset, low):
@@ -458,9 +430,11 @@ class _Memory:
         if not walking.is_array(new):
             import torch
 
-            span = 1 + sum((n - 1) * stride for n, stride in zip(new.shape, new.stride()))
+            from recstore import inplace
+
             at = new.data_ptr() - start
-            return torch.from_numpy(memory[at : at + span * new.element_size()]).view(new.dtype).as_strided(tuple(new.shape), new.stride())
+            flat = torch.from_numpy(memory[at : at + inplace.span_of(new) * new.element_size()])
+            return flat.view(new.dtype).as_strided(tuple(new.shape), new.stride())
         import numpy as np
 
         out = np.ndarray(new.shape, new.dtype, memory, new.__array_interface__["data"][0] - start, new.strides)

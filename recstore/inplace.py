@@ -69,6 +69,18 @@ def mapping_of(array):
     return _holding(low, high - low)
 
 
+def mapping_of_tensor(tensor):
+    """The Mapping that a torch tensor lies in, or None."""
+    if not _mappings or not _is_plain(tensor):
+        return None
+    return _holding(tensor.data_ptr(), span_of(tensor) * tensor.element_size())
+
+
+def span_of(tensor):
+    """How many elements there would be from the first to the last of a tensor that is not empty."""
+    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
+
+
 def extent(array):
     """`(first, past the last)` address of the bytes of an array that is not empty."""
     low = high = array.__array_interface__["data"][0]
@@ -120,8 +132,7 @@ def tensor_bytes(tensor):
     """The bytes from the first to the last element of a tensor, as a numpy array over its memory."""
     import torch
 
-    n = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
-    return tensor.as_strided((n,), (1,)).view(torch.uint8).numpy()
+    return tensor.as_strided((span_of(tensor),), (1,)).view(torch.uint8).numpy()
 
 
 # ---- Travel ----
@@ -155,10 +166,9 @@ def _reduce_array(array):
 
 
 def _reduce_tensor(tensor):
-    if handles._spawning_popen() is not None and _is_plain(tensor):
-        size = (1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))) * tensor.element_size()
-        mapping = _holding(tensor.data_ptr(), size)
-        if mapping is not None and _unwritten(mapping, tensor.data_ptr(), size):
+    mapping = mapping_of_tensor(tensor) if handles._spawning_popen() is not None else None
+    if mapping is not None:
+        if _unwritten(mapping, tensor.data_ptr(), span_of(tensor) * tensor.element_size()):
             start = tensor.data_ptr() - mapping.address
             return attach_tensor, (mapping.store, start, tensor.dtype, tuple(tensor.shape), tensor.stride())
     return sys.modules["torch.multiprocessing.reductions"].reduce_tensor(tensor)

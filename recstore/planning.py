@@ -4,7 +4,7 @@ can be stored. Nothing is changed here."""
 import sys
 from fnmatch import fnmatchcase
 
-from recstore import building, sizes, walking
+from recstore import building, overlaps, sizes, walking
 from recstore.errors import EncodeError
 
 _PROBED = 64  # how many entries are stored on trial
@@ -13,16 +13,15 @@ _PART_ENTRIES = 64
 _PART_BYTES = 64 * 1024
 _MOST_PARTS = 10_000
 _DEEPEST = 100  # objects in objects; a walk takes some frames for each, of the thousand that Python has
-_SMALLEST_ARRAY = 1024  # smaller ones are copied by readers (RS_FMT_ARRAY_INLINE)
 
 LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
 
 
 class Found:
     """A large value: `kind` is what it is replaced as, None when `reason` says why it is not; `chosen`, that this is as it should be, no
-    failure. `after` is an estimate until it is built."""
+    failure; `little`, of an array, that it is too small to be replaced for its own sake. `after` is an estimate until it is built."""
 
-    __slots__ = ("value", "kind", "slots", "before", "after", "reason", "records", "chosen")
+    __slots__ = ("value", "kind", "slots", "before", "after", "reason", "records", "chosen", "little")
 
     def __init__(self, value, kind, before, reason=None):
         self.value = value
@@ -32,7 +31,7 @@ class Found:
         self.after = None
         self.reason = reason
         self.records = 0
-        self.chosen = False
+        self.chosen = self.little = False
 
     def skip(self, reason, chosen=False):
         self.kind, self.reason, self.chosen, self.after = None, reason, chosen, None
@@ -90,6 +89,7 @@ class Plan:
     def __init__(self, root, threshold, patterns, options):
         self.root, self.threshold, self.patterns, self.options = root, threshold, patterns, options
         self.found = {}
+        self._arrays = {}  # the same for all arrays and tensors, small ones too
         self.tuples = {}  # id -> (tuple, its slots)
         self.stores = []  # (path, store) of what is shared already
         self.small = 0
@@ -97,12 +97,13 @@ class Plan:
         self._seen = set()
         self._depth = 0
         self._keep = []  # what ids were taken of
-        if walking.is_walked(root) and not isinstance(root, walking.CONTAINERS):
+        if walking.is_walked(root) and walking.base_of(root) is None:
             self._walk_object(root, "")
         else:
             self._visit(root, walking.FixedSlot("", None, _itself(root)))
-        for found in list(self.found.values()):
+        for found in (self.found | self._arrays).values():
             self._settle(found)
+        overlaps.settle(self._arrays, self.found)
 
     # ---- The walk ----
 
@@ -133,13 +134,13 @@ class Plan:
         if id(value) in self.found:
             self.found[id(value)].slots.append(slot)
             return
-        if walking.is_store(value):
+        if walking.is_store(value) or sizes.is_ours(value):
             self.stores.append((slot.path, value))
         elif walking.is_array(value):
-            self._visit_leaf(value, slot, ARRAY, value.nbytes)
+            self._visit_array(value, slot, ARRAY, value.nbytes)
         elif walking.is_tensor(value):
-            self._visit_leaf(value, slot, TENSOR, sizes.tensor_bytes(value))
-        elif isinstance(value, walking.CONTAINERS):
+            self._visit_array(value, slot, TENSOR, sizes.tensor_bytes(value))
+        elif walking.base_of(value) is not None:
             self._visit_container(value, slot)
         elif walking.is_walked(value):
             self._walk_object(value, slot.path)
@@ -151,20 +152,25 @@ class Plan:
         found.slots.append(slot)
         return found
 
-    def _visit_leaf(self, value, slot, kind, size):
-        if size < max(self.threshold, 1):
-            self.small += 1
+    def _visit_array(self, value, slot, kind, size):
+        found = self._arrays.get(id(value))
+        if found is not None:
+            found.slots.append(slot)
             return
-        found = self._add(value, slot, kind, size)
-        reason = (_refused_array if kind is ARRAY else _refused_tensor)(value)
-        if reason is None:
-            found.after, found.records = size, 1
+        found = self._arrays[id(value)] = Found(value, kind, size)
+        found.slots.append(slot)
+        found.little = size < max(self.threshold, overlaps.SMALLEST)
+        reason = overlaps.refusal(value)
+        if reason is not None:
+            found.skip(reason, chosen=reason in overlaps.SHARED)
         else:
-            found.skip(reason, chosen=reason in _SHARED)
+            found.after, found.records = size, 1
+        if found.little:
+            self.small += 1
+        else:
+            self.found[id(value)] = found
 
     def _visit_opaque(self, value, slot):
-        if callable(value) or isinstance(value, type(sys)):
-            return
         size = sizes.deep(value)
         if size >= max(self.threshold, 1):
             self._add(value, slot, None, size, f"a {walking.type_name(value)} keeps its data by rules of its own")
@@ -177,7 +183,7 @@ class Plan:
             return
         kind = _kind_of(value)
         size = sizes.deep(value)
-        if size < self.threshold or not len(value):
+        if size < self.threshold or not walking.length(value):
             self.small += 1
             self._walk_items(value, slot.path)
         elif kind is None:
@@ -201,7 +207,7 @@ class Plan:
                     del self.found[id(value)]  # not itself data, but what holds data
 
     def _walk_items(self, value, path):
-        if id(value) in self._seen or len(value) > max(_MOST_PARTS, self.threshold // 8):
+        if id(value) in self._seen or walking.length(value) > max(_MOST_PARTS, self.threshold // 8):
             return
         self._seen.add(id(value))
         self._keep.append(value)
@@ -278,7 +284,7 @@ class Plan:
 def walking_values(value, most):
     """Like `sizes.sampled`, of the values of a dict."""
     entries, n = sizes.sampled(value, most)
-    return ([item for _, item in entries] if isinstance(value, dict) else entries), n
+    return ([item for _, item in entries] if walking.is_a(value, dict) else entries), n
 
 
 def trial(records, options):
@@ -319,72 +325,20 @@ def _unlike(value):
     name = walking.type_name(value)
     if type(value) is tuple:
         return "a tuple, which a list-like store is not; make it a list"
-    if isinstance(value, tuple):
+    base = walking.base_of(value)
+    if base is tuple:
         return f"a {name}, which is a tuple and cannot be changed"
-    if isinstance(value, (set, frozenset)):
+    if base in (set, frozenset):
         return f"a {name}, which has no order; dict.fromkeys(...) makes a dict of it"
     collections = sys.modules.get("collections")
     if collections is not None and type(value) is collections.defaultdict:
         return "its default factory is no builtin type such as list; convert it with dict()"
-    base = "dict" if isinstance(value, dict) else "list"
-    return f"a {name}, a subclass of {base} with a behaviour of its own; convert it with {base}()"
+    return f"a {name}, a subclass of {base.__name__} with a behaviour of its own; convert it with {base.__name__}()"
 
 
 def _itself(root):
-    if isinstance(root, (list, tuple)):
+    if walking.is_a(root, (list, tuple)):
         return "it is the object given, which only its holder can replace: x = recstore.RecordList(x)"
-    if isinstance(root, dict):
+    if walking.is_a(root, dict):
         return "it is the object given, which only its holder can replace: x = recstore.RecordDict(x)"
     return "it is the object given, which only its holder can replace"
-
-
-# ---- Arrays and tensors ----
-
-MAPPED = "its memory is mapped from a file, or from a store: processes share it already"
-BY_TORCH = "torch has it in shared memory already"
-_SHARED = (MAPPED, BY_TORCH)
-
-
-def _refused_array(array):
-    import numpy
-
-    if type(array) is numpy.memmap or _is_mapped(array):
-        return MAPPED
-    if type(array) is not numpy.ndarray:
-        return f"a {walking.type_name(array)}; convert it with numpy.asarray() first"
-    if array.dtype.hasobject or array.dtype.kind == "T":
-        return f"its dtype {array.dtype} holds Python objects; make it a list, .tolist()"
-    if array.nbytes < _SMALLEST_ARRAY:
-        return f"smaller than {_SMALLEST_ARRAY:,} bytes: sharing it costs more than it saves"
-    return None
-
-
-def _is_mapped(array):
-    from recstore import inplace
-
-    if inplace.mapping_of(array) is not None:
-        return True
-    mmap = sys.modules.get("mmap")
-    base = array.base
-    while base is not None and mmap is not None:
-        if isinstance(base, mmap.mmap):
-            return True
-        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
-    return False
-
-
-def _refused_tensor(tensor):
-    from recstore import inplace, tensors
-
-    reason = tensors.refusal(tensor)
-    if reason is not None and "has no place in the format" not in reason:
-        return reason
-    if tensor.is_conj() or tensor.is_neg():
-        return "it is a lazy conjugate or negative; convert it with .clone() first"
-    if tensor.is_shared():
-        return BY_TORCH
-    if sizes.tensor_bytes(tensor) < _SMALLEST_ARRAY:
-        return f"smaller than {_SMALLEST_ARRAY:,} bytes: sharing it costs more than it saves"
-    if inplace._holding(tensor.data_ptr(), 1) is not None:
-        return MAPPED
-    return None

@@ -57,15 +57,12 @@ def human(n):
 
 def sampled(container, most):
     """`(entries, how many there are)`: at most `most` entries of a builtin container, from all over it; those of a dict are pairs."""
-    if isinstance(container, dict):
-        n, entries = dict.__len__(container), dict.items(container)
-    else:
-        n, entries = len(container), container
+    n = walking.length(container)
     if n <= most:
-        return list(entries), n
+        return list(walking.entries(container)), n
     if type(container) in (list, tuple):
         return [container[i * n // most] for i in range(most)], n
-    return list(islice(entries, 0, None, n // most))[:most], n
+    return list(islice(walking.entries(container), 0, None, n // most))[:most], n
 
 
 # ---- Deep sizes ----
@@ -92,14 +89,11 @@ def _deep(value, seen, depth):
     if walking.is_array(value):
         return _array_bytes(value, seen, depth)
     if walking.is_tensor(value):
-        return tensor_bytes(value)
+        return 0 if is_ours(value) else tensor_bytes(value)
     if walking.is_store(value) or depth > _DEEPEST:
         return 0
-    size = 0
-    for base in walking.CONTAINERS:
-        if isinstance(value, base):
-            size = base.__sizeof__(value) + 16 + _entries_bytes(value, seen, depth)
-            break
+    base = walking.base_of(value)
+    size = 0 if base is None else base.__sizeof__(value) + 16 + _entries_bytes(value, seen, depth)
     if walking.is_walked(value):
         size += 0 if size else object.__sizeof__(value) + 16
         entries = walking.instance_dict(value)
@@ -111,7 +105,7 @@ def _deep(value, seen, depth):
 
 def _opaque_bytes(value):
     """What an object of the standard library, or of one that keeps memory of its own, says of itself."""
-    if isinstance(value, type) or callable(value):
+    if callable(value):
         return 0
     try:
         return sys.getsizeof(value, 64)
@@ -122,7 +116,7 @@ def _opaque_bytes(value):
 def _entries_bytes(value, seen, depth):
     half = _SAMPLES[min(depth, len(_SAMPLES) - 1)]
     entries, n = sampled(value, 2 * half)
-    if isinstance(value, dict):
+    if walking.is_a(value, dict):
 
         def measure(pairs):
             return sum(_deep(key, seen, depth + 1) + _deep(item, seen, depth + 1) for key, item in pairs)
@@ -138,6 +132,8 @@ def _entries_bytes(value, seen, depth):
 
 
 def _array_bytes(array, seen, depth):
+    if is_ours(array):
+        return 0
     size = 112 + array.nbytes
     if array.dtype.hasobject and type(array).__module__ == "numpy" and array.dtype.kind == "O":
         flat = array.ravel("K") if array.flags.forc else array.flat
@@ -149,11 +145,14 @@ def _array_bytes(array, seen, depth):
 
 
 def tensor_bytes(tensor):
-    """Bytes of a tensor's elements in main memory."""
+    """Bytes of a tensor's elements in main memory. Classes derived of Tensor have rules of their own and are not asked."""
+    torch = sys.modules["torch"]
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return 64
     if tensor.device.type != "cpu" or tensor.is_nested:
         return 64
-    if tensor.is_sparse:
-        return 64 + tensor._nnz() * tensor.element_size()
+    if tensor.layout is not torch.strided:
+        return 64 + (tensor._nnz() * tensor.element_size() if tensor.layout is torch.sparse_coo else 0)
     return 64 + tensor.numel() * tensor.element_size()
 
 
@@ -199,7 +198,7 @@ def _new_counter():
         def persistent_id(self, value):
             kind = type(value)
             if kind not in walking.CONTAINERS or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]:
-                if kind is not type and (walking.is_tensor(value) or walking.is_store(value) or _is_ours(value)):
+                if kind is not type and (walking.is_tensor(value) or walking.is_store(value) or is_ours(value)):
                     self.more += _HANDLE if id(value) not in self.sampled else 0
                     self.sampled.add(id(value))
                     return "handle"
@@ -224,6 +223,11 @@ def _new_counter():
     return Counter()
 
 
-def _is_ours(value):
+def is_ours(value):
+    """Whether it is an array or tensor that share_dataset made."""
     inplace = sys.modules.get("recstore.inplace")
-    return inplace is not None and walking.is_array(value) and inplace.mapping_of(value) is not None
+    if inplace is None:
+        return False
+    if walking.is_array(value):
+        return inplace.mapping_of(value) is not None
+    return walking.is_tensor(value) and inplace.mapping_of_tensor(value) is not None

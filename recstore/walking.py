@@ -39,12 +39,12 @@ class ItemSlot(Slot):
     __slots__ = ()
 
     def get(self):
-        if isinstance(self.holder, dict):
+        if is_a(self.holder, dict):
             return dict.get(self.holder, self.key)
         return list.__getitem__(self.holder, self.key) if self.key < list.__len__(self.holder) else None
 
     def put(self, value):
-        (dict if isinstance(self.holder, dict) else list).__setitem__(self.holder, self.key, value)
+        (dict if is_a(self.holder, dict) else list).__setitem__(self.holder, self.key, value)
 
 
 class MemberSlot(Slot):
@@ -86,6 +86,30 @@ class FixedSlot(Slot):
     __slots__ = ()
 
 
+def is_a(value, cls):
+    """isinstance without asking the value: of a proxy it would run code, and believe what that says."""
+    return issubclass(type(value), cls)
+
+
+def base_of(value):
+    """The builtin container that a value is an instance of, by its class or that one's bases; None for other values."""
+    kind = type(value)
+    for base in CONTAINERS:
+        if kind is base or issubclass(kind, base):
+            return base
+    return None
+
+
+def length(value):
+    """The number of entries of a builtin container, whatever a subclass says."""
+    return base_of(value).__len__(value)
+
+
+def entries(value):
+    """An iterator over the entries of a builtin container, pairs of a dict, whatever a subclass says."""
+    return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
+
+
 def class_of(value):
     """`(top module, module)` of a value's class, as the class itself says."""
     module = type(value).__dict__.get("__module__", "builtins")
@@ -100,24 +124,24 @@ def type_name(value):
 
 def is_store(value):
     """Whether it is a container of ours: its records are shared already."""
-    return isinstance(value, (_views.Records, _keys.Mapping)) or class_of(value)[0] == "recstore"
+    return is_a(value, (_views.Records, _keys.Mapping)) or class_of(value)[0] == "recstore"
 
 
 def is_array(value):
     """Whether it is a numpy array; numpy is not imported for it."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)
+    return numpy is not None and is_a(value, numpy.ndarray)
 
 
 def is_tensor(value):
     """Whether it is a torch tensor; torch is not imported for it."""
     torch = sys.modules.get("torch")
-    return torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor)
+    return torch is not None and hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
 
 
 def is_walked(value):
     """Whether attributes of a value are looked at."""
-    if isinstance(value, (type, types.ModuleType)):
+    if is_a(value, (type, types.ModuleType)):
         return False
     top, module = class_of(value)
     if top == "torch":
@@ -175,23 +199,22 @@ def class_attributes(value, path=""):
 
 def items(value, path):
     """A Slot and a value for each entry of a builtin container, or of an instance of a subclass of one."""
-    if isinstance(value, dict):
+    base = base_of(value)
+    if base is dict:
         for key, item in list(dict.items(value)):
             yield ItemSlot(f"{path}[{shown(key)}]", value, key), item
-    elif isinstance(value, list):
-        for i, item in enumerate(list.__iter__(value)):
+        return
+    names = getattr(type(value), "_fields", ()) if base is tuple else ()
+    for i, item in enumerate(list(entries(value))):
+        if base is list:
             yield ItemSlot(f"{path}[{i}]", value, i), item
-    elif type(value) is tuple:
-        for i, item in enumerate(value):
+        elif type(value) is tuple:
             yield TupleSlot(f"{path}[{i}]", value, i), item
-    elif isinstance(value, tuple):
-        names = getattr(type(value), "_fields", ())
-        for i, item in enumerate(tuple.__iter__(value)):
+        elif base is tuple:
             name = f".{names[i]}" if i < len(names) else f"[{i}]"
             yield FixedSlot(f"{path}{name}", value, f"it is in a {type_name(value)}, which is a tuple and cannot be changed"), item
-    elif isinstance(value, (set, frozenset)):
-        for item in list(value):
-            yield FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set"), item
+        else:
+            yield FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, which has no places to put others"), item
 
 
 def shown(key):
