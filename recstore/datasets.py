@@ -185,6 +185,8 @@ class _Packed:
         return None, None
 
     def _append_arrays(self, builder, todo):
+        if not todo:
+            return
         from recstore import inplace
 
         for found in todo:

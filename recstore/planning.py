@@ -62,10 +62,6 @@ class Patterns:
     def wants(self, path):
         return self.only is None or self._match(path, self.only)
 
-    def leads_into(self, path):
-        """Whether a pattern of `only` names something that this holds."""
-        return any(p.startswith(path) and len(p) > len(path) for p in self.only or ())
-
     def names_class(self, path):
         """Class attributes have to be asked for: by a pattern of `only` that says so."""
         return self._match(path, [p for p in self.only or () if "__class__" in p])
@@ -196,8 +192,7 @@ class Plan:
         else:
             found = self._add(value, slot, kind, size)
             if not self.patterns.wants(slot.path):
-                if self.patterns.leads_into(slot.path):
-                    self._walk_items(value, slot.path)
+                self._walk_items(value, slot.path)  # a pattern may name what it holds
                 return
             found.reason = self._try(found)
             if found.reason is not None:
@@ -231,7 +226,7 @@ class Plan:
         if n > _FEW:
             return False
         return any(
-            type(entry) in (list, dict) and len(entry) >= _PART_ENTRIES and size >= self.threshold
+            size >= self.threshold and _is_part(entry, size)
             for entry, size in zip(entries, measured)
         )
 
@@ -279,6 +274,12 @@ class Plan:
             if isinstance(slot, walking.TupleSlot) and not self._can_change(slot.holder, above | {id(holder)}):
                 return False
         return True
+
+
+def _is_part(entry, size):
+    if type(entry) in (list, dict):
+        return len(entry) >= _PART_ENTRIES
+    return (walking.is_array(entry) or walking.is_tensor(entry)) and size >= overlaps.SMALLEST
 
 
 def walking_values(value, most):

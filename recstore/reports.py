@@ -3,6 +3,7 @@
 import dataclasses
 
 from recstore.sizes import human
+from recstore.walking import type_name
 
 _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array", "tensor": "tensor"}
 
@@ -77,7 +78,7 @@ class SharingReport:
 
 def _row(found, dry_run):
     paths = [slot.path for slot in found.slots]
-    name = type(found.value).__qualname__
+    name = type_name(found.value)
     if found.kind is None:
         return Row(paths[0], tuple(paths[1:]), name, found.before, None, None, "skipped", found.reason)
     action = "would be replaced" if dry_run else "replaced"

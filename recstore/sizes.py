@@ -188,8 +188,9 @@ def _new_counter():
     from multiprocessing.reduction import ForkingPickler
 
     class Counter(ForkingPickler):
-        def __init__(self, level=0):
+        def __init__(self, level=0, whole=None):
             self.sink, self.level, self.more, self.exact, self.sampled = _Sink(), level, 0, True, set()
+            self.whole = whole  # a sample: it is not sampled once more
             super().__init__(self.sink, 5)
 
         def total(self):
@@ -197,7 +198,7 @@ def _new_counter():
 
         def persistent_id(self, value):
             kind = type(value)
-            if kind not in walking.CONTAINERS or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]:
+            if value is self.whole or kind not in walking.CONTAINERS or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]:
                 if kind is not type and (walking.is_tensor(value) or walking.is_store(value) or is_ours(value)):
                     self.more += _HANDLE if id(value) not in self.sampled else 0
                     self.sampled.add(id(value))
@@ -210,14 +211,11 @@ def _new_counter():
 
         def estimate(self, value):
             entries, n = sampled(value, 2 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)])
-            inner = Counter(self.level + 1)
+            flat = [part for entry in entries for part in entry] if type(value) is dict else entries
+            inner = Counter(self.level + 1, flat)
             inner.sampled = self.sampled
-            for entry in entries:
-                for part in entry if type(value) is dict else (entry,):
-                    inner.dump(part)
-            # Each dump is framed anew: 3 bytes that the whole would not have.
-            each = inner.total() / len(entries) - 3 * (2 if type(value) is dict else 1)
-            self.more += int(each * n)
+            inner.dump(flat)
+            self.more += inner.total() * n // len(entries)
             self.exact = False
 
     return Counter()

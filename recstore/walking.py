@@ -119,7 +119,7 @@ def class_of(value):
 
 def type_name(value):
     """The name of a value's class, for people."""
-    return type(value).__qualname__
+    return type(value).__name__
 
 
 def is_store(value):
