@@ -103,8 +103,8 @@ def _method(loader):
 
 
 def _predicted(plan, chosen, size, workers, ranks, method):
-    """Bytes now and with everything shared that can be. Each worker ends up with a copy of all Python objects: by fork as reference counts are
-    written to their pages, by spawn at once. Memory of arrays is copied by spawn alone."""
+    """Bytes now and with everything shared that can be. Each worker ends up with a copy of all Python objects: by fork as
+    reference counts are written to their pages, by spawn at once. Memory of arrays is copied by spawn alone."""
     arrays = sum(found.before for found in plan.found.values() if walking.is_array(found.value) or walking.is_tensor(found.value))
     shared = sum(found.before for found in chosen)
     shared_arrays = sum(found.before for found in chosen if found.kind in (planning.ARRAY, planning.TENSOR))

@@ -43,10 +43,8 @@ def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, dry_run=False,
     ...         self.samples = [{"path": f"{i}.jpg", "label": i % 10} for i in range(20_000)]
     >>> dataset = Dataset()
     >>> report = share_dataset(dataset)
-    >>> dataset.samples
-    <RecordView: 20,000 records, ..., anonymous>
-    >>> dataset.samples[7]
-    {'path': '7.jpg', 'label': 7}
+    >>> type(dataset.samples), dataset.samples[7]
+    (<class 'recstore.records.RecordView'>, {'path': '7.jpg', 'label': 7})
     >>> report.undo()
     1
     >>> type(dataset.samples)
@@ -93,7 +91,7 @@ class Column:
 
 
 class _Packed:
-    """The segment with everything in it: `store`, None when there is nothing, and `made`, by id of the old value what takes its place."""
+    """The segment with everything in it: `store`, None when there is nothing; `made`, by id of the old value what takes its place."""
 
     def __init__(self, plan, strict):
         self.plan, self.strict = plan, strict

@@ -123,7 +123,7 @@ def tensor_at(mapping, offset, dtype, shape, strides):
     """A torch tensor over bytes of a Mapping; `dtype` is torch's, strides count elements."""
     import torch
 
-    size = (1 + sum((n - 1) * stride for n, stride in zip(shape, strides))) * dtype.itemsize
+    size = (1 + sum((n - 1) * stride for n, stride in zip(shape, strides))) * torch.empty(0, dtype=dtype).element_size()
     flat = torch.from_numpy(mapping.bytes_at(offset, size))
     return flat.view(dtype).as_strided(shape, strides)
 

@@ -125,7 +125,10 @@ class Plan:
             self._depth -= 1
 
     def _deal_with(self, value, slot):
-        if value is None or type(value) in (bool, int, float, str, bytes) or self.patterns.skips(slot.path):
+        if self.patterns.skips(slot.path):
+            return
+        self.patterns.wants(slot.path)  # it is there, however small it may be
+        if value is None or type(value) in (bool, int, float, str, bytes):
             return
         if id(value) in self.found:
             self.found[id(value)].slots.append(slot)

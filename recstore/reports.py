@@ -10,8 +10,8 @@ _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array",
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One large value: `path` where it is, `aliases` where it is too, `after` and `records` what it takes in shared memory (None where
-    nothing), `action` "replaced", "would be replaced" or "skipped", and `reason` why it was skipped, else what it was replaced by."""
+    """One large value: `path` where it is, `aliases` where it is too, `after` and `records` what it takes in shared memory (None
+    where nothing), `action` "replaced", "would be replaced" or "skipped", and `reason` why it was skipped, else what it was replaced by."""
 
     path: str
     aliases: tuple
@@ -58,8 +58,8 @@ class SharingReport:
         return sum(row.after for row in self.replaced) if self.store is None else self.store.nbytes
 
     def undo(self):
-        """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns in how many places. Places that were given
-        another value since are left alone. All are made before the first is put back; a second call does nothing.
+        """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns in how many places. Places
+        that were given another value since are left alone. All are made before the first is put back; a second call does nothing.
 
         Raises ClosedError when the store was closed.
         """
@@ -67,7 +67,8 @@ class SharingReport:
 
     def __str__(self):
         verb = "would be replaced" if self.dry_run else "replaced"
-        lines = [f"{len(self.replaced)} {verb}, {len(self.skipped)} skipped; {human(self.before)} before, {human(self.after)} in shared memory"]
+        counts = f"{len(self.replaced)} {verb}, {len(self.skipped)} skipped"
+        lines = [f"{counts}; {human(self.before)} before, {human(self.after)} in shared memory"]
         if self.rows:
             head = "attribute", "type", "before", "after", "records", "what happened" if not self.dry_run else "what would happen"
             lines += table(head, [line for row in self.rows for line in _lines(row)], "<<>>><")
@@ -133,9 +134,10 @@ class Attribute:
 class Audit:
     """What :func:`recstore.audit` found. Printed, it says so with a table.
 
-    Attributes: ``attributes``, by deep size; ``size``, the deep size of the dataset; ``pickled``, the bytes that a spawned worker is sent
-    (None when it cannot be pickled, ``pickle_error`` then says why); ``workers`` for each of ``ranks`` processes; ``method``, how workers
-    are started; ``predicted``, the bytes that all processes may take, ``predicted_shared``, those after `advice`; ``advice``, lines of code.
+    Attributes: ``attributes``, by deep size; ``size``, the deep size of the dataset; ``pickled``, the bytes that a spawned worker is
+    sent (None when it cannot be pickled, ``pickle_error`` then says why), and whether they are exact, ``pickle_exact``; ``workers`` for each
+    of ``ranks`` processes, and whether that is known, ``workers_known``; ``method``, how workers are started; ``predicted``, the bytes that
+    all processes may take, ``predicted_shared``, those after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
     """
 
     attributes: tuple

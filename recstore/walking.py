@@ -7,13 +7,14 @@ Attributes are read from instance dictionaries and `__slots__` by the interprete
 import sys
 import types
 
-from recstore import _keys, _views
+from recstore import _keys, _views, dicts
+from recstore._fields import Record
 
 # Objects of the standard library are not looked into (loggers, locks, queues hold half the process), but for these modules' classes.
 _WALKED = {"argparse", "collections", "types"}
 # Nor those of libraries that keep data in memory of their own, by their own rules.
 _OPAQUE = {
-    "PIL", "av", "cv2", "datasets", "decord", "fsspec", "h5py", "jax", "lmdb", "matplotlib", "numpy", "pandas", "polars", "pyarrow", "recstore",
+    "PIL", "av", "cv2", "datasets", "decord", "fsspec", "h5py", "jax", "lmdb", "matplotlib", "numpy", "pandas", "polars", "pyarrow",
     "scipy", "sklearn", "tensorflow", "tokenizers", "transformers", "zarr",
 }  # fmt: skip
 _WALKED_TORCH = ("torch.utils.data", "torch.nn")
@@ -123,8 +124,8 @@ def type_name(value):
 
 
 def is_store(value):
-    """Whether it is a container of ours: its records are shared already."""
-    return is_a(value, (_views.Records, _keys.Mapping)) or class_of(value)[0] == "recstore"
+    """Whether it is a container of ours, or a part of one: its records are shared already."""
+    return is_a(value, (_views.Records, _keys.Mapping, dicts._Positions, dicts.RecordPairs, Record))
 
 
 def is_array(value):
@@ -144,6 +145,8 @@ def is_walked(value):
     if is_a(value, (type, types.ModuleType)):
         return False
     top, module = class_of(value)
+    if module == "recstore.reports":
+        return False
     if top == "torch":
         return module.startswith(_WALKED_TORCH)
     return top in _WALKED or not (top in _OPAQUE or top in sys.stdlib_module_names)

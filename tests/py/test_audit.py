@@ -9,16 +9,8 @@ import threading
 import numpy as np
 import pytest
 import recstore
+from holders import Plain, records
 from recstore import audit, sizes
-
-
-class Plain:
-    def __init__(self, **attributes):
-        self.__dict__.update(attributes)
-
-
-def records(n):
-    return [{"id": i, "name": f"record {i}"} for i in range(n)]
 
 
 def path_of(report, path):

@@ -6,21 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
-from recstore import BusyError, share_dataset
-
-
-class Plain:
-    def __init__(self, **attributes):
-        self.__dict__.update(attributes)
-
-
-def share(obj, threshold=2000, **options):
-    return share_dataset(obj, threshold, **options)
-
-
-def row_of(report, path):
-    (row,) = [row for row in report.rows if row.path == path]
-    return row
+from holders import Plain, row_of, share
+from recstore import BusyError
 
 
 def is_shared(array):
