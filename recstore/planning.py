@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 from recstore import building, overlaps, sizes, walking
 from recstore.errors import EncodeError
 
+_FEW_PARTS = 256
+_MOST_LOOKED_AT = 5000
 _PROBED = 64  # how many entries are stored on trial
 _FEW = 16
 _PART_ENTRIES = 64
@@ -89,6 +91,7 @@ class Plan:
         self.tuples = {}  # id -> (tuple, its slots)
         self.stores = []  # (path, store) of what is shared already
         self.small = 0
+        self.hits = 0  # how often something large was come across
         self.too_deep = None  # a path where the walk stopped
         self._seen = set()
         self._depth = 0
@@ -97,6 +100,7 @@ class Plan:
             self._walk_object(root, "")
         else:
             self._visit(root, walking.FixedSlot("", None, _itself(root)))
+        self._take_apart()
         for found in (self.found | self._arrays).values():
             self._settle(found)
         overlaps.settle(self._arrays, self.found)
@@ -130,10 +134,14 @@ class Plan:
         self.patterns.wants(slot.path)  # it is there, however small it may be
         if value is None or type(value) in (bool, int, float, str, bytes):
             return
+        if type(value) is tuple:
+            self.tuples.setdefault(id(value), (value, []))[1].append(slot)
         if id(value) in self.found:
+            self.hits += 1
             self.found[id(value)].slots.append(slot)
             return
         if walking.is_store(value) or sizes.is_ours(value):
+            self.hits += 1
             self.stores.append((slot.path, value))
         elif walking.is_array(value):
             self._visit_array(value, slot, ARRAY, value.nbytes)
@@ -147,11 +155,13 @@ class Plan:
             self._visit_opaque(value, slot)
 
     def _add(self, value, slot, kind, before, reason=None):
+        self.hits += 1
         found = self.found[id(value)] = Found(value, kind, before, reason)
         found.slots.append(slot)
         return found
 
     def _visit_array(self, value, slot, kind, size):
+        self.hits += size >= self.threshold
         found = self._arrays.get(id(value))
         if found is not None:
             found.slots.append(slot)
@@ -175,9 +185,6 @@ class Plan:
             self._add(value, slot, None, size, f"a {walking.type_name(value)} keeps its data by rules of its own")
 
     def _visit_container(self, value, slot):
-        if type(value) is tuple:
-            known = self.tuples.setdefault(id(value), (value, []))
-            known[1].append(slot)
         if id(value) in self._seen:
             return
         kind = _kind_of(value)
@@ -186,9 +193,9 @@ class Plan:
             self.small += 1
             self._walk_items(value, slot.path)
         elif kind is None:
-            before = len(self.found)
+            before = self.hits
             self._walk_items(value, slot.path)
-            if len(self.found) == before:
+            if self.hits == before:
                 self._add(value, slot, None, size, _unlike(value))
         elif self._is_of_parts(value):
             self._walk_items(value, slot.path)
@@ -199,9 +206,9 @@ class Plan:
                 return
             found.reason = self._try(found)
             if found.reason is not None:
-                found.kind, found.after, before = None, None, len(self.found)
+                found.kind, found.after, before = None, None, self.hits
                 self._walk_items(value, slot.path)
-                if len(self.found) > before:
+                if self.hits > before:
                     del self.found[id(value)]  # not itself data, but what holds data
 
     def _walk_items(self, value, path):
@@ -215,14 +222,36 @@ class Plan:
             for slot, held in walking.attributes(value, path):
                 self._visit(held, slot)
 
+    def _take_apart(self):
+        """Keeps no short list or dict as a whole that holds what is to be replaced elsewhere: that would be there twice then."""
+        again = True
+        while again:
+            again = False
+            for found in list(self.found.values()):
+                if found.kind in (LIST, DICT) and self._holds_found(found.value, [_MOST_LOOKED_AT]):
+                    del self.found[id(found.value)]
+                    self._walk_items(found.value, found.path)
+                    again = True
+
+    def _holds_found(self, value, budget):
+        for child in walking_values(value, _FEW_PARTS)[0] if walking.length(value) <= _FEW_PARTS else ():
+            budget[0] -= 1
+            if budget[0] < 0:
+                return False
+            if id(child) in self.found or id(child) in self._arrays:
+                return True
+            if type(child) in (list, dict, tuple) and self._holds_found(child, budget):
+                return True
+        return False
+
     # ---- Judging ----
 
     def _is_of_parts(self, value):
         """Whether a container holds few large things, each to be replaced by itself, and not many records."""
-        entries, n = walking_values(value, 256)
+        entries, n = walking_values(value, _FEW_PARTS)
         large = max(self.threshold, _PART_BYTES)
-        measured = [sizes.deep(entry) for entry in entries[:256]]
-        if n <= 256 and any(size >= large for size in measured):
+        measured = [sizes.deep(entry) for entry in entries]
+        if n <= _FEW_PARTS and any(size >= large for size in measured):
             return True
         if sum(measured) >= large * len(measured):
             return True

@@ -187,6 +187,16 @@ class TestAliases:
         assert x.by_name["record 7"] is x.samples[7] and x.some[0] is x.samples[100]
         assert (x.by_name, x.some) == expected
 
+    def test_in_tuples_of_what_was_found_before(self):
+        samples, others = records(), records(100)
+        x = Plain(samples=samples, others=others)
+        x.pair = x.same = samples, others
+        x.box = Plain(pair=x.pair)
+        report = share(x)
+        assert x.pair is x.same is x.box.pair
+        assert x.pair[0] is x.samples and x.pair[1] is x.others and type(x.samples) is RecordView
+        assert report.skipped == []
+
     def test_held_by_a_tuple_that_stays(self):
         samples = records()
         x = Plain(samples=samples, pair=Named(samples, 1))
