@@ -45,16 +45,28 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "audit",
     "json_default",
     "open",
     "register",
+    "share_dataset",
 ]
+
+# Functions of modules that are loaded when they are first asked for.
+_LATER = {
+    "audit": "recstore.auditing",
+    "json_default": "recstore.jsonable",
+    "share_dataset": "recstore.datasets",
+}
 
 
 def __getattr__(name):
-    """What few programs need is imported when it is asked for."""
-    if name == "json_default":
-        from recstore.jsonable import json_default
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(__import__(module, fromlist=[name]), name)
+    return found
 
-        return json_default
-    raise AttributeError(f"module 'recstore' has no attribute {name!r}")
+
+def __dir__():
+    return sorted({*globals(), *_LATER})

@@ -150,6 +150,14 @@ cdef class Segment(Owner):
         self.require_open()
         return self.seg.fd
 
+    def offset_of(self, address):
+        """Where in the segment an address within the mapping lies; ValueError for any other."""
+        cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data
+        self.require_open()
+        if offset >= self.seg.size_bytes:
+            raise ValueError("the address is outside the mapping")
+        return offset
+
     def sections(self):
         """`{name: bytes}` of the sections."""
         self.require_open()
@@ -553,6 +561,16 @@ cdef class Builder:
         for record in records:
             self.append(record)
             record = None  # the stream's next item must not find the last one alive
+
+    def end_block(self):
+        """Ends the block: what comes next is of another kind, and would spoil what the schema of this one has found."""
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        with nogil:
+            status = rs_builder_flush(&self.builder, &err)
+        check(status, &err)
 
     def finish(self):
         """Writes tables and header and returns the Segment; the builder is done then, also when this raises."""

@@ -307,6 +307,7 @@ MODULES = ["recstore", *(f"recstore.{name}" for name in (
     "arrays", "directory", "errors", "handles", "info", "memory", "recipes", "records", "unsupported", "views", "_codec", "_store",
     "classes", "extended", "objects", "tensors", "fields", "columns", "dicts", "building", "grouping", "canonical", "jsonable", "_keys", "_maps",
     "_paths", "_fields", "_encode", "_exports", "_floor", "_blobs", "_views",
+    "datasets", "planning", "walking", "sizes", "inplace", "reports", "auditing",
     "cli.main", "cli.records"))]  # fmt: skip
 
 

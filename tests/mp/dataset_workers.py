@@ -1,0 +1,62 @@
+"""What the workers of test_share_dataset run: importable by name, and without torch."""
+
+import mmap
+
+import numpy as np
+from recstore import RecordDict, RecordView
+
+N = 2000
+
+
+class Dataset:
+    """Of plain attributes; map-style for a DataLoader."""
+
+    def __init__(self):
+        self.samples = [{"id": i, "name": f"record {i}"} for i in range(N)]
+        self.by_name = {sample["name"]: sample for sample in self.samples}
+        self.array = np.arange(50_000.0)
+        self.part = self.array[100:200]
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, i):
+        return self.by_name[self.samples[i]["name"]]["id"] + int(self.array[i]) - i
+
+
+def is_mapped(array):
+    """Whether an array lies in a mapping; one with bytes of its own in the process does not."""
+    base = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)
+
+
+def describe(dataset):
+    """What a worker got."""
+    kinds = type(dataset.samples) is RecordView, type(dataset.by_name) is RecordDict
+    return (
+        kinds,
+        [dataset[i] for i in (0, 7, N - 1)],
+        (is_mapped(dataset.array), dataset.array[:3].tolist(), dataset.array.flags.writeable, np.shares_memory(dataset.array, dataset.part)),
+    )
+
+
+def send_description(connection, dataset):
+    connection.send(describe(dataset))
+
+
+def send_sum(connection, *arrays):
+    """What arrays or tensors hold, and whether the first is mapped."""
+    connection.send(([float(array.sum()) for array in arrays], is_mapped(np.asarray(arrays[0]))))
+
+
+def send_after_write(connection, tensor):
+    tensor.add_(1)
+    connection.send(float(tensor.sum()))
+
+
+def same(arguments):
+    """For pools: what came, by queue."""
+    dataset, array = arguments
+    return describe(dataset)[:2], array.tolist()

@@ -1,0 +1,153 @@
+"""Objects that share_dataset has changed, in workers under each start method: what they get, and what it costs to send it."""
+
+import io
+import multiprocessing
+import sys
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pytest
+from mp import dataset_workers as workers
+from mp.workers import run_worker
+from recstore import audit, share_dataset
+
+IDS = [0, 7, workers.N - 1]
+
+
+def shared():
+    dataset = workers.Dataset()
+    report = share_dataset(dataset, 2000)
+    assert len(report.replaced) == 4
+    return dataset
+
+
+def test_worker_reads(context):
+    dataset = shared()
+    expected = (True, True), IDS, (True, [0.0, 1.0, 2.0], False, True)
+    assert run_worker(context, workers.send_description, dataset) == expected
+
+
+def test_spawned_worker_is_sent_little(spawning, monkeypatch):
+    """What Process.start writes into the pipe, beside the names of the modules."""
+    written = []
+    dump = ForkingPickler.dump
+
+    def counting(pickler, value):
+        out = dump(pickler, value)
+        written.append(value)
+        return out
+
+    monkeypatch.setattr(ForkingPickler, "dump", counting)
+    sizes = []
+    real = multiprocessing.reduction.dump
+
+    def measured(value, file, protocol=None):
+        buffer = io.BytesIO()
+        real(value, buffer, protocol)
+        sizes.append(buffer.tell())
+        file.write(buffer.getvalue())
+
+    monkeypatch.setattr(multiprocessing.reduction, "dump", measured)
+    run_worker(spawning, workers.send_description, shared())
+    assert max(sizes) < 5000
+    assert audit(shared()).pickled < 5000
+
+
+def test_by_queue(spawning):
+    """There an array travels as its bytes: nobody need keep anything for it."""
+    dataset = shared()
+    with spawning.Pool(1) as pool:
+        got = pool.map(workers.same, [(dataset, dataset.part)] * 3)
+        pool.close()
+        pool.join()
+    assert got == [(((True, True), IDS), dataset.part.tolist())] * 3
+
+
+def test_slices_of_an_array_travel(spawning):
+    dataset = shared()
+    array = dataset.array
+    parts = array[5:9], array[::-1], array[:40_000].reshape(200, 200).T, array.view("i8")
+    sums, mapped = run_worker(spawning, workers.send_sum, *parts)
+    assert sums == [float(part.sum()) for part in parts] and mapped
+
+
+def test_other_arrays_travel_as_ever(spawning):
+    shared()  # from now on the pickler looks at arrays
+    array = np.arange(5000)
+    assert run_worker(spawning, workers.send_sum, array) == ([float(array.sum())], False)
+
+
+def test_what_was_written_travels_as_bytes(spawning):
+    dataset = shared()
+    array = dataset.array
+    array.flags.writeable = True
+    array[3] = 1000
+    assert run_worker(spawning, workers.send_sum, array, dataset.part) == ([float(array.sum()), float(dataset.part.sum())], False)
+
+
+def test_changed_in_a_forked_worker():
+    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+    dataset = type("Holder", (), {})()
+    dataset.tensor = torch.zeros(5000)
+    share_dataset(dataset, 2000)
+    assert run_worker(multiprocessing.get_context("fork"), workers.send_after_write, dataset.tensor) == 5000
+    assert dataset.tensor.sum() == 0
+
+
+def test_tensors(spawning):
+    torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+    dataset = workers.Dataset()
+    dataset.tensor = torch.arange(5000.0)
+    dataset.little = dataset.tensor[3:5]
+    share_dataset(dataset, 2000)
+    sums, mapped = run_worker(spawning, workers.send_sum, dataset.tensor, dataset.little, torch.ones(3000))
+    assert sums == [4999 * 2500, 7, 3000]
+    assert not dataset.tensor.is_shared(), "torch has copied it"
+    assert run_worker(spawning, workers.send_after_write, dataset.tensor) == 4999 * 2500 + 5000
+    assert dataset.tensor.sum() == 4999 * 2500
+    dataset.tensor[3] = 1003
+    assert run_worker(spawning, workers.send_sum, dataset.little)[0] == [1007]
+
+
+def test_loader(context):
+    data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
+    dataset = shared()
+    subset = data.Subset(dataset, list(range(0, workers.N, 5)))
+    share_dataset(subset, 1000)
+    loader = data.DataLoader(subset, batch_size=40, num_workers=2, multiprocessing_context=context)
+    assert [int(i) for batch in loader for i in batch] == list(range(0, workers.N, 5))
+    assert audit(loader, threshold=1000).pickled < 5000
+
+
+def test_workers_do_not_copy_the_records(python):
+    """Whatever is read: the private memory of forked workers does not grow with the dataset."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("reads /proc")
+    out = python(
+        """
+import os, gc, multiprocessing
+from recstore import memory, share_dataset
+
+class Dataset: pass
+
+def grown(dataset):
+    before = memory.usage().uss
+    for sample in dataset.samples: sample["name"]
+    return memory.usage().uss - before
+
+def child(connection, dataset):
+    connection.send(grown(dataset))
+
+dataset = Dataset()
+dataset.samples = [{"id": i, "name": f"record {i}"} for i in range(100_000)]
+share_dataset(dataset)
+gc.collect()
+context = multiprocessing.get_context("fork")
+ours, theirs = context.Pipe(False)
+process = context.Process(target=child, args=(theirs, dataset))
+process.start()
+print(ours.recv())
+process.join()
+"""
+    )
+    assert int(out) < 4_000_000  # as plain objects it is over 20 MB

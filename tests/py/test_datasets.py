@@ -1,0 +1,333 @@
+"""share_dataset over lists and dicts: where they are found, what takes their place, what can be chosen, the report, undo."""
+
+import collections
+import gc
+import threading
+import types
+import weakref
+
+import pytest
+import recstore
+from holders import Delegating, Frozen, FrozenSlots, Guarded, Named, Plain, Proxy, Slotted, SlottedChild, records, row_of, share
+from recstore import RecordDict, RecordView, share_dataset
+
+
+class TestFinding:
+    def test_list(self):
+        before = records()
+        x = Plain(samples=list(before), small=[1, 2])
+        report = share(x)
+        assert type(x.samples) is RecordView and x.samples == before
+        assert x.small == [1, 2] and type(x.small) is list
+        assert [row.path for row in report.replaced] == ["samples"]
+        assert row_of(report, "samples").records == 200
+
+    def test_dict(self):
+        before = {f"key {i}": i for i in range(300)}
+        x = Plain(d=dict(before))
+        share(x)
+        assert type(x.d) is RecordDict and x.d == before and list(x.d) == list(before)
+
+    def test_dict_types(self):
+        ordered = collections.OrderedDict((str(i), i) for i in range(300))
+        groups = collections.defaultdict(list, {i: [i] for i in range(300)})
+        x = Plain(ordered=ordered, groups=groups)
+        report = share(x)
+        assert x.ordered == dict(ordered) and x.groups[7] == [7] and x.groups["none"] == []
+        assert report.undo() == 2
+        assert type(x.ordered) is collections.OrderedDict and x.ordered == ordered
+        assert type(x.groups) is collections.defaultdict and x.groups == groups and x.groups.default_factory is list
+
+    def test_nested_objects(self):
+        x = Plain(inner=Plain(inner=Slotted(records())), others=[Plain(samples=records()), {"deep": (Plain(samples=records()),)}])
+        report = share(x)
+        paths = {"inner.inner.samples", "others[0].samples", "others[1]['deep'][0].samples"}
+        assert {row.path for row in report.replaced} == paths
+        assert x.inner.inner.samples[3] == x.others[0].samples[3] == x.others[1]["deep"][0].samples[3] == records()[3]
+
+    def test_slots(self):
+        x = SlottedChild(records())
+        report = share(x)
+        (row,) = report.replaced
+        assert len(row.aliases) == 2
+        assert type(x.samples) is RecordView
+        assert x.samples is Slotted.samples.__get__(x) is x._SlottedChild__private
+
+    def test_no_code_of_the_object_runs(self):
+        x = Guarded(records())
+        share(x)
+        assert type(x.__dict__["samples"]) is RecordView
+
+    def test_a_proxy_is_not_believed(self):
+        x = Plain(proxy=Proxy(records()))
+        share(x)
+        assert type(object.__getattribute__(x.proxy, "inner")) is RecordView
+
+    def test_delegating_wrapper(self):
+        x = Delegating(Delegating(Plain(samples=records())))
+        share(x)
+        assert type(x.samples) is RecordView
+
+    def test_frozen_dataclasses(self):
+        for kind in (Frozen, FrozenSlots):
+            x = kind(records())
+            share(x)
+            assert type(x.samples) is RecordView
+            assert x == kind(records())
+
+    def test_named_tuple_is_left(self):
+        x = Plain(pair=Named(records(), 1))
+        report = share(x)
+        assert type(x.pair.samples) is list
+        assert "Named, which is a tuple" in row_of(report, "pair.samples").reason
+
+    def test_objects_in_a_named_tuple(self):
+        x = Plain(pair=Named(Plain(samples=records()), 1))
+        share(x)
+        assert type(x.pair.samples.samples) is RecordView
+
+    def test_plain_tuples_are_replaced_by_others(self):
+        x = Plain(pair=(records(), "a", (records(100), 1)))
+        x.same = x.pair
+        report = share(x)
+        assert type(x.pair[0]) is type(x.pair[2][0]) is RecordView and x.pair[1] == "a"
+        assert x.same is x.pair
+        assert report.undo() == 2
+        assert x.pair == (records(), "a", (records(100), 1)) and type(x.pair[2][0]) is list and x.same is x.pair
+
+    def test_dict_of_few_lists_keeps_its_place(self):
+        x = Plain(splits={"train": records(), "test": records(100)})
+        share(x)
+        assert type(x.splits) is dict
+        assert type(x.splits["train"]) is type(x.splits["test"]) is RecordView
+
+    def test_list_of_datasets(self):
+        x = [Plain(samples=records()), Plain(samples=records())]
+        report = share(x)
+        assert [row.path for row in report.replaced] == ["[0].samples", "[1].samples"]
+
+    def test_the_object_itself(self):
+        report = share(records())
+        assert "x = recstore.RecordList(x)" in report.skipped[0].reason
+        assert "(the object itself)" in str(report)
+
+    def test_class_attributes(self):
+        class Dataset:
+            samples = records()
+
+        original = Dataset.samples
+        report = share(Dataset())
+        assert Dataset.samples is original
+        assert "only='__class__.samples'" in row_of(report, "__class__.samples").reason
+        report = share(Dataset(), only="__class__.samples")
+        assert type(Dataset.samples) is RecordView
+        assert report.undo() == 1 and Dataset.samples == original
+
+    def test_stores_are_left(self):
+        store = recstore.RecordList(records())
+        x = Plain(store=store, view=store[:10], keys=RecordDict({"a": 1}).keys())
+        report = share(x, 0)
+        assert x.store is store and report.rows == []
+        assert "shared already: store, view, keys" in str(report)
+
+    def test_twice(self):
+        x = Plain(samples=records())
+        share(x)
+        view = x.samples
+        assert share(x).rows == [] and x.samples is view
+
+    def test_standard_library_is_not_walked(self):
+        import logging
+
+        logger = logging.getLogger("recstore.test")
+        logger.extra = records()
+        try:
+            x = Plain(logger=logger, lock=threading.Lock(), generator=(i for i in range(3)), function=records, module=types)
+            x.weak = weakref.ref(x)
+            assert share(x).rows == []
+            assert type(logger.extra) is list
+        finally:
+            del logger.extra
+
+    def test_deep_chains(self):
+        x = first = Plain(samples=records())
+        for _ in range(3000):
+            x = Plain(next=x)
+        report = share(x)
+        assert "nested too deeply" in str(report) and type(first.samples) is list
+
+
+class TestAliases:
+    def test_two_attributes(self):
+        samples = records()
+        x = Plain(samples=samples, inner=Plain(same=samples), listed=[samples])
+        report = share(x)
+        assert x.samples is x.inner.same is x.listed[0]
+        assert row_of(report, "samples").aliases == ("inner.same", "listed[0]")
+        assert report.undo() == 3
+        assert type(x.samples) is list and x.samples is x.inner.same is x.listed[0]
+
+    def test_cycles(self):
+        x = Plain(samples=records(), items=[])
+        x.me = x
+        x.items.append(x.items)
+        x.items.append(x)
+        x.child = Plain(parent=x)
+        share(x)
+        assert type(x.samples) is RecordView and x.items[0] is x.items
+
+    def test_records_that_two_hold_are_stored_once(self):
+        samples = records(2000)
+        x = Plain(samples=samples, by_name={s["name"]: s for s in reversed(samples)}, some=samples[100:1500:2])
+        expected = dict(x.by_name), list(x.some)
+        report = share(x)
+        assert x.by_name == expected[0] and x.some == expected[1]
+        assert len(report.store) == 4000  # the records and the keys
+        report.undo()
+        assert x.by_name["record 7"] is x.samples[7] and x.some[0] is x.samples[100]
+        assert (x.by_name, x.some) == expected
+
+    def test_in_tuples_of_what_was_found_before(self):
+        samples, others = records(), records(100)
+        x = Plain(samples=samples, others=others)
+        x.pair = x.same = samples, others
+        x.box = Plain(pair=x.pair)
+        report = share(x)
+        assert x.pair is x.same is x.box.pair
+        assert x.pair[0] is x.samples and x.pair[1] is x.others and type(x.samples) is RecordView
+        assert report.skipped == []
+
+    def test_held_by_a_tuple_that_stays(self):
+        samples = records()
+        x = Plain(samples=samples, pair=Named(samples, 1))
+        report = share(x)
+        assert x.samples is samples is x.pair.samples
+        assert "at pair.samples" in row_of(report, "samples").reason
+
+
+class TestChoosing:
+    def make(self):
+        return Plain(a=records(), b=records(), inner=Plain(a=records(), c=records()), parts=[Plain(samples=records())])
+
+    def replaced(self, **options):
+        return {row.path for row in share(self.make(), **options).replaced}
+
+    def test_only(self):
+        assert self.replaced(only="a") == {"a"}
+        assert self.replaced(only=["a", "inner.c"]) == {"a", "inner.c"}
+        assert self.replaced(only="*a") == {"a", "inner.a"}
+        assert self.replaced(only="inner") == {"inner.a", "inner.c"}
+        assert self.replaced(only="parts[0].samples") == {"parts[0].samples"}
+        assert self.replaced(only="*.samples") == {"parts[0].samples"}
+
+    def test_skip(self):
+        assert self.replaced(skip="inner") == {"a", "b", "parts[0].samples"}
+        assert self.replaced(skip="*a") == {"b", "inner.c", "parts[0].samples"}
+        assert self.replaced(only="inner", skip=("inner.a",)) == {"inner.c"}
+
+    def test_unused_patterns_are_told(self):
+        assert "no attribute goes by 'sampels'" in str(share(self.make(), only="sampels"))
+
+    def test_part_of_a_dict(self):
+        x = Plain(d={str(i): records(40) for i in range(20)})
+        share(x, only="d['7']")
+        assert type(x.d) is dict and type(x.d["7"]) is RecordView and type(x.d["8"]) is list
+
+    def test_threshold(self):
+        x = Plain(big=records(3500), small=records(20))
+        share_dataset(x)
+        assert type(x.big) is list
+        share_dataset(x, "500 kB")
+        assert (type(x.big), type(x.small)) == (RecordView, list)
+        share_dataset(x, 0)
+        assert type(x.small) is RecordView
+
+    def test_dry_run(self):
+        x = self.make()
+        x.bad = [object() for _ in range(300)]
+        before = dict(vars(x))
+        report = share(x, dry_run=True)
+        assert vars(x) == before and all(vars(x)[name] is before[name] for name in before)
+        assert report.dry_run and report.store is None and report.undo() == 0
+        assert {row.action for row in report.rows} == {"would be replaced", "skipped"}
+        done = share(x)
+        assert [row.path for row in report.replaced] == [row.path for row in done.replaced]
+        for guess, real in zip(report.replaced, done.replaced):
+            assert real.after / 2 <= guess.after <= real.after * 2
+
+
+class TestReport:
+    def test_prints(self):
+        x = Plain(samples=records(2000), bad=[object() for _ in range(300)], small=[1])
+        x.same = x.samples
+        text = str(share(x))
+        assert text.startswith("1 replaced, 1 skipped; ")
+        for said in ("samples", "= same", "2,000", "replaced by a RecordView", "skipped: $: cannot store object", "left alone: 1 list"):
+            assert said in text
+        assert all(line == line.rstrip() for line in text.splitlines())
+
+    def test_bytes(self):
+        x = Plain(samples=records(5000))
+        report = share(x)
+        assert report.after == report.store.nbytes
+        assert row_of(report, "samples").after <= report.after < report.before / 5
+
+    def test_one_segment(self):
+        x = Plain(a=records(), b={i: i for i in range(500)}, c=Plain(d=records()))
+        report = share(x)
+        (segment,) = report.store.segments
+        assert x.a.segments == x.b.segments == x.c.d.segments == [segment]
+
+    def test_the_old_data_is_freed(self):
+        class Sample:
+            def __init__(self, i):
+                self.i = i
+
+        recstore.register(Sample)
+        x = Plain(samples=[Sample(i) for i in range(1000)], pair=([Sample(i) for i in range(1000)], 1))
+        watched = weakref.ref(x.samples[5]), weakref.ref(x.pair[0][5])
+        report = share(x)
+        gc.collect()
+        assert watched[0]() is None and watched[1]() is None
+        assert x.samples[5].i == x.pair[0][5].i == 5
+        report.undo()
+        assert x.samples[5] is x.samples[5] and x.samples[5].i == 5
+
+    def test_the_report_keeps_nothing_alive_but_the_store(self):
+        x = Plain(samples=records())
+        share(x)
+        gc.collect()
+        assert x.samples[3]["id"] == 3
+
+
+class TestUndo:
+    def test_values(self):
+        x = Plain(samples=records(), d={i: [i] for i in range(300)}, inner=Slotted(records()))
+        report = share(x)
+        assert report.undo() == 3
+        assert type(x.samples) is type(x.inner.samples) is list and type(x.d) is dict
+        assert x.samples == x.inner.samples == records() and x.d == {i: [i] for i in range(300)}
+        x.samples.append(1)
+        assert report.undo() == 0
+
+    def test_what_was_changed_since_stays(self):
+        x = Plain(a=records(), b=records())
+        report = share(x)
+        x.a = "other"
+        assert report.undo() == 1
+        assert x.a == "other" and type(x.b) is list
+
+    def test_closed(self):
+        x = Plain(a=records(), b=records())
+        report = share(x)
+        report.store.close()
+        with pytest.raises(recstore.ClosedError):
+            report.undo()
+        assert type(x.a) is type(x.b) is RecordView
+
+
+def test_names_of_the_package():
+    assert recstore.share_dataset is share_dataset
+    assert {"share_dataset", "audit"} <= set(dir(recstore)) & set(recstore.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        recstore.nothing

@@ -1,0 +1,192 @@
+"""What share_dataset leaves as it is, and why; and that nothing is replaced when it raises."""
+
+import collections
+import threading
+
+import pytest
+import recstore
+from holders import Frozen, Plain, records, row_of, share
+from recstore import RecordDict, RecordView, share_dataset
+
+
+class TestSkipping:
+    def test_unsupported(self):
+        x = Plain(good=records(), bad=[{"lock": threading.Lock()} for _ in range(200)], frames=[object() for _ in range(300)])
+        bad = x.bad
+        report = share(x)
+        assert type(x.good) is RecordView and x.bad is bad
+        assert "cannot store _thread.lock" in row_of(report, "bad").reason
+        assert "cannot store object" in row_of(report, "frames").reason
+
+    @pytest.mark.parametrize("at", [1, 150, 1999])
+    def test_one_bad_record(self, at):
+        x = Plain(first=records(500), bad=records(2000), last={i: str(i) for i in range(500)})
+        x.bad[at]["stream"] = threading.Lock()
+        bad, last = x.bad, x.last
+        report = share(x)
+        assert x.bad is bad and "stream" in row_of(report, "bad").reason
+        assert x.first == records(500) and x.last == last and type(x.last) is RecordDict
+        assert len(report.store) in (1500, 1500 + at)
+        assert report.store.nbytes < 60_000, "the bad list's records were left in"
+
+    def test_all_bad(self):
+        x = Plain(bad=records(2000))
+        x.bad[1999]["x"] = object()
+        report = share(x)
+        assert report.store is None and report.after == 0 and type(x.bad) is list
+        assert report.undo() == 0
+
+    def test_strict(self):
+        x = Plain(good=records(), bad=[object() for _ in range(300)])
+        with pytest.raises(recstore.EncodeError, match=r"^bad: .*cannot store object.*nothing was replaced"):
+            share(x, strict=True)
+        assert type(x.good) is list
+
+    def test_strict_half_way(self):
+        x = Plain(good=records(), bad=records(2000))
+        x.bad[1003]["x"] = object()
+        with pytest.raises(recstore.EncodeError, match=r"^bad: \$.x: cannot store object.*nothing was replaced"):
+            share(x, strict=True)
+        assert type(x.good) is list
+
+    def test_strict_is_content_with_what_was_asked_for(self):
+        class Dataset:
+            shared_by_all = records()
+
+            def __init__(self):
+                self.a, self.b = records(), [object() for _ in range(300)]
+
+        x = Dataset()
+        share(x, strict=True, skip="b")
+        assert type(x.a) is RecordView
+        with pytest.raises(ValueError, match="no attribute goes by 'c'"):
+            share(x, strict=True, skip=["b", "c"])
+
+    def test_pickled(self):
+        x = Plain(bad=[complex] * 300 + [object])
+        share(x, 100, on_unsupported="pickle")
+        assert type(x.bad) is RecordView and x.bad[-1] is object
+
+    @pytest.mark.parametrize("make, said", [
+        (lambda: set(range(1000)), "no order"),
+        (lambda: tuple(range(1000, 2000)), "make it a list"),
+        (lambda: collections.deque(range(1000)), "rules of its own"),
+        (lambda: collections.Counter(range(1000)), "a Counter, a subclass of dict"),
+        (lambda: collections.defaultdict(lambda: 1, {i: i for i in range(1000)}), "convert it with dict"),
+        (lambda: bytearray(5000), "rules of its own"),
+    ])  # fmt: skip
+    def test_other_types(self, make, said):
+        value = make()
+        x = Plain(value=value)
+        report = share(x)
+        assert x.value is value and said in row_of(report, "value").reason
+
+    def test_subclass_of_list(self):
+        class Odd(list):
+            def __len__(self):
+                raise AssertionError("asked")
+
+            __iter__ = __getitem__ = __len__
+
+        x = Plain(value=Odd(records()), inside=Odd([records()]))
+        report = share(x)
+        assert "a Odd, a subclass of list" in row_of(report, "value").reason
+        assert type(list.__getitem__(x.inside, 0)) is RecordView
+
+    def test_user_list(self):
+        x = Plain(value=collections.UserList(records()))
+        share(x)
+        assert type(x.value.data) is RecordView and x.value[3] == records()[3]
+
+    def test_unregistered_objects_are_walked(self):
+        x = Plain(parts=[Plain(samples=records()) for _ in range(3)])
+        share(x, 2000)
+        assert all(type(part.samples) is RecordView for part in x.parts)
+
+    def test_dataclasses_are_records(self):
+        x = Plain(samples=[Frozen([i]) for i in range(500)])
+        share(x)
+        assert x.samples[7] == Frozen([7])
+
+
+class TestErrors:
+    def test_in_user_code_while_storing(self):
+        class Bad:
+            pass
+
+        def encode(bad):
+            if bad.n == 1500:
+                raise ZeroDivisionError
+            return bad.n
+
+        recstore.register(Bad, encode=encode, decode=lambda n: n)
+        items = []
+        for n in range(2000):
+            items.append(Bad())
+            items[-1].n = n
+        x = Plain(good=records(), bad=items)
+        with pytest.raises(ZeroDivisionError):
+            share(x)
+        assert type(x.good) is list and x.bad is items
+
+    def test_a_place_that_fails(self, monkeypatch):
+        from recstore import walking
+
+        x = Plain(a=records(), b=records(), c=records())
+        before = dict(vars(x))
+        put = walking.ItemSlot.put
+
+        def failing(slot, value):
+            put(slot, value)
+            if slot.path == "b" and type(value) is RecordView:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(walking.ItemSlot, "put", failing)
+        with pytest.raises(KeyboardInterrupt):
+            share(x)
+        assert all(vars(x)[name] is before[name] for name in before)
+
+    def test_changed_meanwhile(self):
+        x = Plain(a=records(), b=[])
+
+        class Meddling:
+            pass
+
+        recstore.register(Meddling, encode=lambda m: setattr(x, "a", None) or 1, decode=lambda n: n)
+        x.b.extend(Meddling() for _ in range(1000))
+        with pytest.raises(RuntimeError, match="a was given another value meanwhile"):
+            share(x)
+        assert x.a is None and type(x.b) is list
+
+    def test_grown_meanwhile(self):
+        x = Plain(b=[])
+
+        class Growing:
+            pass
+
+        recstore.register(Growing, encode=lambda m: len(x.b) < 5000 and x.b.append(1) or 1, decode=lambda n: n)
+        x.b.extend(Growing() for _ in range(1000))
+        with pytest.raises(RuntimeError, match="changed while it was being stored"):
+            share(x)
+        assert type(x.b) is list
+
+    @pytest.mark.parametrize("threshold", ["1 XB", "MiB", "", -1, "-1 kB", "nan", "1e999 GB"])
+    def test_threshold_value(self, threshold):
+        with pytest.raises(ValueError, match="a size is a number of bytes"):
+            share_dataset(Plain(), threshold)
+
+    @pytest.mark.parametrize("threshold", [None, 1.5, True, [1]])
+    def test_threshold_type(self, threshold):
+        with pytest.raises(TypeError, match="a size is an int or a text"):
+            share_dataset(Plain(), threshold)
+
+    def test_patterns_type(self):
+        with pytest.raises(TypeError, match="only is a path"):
+            share(Plain(), only=[1])
+        with pytest.raises(TypeError, match="skip is a path"):
+            share(Plain(), skip=[b"x"])
+
+
+def test_what_is_small_was_still_named():
+    x = Plain(samples=records(), classes=["cat"], name="x")
+    assert len(share(x, only=["samples", "classes", "name"], strict=True).replaced) == 1
