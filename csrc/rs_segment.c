@@ -43,12 +43,24 @@ rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_l
     return code;
 }
 
+/* The same for a leased file. A mapping keeps the open file alive that it was made from, and so would keep the lease after
+ * its descriptor is closed: it is made from another one. Where there is no way to one, lease and mapping end together. */
+static rs_status adopt_leased(rs_segment *self, int fd, rs_error *err) {
+    rs_status code;
+    int other;
+    if (rs_os_reopen_readonly(fd, &other, NULL) != RS_OK) return rs_segment_adopt(self, fd, err);
+    code = rs_segment_adopt(self, other, err);
+    rs_os_close(&other);
+    if (code == RS_OK) self->fd = fd;
+    return code;
+}
+
 rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err) {
     rs_status code;
     int fd;
     *self = CLOSED;
     RS_TRY(rs_os_open_leased(path, &fd, err));
-    code = rs_segment_adopt(self, fd, err);
+    code = adopt_leased(self, fd, err);
     if (code != RS_OK) rs_os_close(&fd);
     return code;
 }
@@ -221,7 +233,7 @@ rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_
     RS_TRY(rs_os_reopen_readonly(self->fd, &fd, err));
     /* The new lease is taken before the writer's ends with its descriptor. */
     code = self->backing == RS_BACKING_DIRECTORY || is_named(self->backing) ? rs_os_lease(fd, err) : RS_OK;
-    if (code == RS_OK) code = rs_segment_adopt(out, fd, err);
+    if (code == RS_OK) code = is_named(self->backing) ? adopt_leased(out, fd, err) : rs_segment_adopt(out, fd, err);
     if (code != RS_OK) {
         rs_os_close(&fd);
         return code;

@@ -71,13 +71,19 @@ static void life(rs_backing backing) {
     CHECK(rs_os_same_file(&read.identity, &made.identity));
     rs_segment_close(&made);
     CHECK(!removed(at("name"))); /* the reader's */
+    REQUIRE_OK(rs_segment_open_leased(&made, at("name"), &err), &err);
+    rs_os_close(&made.fd); /* ends its lease; the mapping stays */
+    CHECK(!removed(at("name")) && memcmp(made.data, "bytes", 5) == 0);
+    rs_segment_close(&made);
     read.identity.inode++;
     CHECK_OK(rs_os_unlink_unused(at("name"), &read.identity, &out, &err), &err);
     CHECK(!out);
-    rs_segment_close(&read);
+    rs_os_close(&read.fd);
     fd = open(at("name"), O_RDONLY);
     CHECK(flock(fd, LOCK_EX | LOCK_NB) == 0);
-    CHECK_CODE(rs_segment_open_leased(&read, at("name"), &err), RS_E_STATE_BUSY, &err);
+    CHECK_CODE(rs_segment_open_leased(&made, at("name"), &err), RS_E_STATE_BUSY, &err);
+    CHECK(memcmp(read.data, "bytes", 5) == 0);
+    rs_segment_close(&read);
     CHECK(!removed(at("name")));
     rs_os_close(&fd);
     CHECK(removed(at("name")));
