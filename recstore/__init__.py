@@ -26,6 +26,7 @@ from recstore.errors import (
     WaitTimeoutError,
 )
 from recstore.records import RecordList, RecordView, open
+from recstore.sharing import attach, collect, segments, shared, unlink
 
 __all__ = [
     "BuildError",
@@ -45,9 +46,14 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "attach",
+    "collect",
     "json_default",
     "open",
     "register",
+    "segments",
+    "shared",
+    "unlink",
 ]
 
 

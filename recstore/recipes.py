@@ -18,7 +18,8 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-
                 with flag 4: what the child calls the descriptor that multiprocessing passed to it
     place     = descriptor                                     anonymous
               | number of the folder, name                     directory and file
-    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's | size, bytes
+    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's; of a named one 12 bytes: a number of 18 letters |
+                size, bytes
     selection = number of stages, stages from the outermost, base
     base      = 0, piece, store                     the records of a store
               | 1, length                           positions, of groups
@@ -39,7 +40,7 @@ import os
 from recstore.errors import CorruptError
 
 VERSION = 2
-BACKINGS = ("", "anonymous", "directory", "file")
+BACKINGS = ("named", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
 _READING = 16  # and the two flags above it: how the sender reads the segment, which a worker must not widen
 _GROUPS = 7
@@ -170,7 +171,10 @@ class Handle:
             folder, name = os.path.split(os.fsencode(piece.path))
             place = varint(_index(self.folders, folder))
             start = b"%d-%d-" % self.holder[:2]
-            if name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
+            if piece.backing == "named" and (number := _number_of(name)) is not None:
+                flags |= _SCHEME
+                place += number.to_bytes(12, "big")
+            elif name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
                 flags |= _SCHEME
                 place += bytes.fromhex(name[len(start) : -4].decode())
             else:
@@ -207,14 +211,16 @@ class Handle:
     def read_piece(self, reader):
         flags = reader.byte()
         backing = flags & 3
-        if backing == 0 or flags > 127 or (flags & _SCHEME and backing == 1):
+        if flags > 127 or (flags & _SCHEME and backing == 1):
             raise CorruptError(f"a recstore handle holds a piece with flags {flags}")
         fd = path = None
         if backing == 1:
             fd = reader.size()
         else:
             folder = _entry(self.folders, reader)
-            if flags & _SCHEME:
+            if flags & _SCHEME and backing == 0:
+                name = _name_of(int.from_bytes(reader.take(12), "big"))
+            elif flags & _SCHEME:
                 name = b"%d-%d-%s.rec" % (*self.holder[:2], reader.take(8).hex().encode())
             else:
                 name = reader.take(reader.size())
@@ -222,6 +228,29 @@ class Handle:
         device, inode, id_ = _entry(self.devices, reader), reader.varint(), reader.take(16)
         passed = reader.size() if flags & _PASSED else None
         return Piece(BACKINGS[backing], fd, path, device, inode, id_, passed, flags // _READING)
+
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567"
+
+
+def _number_of(name):
+    """The letters of a segment's system name (naming.py) as a number; None for another name."""
+    from recstore import naming
+
+    letters = name[len(naming.PREFIX) :].replace(b"-", b"")
+    if len(letters) != 18 or any(c not in _LETTERS for c in letters):
+        return None
+    number = 0
+    for c in letters:
+        number = number << 5 | _LETTERS.index(c)
+    return number if _name_of(number) == name else None
+
+
+def _name_of(number):
+    from recstore import naming
+
+    letters = bytes(_LETTERS[number >> shift & 31] for shift in range(85, -1, -5))
+    return b"%s%s-%s" % (naming.PREFIX.encode(), letters[:10], letters[10:])
 
 
 def _index(table, value):

@@ -255,7 +255,7 @@ def _ask_torch():
     import subprocess
 
     if importlib.util.find_spec("torch") is None:
-            return None
+        return None
     code = "import torch.multiprocessing as m; print(m.get_sharing_strategy())"
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
