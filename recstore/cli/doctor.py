@@ -29,7 +29,7 @@ def examine(system, folder=None):
     from recstore.cli import doctor_checks, doctor_process
 
     checks = [*doctor_checks.CHECKS, *doctor_process.CHECKS]
-    return [check(system) for check in checks] + [doctor_process.orphans(folder)]
+    return [check(system) for check in checks] + [doctor_process.named_folder(system, folder), doctor_process.orphans(folder)]
 
 
 def worst(findings):

@@ -7,6 +7,7 @@ from recstore.cli.text import size_text
 
 _FEW, _PLENTY = 1024, 4096
 _LOGIND = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
+_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "afs", "pvfs2")
 _SHM_USERS = "this user's files in /dev/shm, named stores of running jobs too,"
 
 
@@ -154,12 +155,32 @@ def unused_bytes(path):
         os.close(fd)
 
 
+def named_folder(system, folder=None):
+    """Where named stores go."""
+    from recstore import naming
+
+    name = "named stores"
+    try:
+        place = naming.folder(folder)
+        os.listdir(place)
+    except OSError as error:
+        return Finding(name, "problem", f"their folder cannot be used: {error}", "unset RECSTORE_DIR   (or name another folder)")
+    mount = system.mount_of(os.path.realpath(place))
+    kind = mount.kind if mount else None
+    values = {"folder": place, "kind": kind}
+    if kind in _NETWORK or (kind or "").startswith("fuse"):
+        return Finding(name, "warning", f"are in {place}, which is {kind}: other machines may see them too, and locks may not hold between machines",
+                       "export RECSTORE_DIR=/dev/shm   (or a local disk)", values)  # fmt: skip
+    where = "in memory" if kind in ("tmpfs", "ramfs") else f"files of {kind}" if kind else "files"
+    return Finding(name, "ok", f"are in {place}, {where}", "", values)
+
+
 def orphans(folder=None):
     """What was left behind, in sum."""
     try:
         found = left_behind(folder)
     except OSError as error:
-        return Finding("orphans", "problem", f"the folder of named stores cannot be used: {error}", "unset RECSTORE_DIR, or name another folder")
+        return Finding("orphans", "warning", f"unknown: {error}")
     size = sum(one for _, one in found)
     places = sorted({os.path.dirname(path) for path, _ in found})
     values = {"count": len(found), "bytes": size, "folders": places}
