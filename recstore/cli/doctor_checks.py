@@ -23,8 +23,8 @@ def shared_memory(system):
     values = {"size": space.size, "free": space.free, "used": space.size - space.free, "writable": space.writable}
     if not space.writable:
         mend = "sudo mount -o remount,rw /dev/shm" if space.read_only else "sudo chmod 1777 /dev/shm"
-        return Finding(name, "problem", "cannot be written: named stores become files in a private folder, and torch's workers cannot send batches",
-                       mend, values)  # fmt: skip
+        why = "cannot be written: named stores become files in a private folder, and torch's workers cannot send batches"
+        return Finding(name, "problem", why, mend, values)
     mount = system.mount_of(_SHM)
     if mount is not None and mount.kind not in ("tmpfs", "ramfs"):
         return Finding(name, "warning", f"is {mount.kind} and no memory: named stores and torch's batches are written to a disk",
@@ -37,7 +37,7 @@ def shared_memory(system):
         return Finding(name, "problem", f"{said}: a container's default. Named stores and the batches of torch's workers must fit in it, "
                        "stores without a name need not", mend, values)  # fmt: skip
     if space.free < space.size // 20:
-        return Finding(name, "problem", f"{said}: full. `recstore gc` removes what stores left behind; `ls -l /dev/shm` shows the rest", mend, values)
+        return Finding(name, "problem", f"{said}: full. recstore gc removes what stores left behind, ls -l /dev/shm shows the rest", mend, values)
     if space.size < _SMALL or space.free < space.size // 5:
         return Finding(name, "warning", f"{said}: little. Named stores and the batches of torch's workers must fit in it", mend, values)
     return Finding(name, "ok", f"{said}; pages are taken when they are written", "", values)
@@ -71,7 +71,8 @@ def private(system):
                            "" if place == "kubernetes" else "docker run --ipc=host ...   (to share with the machine)",
                            {**values, "private": True})  # fmt: skip
         if first is not None and first.device != mount.device:
-            return Finding(name, "ok", "this job alone: its /dev/shm is not the container's; named stores end with the job", "", {**values, "private": True})
+            why = "this job alone: its /dev/shm is not the container's; named stores end with the job"
+            return Finding(name, "ok", why, "", {**values, "private": True})
         return Finding(name, "ok", "this container, and whoever has the same /dev/shm: it was given one from outside", "", values)
     if first is None:
         return Finding(name, "ok", "unknown: only root may compare /dev/shm with that of process 1. A scheduler that makes one for each job "
@@ -109,23 +110,25 @@ def limit(system):
         return Finding("memory limit", "ok", "this system has no cgroups", "", values)
     bound = min((one for one in levels if one.left is not None), key=lambda one: one.left, default=None)
     take = "" if left is None else f". A store may take {size_text(left)} now ({by}; 5% stay free)"
-    if bound is None:
-        return Finding("memory limit", "ok", f"none of {len(levels)} memory cgroups has one{take}", "", values)
-    share = f"{size_text(bound.limit - bound.limit // 20 - bound.left)} of {size_text(bound.limit)}"
-    said = f"memory cgroup {bound.name} has used {share}"
-    kills = max((one.kills or 0 for one in levels), default=0)
-    if bound.left == 0:
-        return Finding("memory limit", "problem", f"{said}: builds keep 5% free and will raise OutOfSpaceError", _raise_limit(system, bound), values)
-    if kills:
-        return Finding("memory limit", "warning", f"{said}, and the kernel has killed processes for it (oom_kill {kills}): workers vanish without "
-                       f"a traceback{take}", _raise_limit(system, bound), values)  # fmt: skip
-    if bound.left < bound.limit // 10:
-        return Finding("memory limit", "warning", f"{said}: little{take}", _raise_limit(system, bound), values)
     slow = next((one for one in levels if one.high is not None and one.used is not None and one.used > one.high * 9 // 10), None)
+    if bound is not None and bound.left == 0:
+        why = f"{_used(bound)}: builds keep 5% free and will raise OutOfSpaceError"
+        return Finding("memory limit", "problem", why, _raise_limit(system, bound), values)
+    kills = max((one.kills or 0 for one in levels), default=0)
+    if bound is not None and kills:
+        return Finding("memory limit", "warning", f"{_used(bound)}, and the kernel has killed processes for it (oom_kill {kills}): workers vanish "
+                       f"without a traceback{take}", _raise_limit(system, bound), values)  # fmt: skip
+    if bound is not None and bound.left < bound.limit // 10:
+        return Finding("memory limit", "warning", f"{_used(bound)}: little{take}", _raise_limit(system, bound), values)
     if slow is not None:
         return Finding("memory limit", "warning", f"memory cgroup {slow.name} is near memory.high ({size_text(slow.high)}), above which the kernel "
                        f"slows it down{take}", _raise_limit(system, slow), values)  # fmt: skip
+    said = f"none of {len(levels)} memory cgroups has one" if bound is None else _used(bound)
     return Finding("memory limit", "ok", said + take, "", values)
+
+
+def _used(level):
+    return f"memory cgroup {level.name} has used {size_text(level.used)} of {size_text(level.limit)}"
 
 
 def _raise_limit(system, level):
@@ -191,10 +194,11 @@ def huge_pages(system):
         return Finding("huge pages", "warning", "always, for stores without a name: each takes whole pages of 2 MiB, so that a small one costs 2 MiB "
                        f"(on /dev/shm: {by_mount})", f"echo within_size | sudo tee {_HUGE}", values)  # fmt: skip
     if setting == "within_size":
-        return Finding("huge pages", "ok", f"within_size, for stores without a name (on /dev/shm: {by_mount}): large ones are read with fewer misses of "
-                       "the TLB", "", values)  # fmt: skip
-    return Finding("huge pages", "ok", f"{setting} (on /dev/shm: {by_mount}): pages of 4 KiB. Random reads of stores of many GB may gain by larger ones",
-                   f"echo within_size | sudo tee {_HUGE}   (and: mount -o remount,huge=within_size /dev/shm)", values)  # fmt: skip
+        why = f"within_size, for stores without a name (on /dev/shm: {by_mount}): large ones are read with fewer misses of the TLB"
+        return Finding("huge pages", "ok", why, "", values)
+    why = f"{setting} (on /dev/shm: {by_mount}): pages of 4 KiB. Random reads of stores of many GB may gain by larger ones"
+    mend = f"echo within_size | sudo tee {_HUGE}   (and: mount -o remount,huge=within_size /dev/shm)"
+    return Finding("huge pages", "ok", why, mend, values)
 
 
 def _chosen(text):

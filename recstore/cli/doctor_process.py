@@ -22,10 +22,13 @@ def open_files(system):
     if better > soft:
         mend = f"ulimit -n {better}"
     else:
-        mend = "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf   (and log in again)"
-        mend = {"container": "docker run --ulimit nofile=65536 ...", "kubernetes": "raise LimitNOFILE of the node's container runtime"}.get(system.place(), mend)
+        mend = {
+            "container": "docker run --ulimit nofile=65536 ...",
+            "kubernetes": "raise LimitNOFILE of the node's container runtime",
+        }.get(system.place(), "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf   (and log in again)")
     if soft < _FEW:
-        return Finding("open files", "problem", f"{said}: a store takes one descriptor in each process, and imports and workers take hundreds", mend, values)
+        why = f"{said}: a store takes one descriptor in each process, imports and workers take hundreds"
+        return Finding("open files", "problem", why, mend, values)
     if soft < _PLENTY and system.torch_sharing() == "file_descriptor":
         return Finding("open files", "warning", f"{said}: torch sends each tensor of a batch by a descriptor, and fails with \"Too many open files\"",
                        mend, values)  # fmt: skip
@@ -36,12 +39,12 @@ def start_method(system):
     """The default of multiprocessing, and so of DataLoader."""
     method, version = system.start_method(), ".".join(map(str, system.version))
     why = {
-        "fork": "workers inherit every store, nothing is sent; but what other threads hold locked at that moment (CUDA, OpenMP, logging) stays locked in "
-        "them. Python 3.14 starts them by forkserver",
-        "spawn": "a worker imports the main module again and receives each store as a handle of some hundred bytes: what builds must stand "
-        "below if __name__ == \"__main__\", or every worker builds too",
-        "forkserver": "a worker receives each store as a handle of some hundred bytes, and the main module is imported again: what builds must stand below "
-        "if __name__ == \"__main__\", or every worker builds too",
+        "fork": "workers inherit every store, nothing is sent; but what other threads hold locked at that moment (CUDA, OpenMP, "
+        "logging) stays locked in them. Python 3.14 starts them by forkserver",
+        "spawn": "a worker imports the main module again and receives each store as a handle of some hundred bytes: what builds "
+        "must stand below if __name__ == \"__main__\", or every worker builds too",
+        "forkserver": "a worker receives each store as a handle of some hundred bytes, and the main module is imported again: what "
+        "builds must stand below if __name__ == \"__main__\", or every worker builds too",
     }.get(method, "unknown to recstore")
     return Finding("start method", "ok", f"{method}, the default of Python {version} here: {why}", "", {"method": method, "python": version})
 
@@ -58,7 +61,8 @@ def torch_sharing(system):
         return Finding("torch", "warning", "sends batches by the file_system strategy: files in /dev/shm that stay there when its workers are killed",
                        "torch.multiprocessing.set_sharing_strategy(\"file_descriptor\")", values)  # fmt: skip
     if strategy == "file_descriptor":
-        return Finding("torch", "ok", "sends batches by the file_descriptor strategy: one descriptor for each tensor on its way, nothing left behind", "", values)
+        why = "sends batches by the file_descriptor strategy: one descriptor for each tensor on its way, nothing left behind"
+        return Finding("torch", "ok", why, "", values)
     return Finding("torch", "ok", f"sends batches by the {strategy} strategy", "", values)
 
 
