@@ -34,8 +34,8 @@ def shared_memory(system):
     said = f"{size_text(space.size)}, of which {size_text(space.free)} are free"
     mend = _grow(system)
     if space.size < _TINY:
-        return Finding(name, "problem", f"{said}: a container's default. Named stores and the batches of torch's workers must fit in it, "
-                       "stores without a name need not", mend, values)  # fmt: skip
+        return Finding(name, "problem", f"{said}: {'what a container has by default' if space.size == 64 * _MIB else 'too little'}. "
+                       "Named stores and the batches of torch's workers must fit in it, stores without a name need not", mend, values)  # fmt: skip
     if space.free < space.size // 20:
         return Finding(name, "problem", f"{said}: full. recstore gc removes what stores left behind, ls -l /dev/shm shows the rest", mend, values)
     if space.size < _SMALL or space.free < space.size // 5:

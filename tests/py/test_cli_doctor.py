@@ -80,15 +80,16 @@ ok       memory limit    memory cgroup /user.slice has used 1.07 GB of 34.4 GB. 
                          31.6 GB now (memory cgroup /user.slice; 5% stay free)
 ok       swap            0 B of 8.59 GB are used; pages of stores that are not read may go there
 ok       who pays        who builds: each page is charged once, to the cgroup that first writes it,
-                         here /user.slice/job.scope; readers in other cgroups pay nothing. The charge
-                         ends with the store, or passes to the parent when the builder's cgroup is removed
-ok       huge pages      advise (on /dev/shm: never): pages of 4 KiB. Random reads of stores of many GB may
-                         gain by larger ones
+                         here /user.slice/job.scope; readers in other cgroups pay nothing. The
+                         charge ends with the store, or passes to the parent when the builder's
+                         cgroup is removed
+ok       huge pages      advise (on /dev/shm: never): pages of 4 KiB. Random reads of stores of many
+                         GB may gain by larger ones
                          echo within_size | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled   (and: mount -o remount,huge=within_size /dev/shm)
 ok       open files      ulimit -n is 65,536; a store takes one in each process
-ok       start method    fork, the default of Python 3.11 here: workers inherit every store, nothing is
-                         sent; but what other threads hold locked at that moment (CUDA, OpenMP, logging)
-                         stays locked in them. Python 3.14 starts them by forkserver
+ok       start method    fork, the default of Python 3.11 here: workers inherit every store, nothing
+                         is sent; but what other threads hold locked at that moment (CUDA, OpenMP,
+                         logging) stays locked in them. Python 3.14 starts them by forkserver
 ok       torch           not installed
 ok       RemoveIPC       no, by /etc/systemd/logind.conf: named stores stay when their user logs out
 ok       orphans         no file of this user's stores is left without a process

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -275,3 +276,15 @@ def test_a_terminal_of_few_letters():
     command = [sys.executable, "-m", "recstore.cli.main", "head", os.path.abspath("x")]
     done = subprocess.run(command, capture_output=True, cwd="/", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stdout, done.stderr) == (0, b"0: '\\xe9\\u2192'\n", b"")
+
+
+# ---- The page ----
+
+
+def test_the_page_has_every_command():
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/commands.md"
+    if not page.exists():
+        pytest.skip("the documents are not here")
+    described = re.findall(r"^\| `recstore (\w+)", page.read_text(), re.MULTILINE)
+    (commands,) = (action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices)
+    assert described == ["demo", "ls", "info", "head", "verify", "rm", "gc", "doctor"] and sorted(described) == sorted(commands)
