@@ -15,6 +15,7 @@ cdef class Segment(Owner):
     cdef readonly str backing
     cdef readonly str path
     cdef readonly object owner_pid
+    cdef bytes encoded       # path, where this process may have to remove it
     cdef public object kept_bytes
     cdef public bint kept    # named: stays after its last user
     cdef public object name  # named: what its users call it

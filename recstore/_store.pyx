@@ -49,6 +49,7 @@ cdef class Segment(Owner):
         self.busy = 0
         self.path = None
         self.owner_pid = None
+        self.encoded = None
         self.kept_bytes = None
         self.kept = False
         self.name = None
@@ -416,16 +417,16 @@ cdef class Segment(Owner):
         cdef rs_bool removed
         if self.owner_pid is None or self.path is None or self.owner_pid != os.getpid():
             return status
-        encoded = os.fsencode(self.path)
+        # No Python function is called here: a KeyboardInterrupt in it would be lost, and the name with it.
         self.owner_pid = None
         if self.backing != "named":
-            return rs_os_unlink(encoded, &self.seg.identity, NULL)
+            return rs_os_unlink(self.encoded, &self.seg.identity, NULL)
         if self.kept:
             rs_os_touch(self.seg.fd)
             return status
         # Never an upgrade of the lease: it ends first, so that of two last users at least one finds the file unused.
         rs_os_close(&self.seg.fd)
-        return rs_os_unlink_unused(encoded, &self.seg.identity, &removed, NULL)
+        return rs_os_unlink_unused(self.encoded, &self.seg.identity, &removed, NULL)
 
     def unlink(self):
         """Removes a directory segment's file if it is ours, or a named one's if nobody else uses it; the mapping stays."""
@@ -446,7 +447,7 @@ cdef class Segment(Owner):
             beside = encode_path(between)
             c_between = beside
         check(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err)
-        self.backing, self.path, self.owner_pid = "named", path, os.getpid()
+        self.backing, self.path, self.encoded, self.owner_pid = "named", path, encoded, os.getpid()
 
     def disown(self):
         """From now on this object removes no name: what it maps is not what was looked for, or another's to remove."""
@@ -515,6 +516,7 @@ def open_named(path, limits=None):
     segment.prepare(limits)
     segment.backing = "named"
     segment.path = path
+    segment.encoded = encoded
     segment.owner_pid = os.getpid()
     return segment
 
@@ -664,7 +666,9 @@ cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
     check(status, &err)
     segment.backing = "shm" if backing in ("named", "temporary") else backing
     segment.path = path
-    segment.owner_pid = os.getpid() if path is not None and backing != "file" else None
+    if path is not None and backing != "file":
+        segment.encoded = os.fsencode(path)
+        segment.owner_pid = os.getpid()
     segment.reader = reader
     try:
         segment.prepare(OURS)

@@ -352,10 +352,19 @@ def unlink_at_exit():
     if util is not None:
         # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open a file.
         util.Finalize(None, _close_owned, exitpriority=-10)
+        # A child that starts forgets these after its arguments, stores among them perhaps, have arrived.
+        util.register_after_fork(_close_owned, _hook_again)
     else:
         import atexit
 
         atexit.register(_close_owned)
+
+
+def _hook_again(_):
+    global _exit_hook_pid
+    if _exit_hook_pid == os.getpid():
+        _exit_hook_pid = None
+        unlink_at_exit()
 
 
 def _close_owned():

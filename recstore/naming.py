@@ -17,6 +17,7 @@ PREFIX = "recs1-"
 LOCK = ".lck"
 FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
 _SHARED = "/dev/shm"
 _BACKING = "named"  # "temporary": as where files cannot be made without a name
@@ -75,7 +76,7 @@ def _letters(*parts):
 def _spell(digest):
     """Ten letters from eight bytes."""
     number = int.from_bytes(digest, "big")
-    return "".join("abcdefghijklmnopqrstuvwxyz234567"[number >> shift & 31] for shift in range(0, 50, 5))
+    return "".join(_LETTERS[number >> shift & 31] for shift in range(0, 50, 5))
 
 
 def stem(name):
@@ -86,6 +87,18 @@ def stem(name):
 def system_name(name, fingerprint):
     """The file name of a segment."""
     return stem(name) + _letters(fingerprint.encode())[:8]
+
+
+def squeezed(file_name):
+    """The 12 bytes that tell the system name of a segment, bytes, from others; see `unsqueezed`."""
+    letters = file_name.decode()[len(PREFIX) :].replace("-", "")
+    return sum(_LETTERS.index(c) << 5 * i for i, c in enumerate(letters)).to_bytes(12, "little")
+
+
+def unsqueezed(twelve):
+    number = int.from_bytes(twelve, "little")
+    letters = "".join(_LETTERS[number >> shift & 31] for shift in range(0, 90, 5))
+    return f"{PREFIX}{letters[:10]}-{letters[10:]}".encode()
 
 
 def is_segment(file_name):

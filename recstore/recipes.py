@@ -171,9 +171,9 @@ class Handle:
             folder, name = os.path.split(os.fsencode(piece.path))
             place = varint(_index(self.folders, folder))
             start = b"%d-%d-" % self.holder[:2]
-            if piece.backing == "named" and (number := _number_of(name)) is not None:
+            if piece.backing == "named":
                 flags |= _SCHEME
-                place += number.to_bytes(12, "big")
+                place += _naming().squeezed(name)
             elif name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
                 flags |= _SCHEME
                 place += bytes.fromhex(name[len(start) : -4].decode())
@@ -219,7 +219,7 @@ class Handle:
         else:
             folder = _entry(self.folders, reader)
             if flags & _SCHEME and backing == 0:
-                name = _name_of(int.from_bytes(reader.take(12), "big"))
+                name = _naming().unsqueezed(reader.take(12))
             elif flags & _SCHEME:
                 name = b"%d-%d-%s.rec" % (*self.holder[:2], reader.take(8).hex().encode())
             else:
@@ -230,27 +230,10 @@ class Handle:
         return Piece(BACKINGS[backing], fd, path, device, inode, id_, passed, flags // _READING)
 
 
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567"
-
-
-def _number_of(name):
-    """The letters of a segment's system name (naming.py) as a number; None for another name."""
+def _naming():
     from recstore import naming
 
-    letters = name[len(naming.PREFIX) :].replace(b"-", b"")
-    if len(letters) != 18 or any(c not in _LETTERS for c in letters):
-        return None
-    number = 0
-    for c in letters:
-        number = number << 5 | _LETTERS.index(c)
-    return number if _name_of(number) == name else None
-
-
-def _name_of(number):
-    from recstore import naming
-
-    letters = bytes(_LETTERS[number >> shift & 31] for shift in range(85, -1, -5))
-    return b"%s%s-%s" % (naming.PREFIX.encode(), letters[:10], letters[10:])
+    return naming
 
 
 def _index(table, value):
