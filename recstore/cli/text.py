@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+_BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 _MOST_ITEMS, _MOST_CHARACTERS, _MOST_DEPTH = 12, 120, 6
 
 
@@ -59,7 +60,12 @@ def brief(value, depth=_MOST_DEPTH):
     if isinstance(value, Mapping):
         return "{" + _items(value, depth, "{}: {}") + "}"
     if isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque":
-        opener, closer = {list: "[]", tuple: "()", set: "{}"}.get(type(value), (f"{type(value).__name__}(", ")"))
+        kind = type(value)
+        if kind is tuple and len(value) == 1:
+            return f"({_elements(value, depth)},)"
+        if not len(value) and kind not in (list, tuple):
+            return f"{_safe(kind.__name__)}()"
+        opener, closer = _BRACKETS.get(kind) or (f"{_safe(kind.__name__)}([", "])")
         return opener + _elements(value, depth) + closer
     try:
         text = repr(value)

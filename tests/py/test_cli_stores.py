@@ -1,5 +1,6 @@
 """`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and with stores that mean ill."""
 
+import collections
 import dataclasses
 import json
 import os
@@ -219,7 +220,8 @@ def test_values_as_json(said):
 
 def test_brief():
     assert text.brief({"a": (1, [2.5, None], {3}), "b": "x"}) == "{'a': (1, [2.5, None], {3}), 'b': 'x'}"
-    assert text.brief(()) == "()"
+    for value in ((), (1,), set(), frozenset(), frozenset({1}), {}, [], collections.deque(), collections.deque([1, 2])):
+        assert text.brief(value) == repr(value)
     assert text.brief(recstore.Record("m.C", {"x": nested(9)})) == f"m.C(x={'[' * 6}...{']' * 6})"
     assert text.brief(range(10**5000)) == "<range>"
 
