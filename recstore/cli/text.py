@@ -63,8 +63,8 @@ def brief(value, depth=_MOST_DEPTH):
         kind = type(value)
         if kind is tuple and len(value) == 1:
             return f"({_elements(value, depth)},)"
-        if not len(value) and kind not in (list, tuple):
-            return f"{_safe(kind.__name__)}()"
+        if not value and kind in (set, frozenset):
+            return f"{kind.__name__}()"
         opener, closer = _BRACKETS.get(kind) or (f"{_safe(kind.__name__)}([", "])")
         return opener + _elements(value, depth) + closer
     try:
