@@ -292,8 +292,14 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
                                   const rs_directory *keys, rs_error *err) {
     uint8_t bytes[RS_FMT_HEADER_SIZE];
     uint32_t crc;
+    rs_directory all = *directory;
     self->raw.size_bytes = 0;
-    RS_TRY(rs_directory_write(directory, keys, header, &self->raw, err));
+    if (rs_slice_left(&self->label) > 0) {
+        RS_TRY(rs_buffer_append(&self->raw, self->label.ptr, rs_slice_left(&self->label), err));
+        RS_TRY(rs_builder_write_section(self, &self->raw, self->label_pairs, &all.label, err));
+        self->raw.size_bytes = 0;
+    }
+    RS_TRY(rs_directory_write(&all, keys, header, &self->raw, err));
     RS_TRY(write_part(self, &self->raw, &header->directory_off, &crc, err));
     header->segment_size = self->writer->position;
     header->created_ns = rs_os_now_ns();

@@ -145,7 +145,10 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
                             (unsigned long long)s.off, (unsigned long long)s.size_bytes);
     }
     self->end_of_last = s.off + s.size_bytes;
-    if (kind >= RS_FMT_SECTION_OPTIONAL) return RS_OK;
+    if (kind >= RS_FMT_SECTION_OPTIONAL) {
+        if (kind == RS_FMT_SECTION_LABEL && store == 0) self->stores[0].label = s;
+        return RS_OK;
+    }
     if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section of kind 0");
     if (!is_known(self->header, kind, store)) {
         return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u of store %u is not one that this reader knows",
@@ -258,6 +261,7 @@ rs_status rs_directory_write(const rs_directory *directory, const rs_directory *
         if (kind == RS_FMT_SECTION_ORDER && keys->sections[kind].off == 0) continue;
         RS_TRY(write_entry(&keys->sections[kind], kind, 1, out, err));
     }
+    if (directory->label.off != 0) RS_TRY(write_entry(&directory->label, RS_FMT_SECTION_LABEL, 0, out, err));
     header->directory_count = (uint32_t)((out->size_bytes - begin) / RS_FMT_ENTRY_SIZE);
     header->directory_crc = rs_crc32c(0, out->data + begin, out->size_bytes - begin);
     return RS_OK;

@@ -112,6 +112,48 @@ RS_NODISCARD rs_status rs_os_rename(const char *from, const char *to, rs_error *
  * A name that does not exist is RS_OK. */
 RS_NODISCARD rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err);
 
+/* --- Named files (rs_os_names.c). Processes find them by name and hold them by locks.
+ *
+ * A file gets its name only once it is whole, and is read-only from then on. Whoever uses it holds a shared flock, its
+ * *lease*, for as long as its descriptor lives; nobody ever asks for LOCK_UN, which would drop a parent's lease from a forked
+ * child. So a file that can be locked exclusively is used by nobody, and who has locked it so may remove it. A path may lead to
+ * another file by the time a lock is had: every lock is followed by a look whether it still leads to this one. Only files of
+ * the effective user are ever read or removed. Waiting is the caller's: nothing here blocks. --- */
+
+/* A new file in `dir`, mode 0600, open for reading and writing, leased: without a name (*out_nameless) where the system and
+ * the file system have such files and allow_nameless is true, else under the path `temporary`, which lies in `dir`.
+ * RS_E_STATE_EXISTS where that is taken. */
+RS_NODISCARD rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool allow_nameless, int *out_fd,
+                                             bool *out_nameless, rs_error *err);
+
+/* Gives the file behind fd its name. `temporary` is the one that it has, NULL for none; it is gone then. With `between` NULL the
+ * name must be free, else RS_E_STATE_EXISTS, and of two that publish at once one succeeds; else what stands at `path` is
+ * replaced at once, by way of the free name `between`. After a failure the file is as before. */
+RS_NODISCARD rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err);
+
+/* Opens a published file for reading and leases it. RS_E_SYS_NOT_FOUND; RS_E_SYS_NOT_OURS for what is no regular file of this
+ * user with mode 0400; RS_E_STATE_BUSY while somebody has it locked exclusively, who may be removing it: try again. */
+RS_NODISCARD rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err);
+
+/* Removes the name of a file that nobody has leased; *out_removed says whether. With `expected` (may be NULL) only of that file. A
+ * file in use, of another user, or gone is RS_OK and stays as it is. The caller's own lease counts as a use. */
+RS_NODISCARD rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed,
+                                           rs_error *err);
+
+/* Sets the file's times to now, as far as that is possible: when a file that is kept was last used. */
+void rs_os_touch(int fd);
+
+/* Opens a lock file for reading and writing, and makes it where it is missing: mode 0600, this user's, no link, else
+ * RS_E_SYS_NOT_OURS. Nothing is locked yet. */
+RS_NODISCARD rs_status rs_os_open_lock(const char *path, int *out_fd, rs_error *err);
+
+/* Locks it exclusively; RS_E_STATE_BUSY when another descriptor has it locked. *out_named: whether `path` leads to this file
+ * still; where not, the lock is of no worth. */
+RS_NODISCARD rs_status rs_os_try_lock(int fd, const char *path, bool *out_named, rs_error *err);
+
+/* Whether `path`, links not followed, leads to the file behind fd. */
+bool rs_os_leads_to(const char *path, int fd);
+
 /* --- Mapping. --- */
 
 /* Maps the first size_bytes (not 0, else RS_E_ARG_RANGE) read-only and shared. The mapping outlives the descriptor

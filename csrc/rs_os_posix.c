@@ -1,5 +1,5 @@
-/* rs_os_posix.c: the operating system calls of rs_os.h for Linux and macOS. The only file, with rs_os_memory.c,
- * that names a system. */
+/* rs_os_posix.c: the operating system calls of rs_os.h for Linux and macOS. The only file, with rs_os_names.c
+ * and rs_os_memory.c, that names a system. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -43,6 +43,28 @@ rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_l
     return code;
 }
 
+/* The same for a leased file. A mapping keeps the open file alive that it was made from, and so would keep the lease after
+ * its descriptor is closed: it is made from another one. Where there is no way to one, lease and mapping end together. */
+static rs_status adopt_leased(rs_segment *self, int fd, rs_error *err) {
+    rs_status code;
+    int other;
+    if (rs_os_reopen_readonly(fd, &other, NULL) != RS_OK) return rs_segment_adopt(self, fd, err);
+    code = rs_segment_adopt(self, other, err);
+    rs_os_close(&other);
+    if (code == RS_OK) self->fd = fd;
+    return code;
+}
+
+rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err) {
+    rs_status code;
+    int fd;
+    *self = CLOSED;
+    RS_TRY(rs_os_open_leased(path, &fd, err));
+    code = adopt_leased(self, fd, err);
+    if (code != RS_OK) rs_os_close(&fd);
+    return code;
+}
+
 rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err) {
     rs_segment_writer writer;
     rs_error local;
@@ -79,14 +101,27 @@ static rs_status join_path(const char *dir, const char *name, char **out, rs_err
     return RS_OK;
 }
 
+static rs_status create_named(rs_segment_writer *self, bool allow_nameless, const char *dir, rs_error *err) {
+    bool nameless;
+    RS_TRY(rs_os_create_nameless(dir, self->path, allow_nameless, &self->fd, &nameless, err));
+    if (nameless) {
+        free(self->path);
+        self->path = NULL;
+    }
+    return RS_OK;
+}
+
+static bool is_named(rs_backing backing) { return backing == RS_BACKING_NAMED || backing == RS_BACKING_TEMPORARY; }
+
 static rs_status create(rs_segment_writer *self, rs_backing backing, const char *dir, const char *name,
                         rs_error *err) {
     if (backing == RS_BACKING_ANONYMOUS) return rs_os_create_anonymous(&self->fd, &self->sealable, err);
-    if ((backing != RS_BACKING_DIRECTORY && backing != RS_BACKING_FILE) || name == NULL ||
-        (backing == RS_BACKING_DIRECTORY) != (dir != NULL)) {
+    if ((backing != RS_BACKING_DIRECTORY && backing != RS_BACKING_FILE && !is_named(backing)) || name == NULL ||
+        (backing == RS_BACKING_FILE) != (dir == NULL)) {
         return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "backing %d with these names", (int)backing);
     }
     RS_TRY(join_path(dir, name, &self->path, err));
+    if (is_named(backing)) return create_named(self, backing == RS_BACKING_NAMED, dir, err);
     return backing == RS_BACKING_DIRECTORY ? rs_os_create_in_directory(dir, name, &self->fd, err)
                                            : rs_os_create_file(name, &self->fd, err);
 }
@@ -194,6 +229,8 @@ static rs_status make_immutable(rs_segment_writer *self, rs_error *err) {
     self->reserved = self->position;
     /* A saved file is the user's: it keeps the mode that their umask gave it. */
     if (self->backing == RS_BACKING_FILE) return rs_os_sync(self->fd, err);
+    /* A name must never lead to bytes that a power cut has kept from the disk. */
+    if (is_named(self->backing) && !self->memory_backed) RS_TRY(rs_os_sync(self->fd, err));
     return self->sealable ? rs_os_seal(self->fd, err) : rs_os_protect(self->fd, err);
 }
 
@@ -206,8 +243,8 @@ rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_
     RS_TRY(make_immutable(self, err));
     RS_TRY(rs_os_reopen_readonly(self->fd, &fd, err));
     /* The new lease is taken before the writer's ends with its descriptor. */
-    code = self->backing == RS_BACKING_DIRECTORY ? rs_os_lease(fd, err) : RS_OK;
-    if (code == RS_OK) code = rs_segment_adopt(out, fd, err);
+    code = self->backing == RS_BACKING_DIRECTORY || is_named(self->backing) ? rs_os_lease(fd, err) : RS_OK;
+    if (code == RS_OK) code = is_named(self->backing) ? adopt_leased(out, fd, err) : rs_segment_adopt(out, fd, err);
     if (code != RS_OK) {
         rs_os_close(&fd);
         return code;

@@ -10,7 +10,9 @@
 typedef enum rs_backing {
     RS_BACKING_ANONYMOUS = 1, /* nameless memory, sealed once finished */
     RS_BACKING_DIRECTORY = 2, /* a file in a private 0700 directory, memory-backed or not */
-    RS_BACKING_FILE = 3       /* a file at a path of the caller's choice: a saved store */
+    RS_BACKING_FILE = 3,      /* a file at a path of the caller's choice: a saved store */
+    RS_BACKING_NAMED = 4,     /* a leased file in any directory, without a name until rs_segment_publish */
+    RS_BACKING_TEMPORARY = 5  /* the same with a temporary name, as where the system knows no nameless files */
 } rs_backing;
 
 /* Owns `fd` and the mapping. Open while data is not NULL; a zeroed one is closed. Reading `data` is free to every
@@ -30,6 +32,10 @@ RS_NODISCARD rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err)
 /* Opens and maps a regular file, read-only; errors of rs_os_open_readonly and rs_segment_adopt. Who may own the file
  * is the caller's question, to be asked of self->identity. `self` is a closed segment after a failure. */
 RS_NODISCARD rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_links, rs_error *err);
+
+/* The same for a published file, which is leased for as long as `fd`
+ * lives: whoever closes it earlier sets it to -1 and keeps the mapping. rs_os_open_leased too. */
+RS_NODISCARD rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err);
 
 /* Copies src, which stays open, into sealed anonymous memory. A source whose file shrank meanwhile is
  * RS_E_FMT_TRUNCATED, never SIGBUS; RS_E_SPACE as of the writer; RS_E_SYS where there is no anonymous memory.
@@ -51,12 +57,14 @@ typedef struct rs_segment_writer {
     uint64_t step;           /* bytes of the next reservation */
     int64_t process_id;      /* of the creator: a forked child must not unlink */
     rs_os_identity identity; /* of the file made, so that abort removes no other */
-    char *path;              /* the name made; NULL for anonymous */
+    char *path;              /* the name made; NULL for anonymous and nameless */
 } rs_segment_writer;
 
 /* Starts an empty segment.
  *   anonymous: dir and name are not looked at (NULL);
  *   directory: a new file `name` in `dir`, checked as rs_os_create_in_directory does;
+ *   named:     a leased file in `dir`, whichever that is, without a name; where there is no such thing, and with the backing
+ *              temporary always, under the temporary name `name`, which self->path then says. The name goes with rs_os_publish;
  *   file:      dir is NULL and name the path of a new file, in practice a temporary one beside the target, which the
  *              caller renames after finish.
  * `self` need not be initialised and is inactive after a failure. RS_E_STATE_EXISTS where the name is taken, RS_E_SYS
@@ -77,10 +85,11 @@ RS_NODISCARD rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t
 RS_NODISCARD rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes,
                                                   size_t n, rs_error *err);
 
-/* Cuts to position, makes the bytes immutable (sealed; mode 0400 in a private directory, synced for a saved file, which
- * keeps the mode of the user's umask), gives up write access and maps the result. The writer is inactive then and the
- * name, if any, the caller's. RS_E_STATE_FINISHED on an inactive writer; RS_E_FMT_TRUNCATED when nothing was written.
- * After a failure the writer is fit for abort only and `out` is a closed segment. `out` need not be initialised. */
+/* Cuts to position, makes the bytes immutable (sealed; mode 0400 in a directory; synced for what outlives a power cut:
+ * a named file on a disk, and a saved one, which keeps the mode of the user's umask), gives up write access and maps
+ * the result. The writer is inactive then and the name, if any, the caller's. RS_E_STATE_FINISHED on an inactive
+ * writer; RS_E_FMT_TRUNCATED when nothing was written. After a failure the writer is fit for abort only and `out` is a
+ * closed segment. `out` need not be initialised. */
 RS_NODISCARD rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err);
 
 /* Closes and removes the name it made (not from a forked child); nothing when inactive. The writer is inactive then.

@@ -164,6 +164,8 @@ typedef struct rs_builder {
     uint32_t n_trees;
     uint32_t last_tree;  /* index + 1 of the tree of the last block, 0 for none */
     uint64_t features_required; /* bits that the caller adds to those of the header */
+    rs_slice label;      /* the bytes of LABEL, borrowed until finish; empty: the segment has none */
+    uint64_t label_pairs;
     rs_buffer tree_bytes;
 } rs_builder;
 
@@ -210,7 +212,7 @@ RS_NODISCARD rs_status rs_builder_write_section(rs_builder *self, const rs_buffe
                                                 rs_section *out, rs_error *err);
 /* Fills what the header says of this store's records, over what it says already: maxima, sizes, features. */
 void rs_builder_describe(const rs_builder *self, rs_header *header);
-/* Writes directory (`keys` NULL for a list) and header: content and the rest of `header` are the caller's. */
+/* Writes the label, directory (`keys` NULL for a list) and header: content and the rest of `header` are the caller's. */
 RS_NODISCARD rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_directory *directory,
                                                const rs_directory *keys, rs_error *err);
 static inline uint64_t rs_builder_n_blocks(const rs_builder *self) {

@@ -47,6 +47,10 @@ static rs_status check_store(rs_store *store, rs_error *err) {
         const rs_section *s = &store->directory.sections[sections[i].kind];
         RS_TRY(check_crc(store, s->off, s->size_bytes, s->crc, sections[i].name, err));
     }
+    if (store->directory.label.off != 0) {
+        const rs_section *label = &store->directory.label;
+        RS_TRY(check_crc(store, label->off, label->size_bytes, label->crc, "label", err));
+    }
     for (i = 0; i < store->n_trees; i++) RS_TRY(rs_store_load_tree(store, (uint32_t)i, err));
     for (i = 0; i < store->n_blocks; i++) {
         const rs_block *block = &store->blocks[i];

@@ -26,6 +26,7 @@ from recstore.errors import (
     WaitTimeoutError,
 )
 from recstore.records import RecordList, RecordView, open
+from recstore.sharing import attach, collect, segments, shared, unlink
 
 __all__ = [
     "BuildError",
@@ -45,11 +46,16 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "attach",
     "audit",
+    "collect",
     "json_default",
     "open",
     "register",
+    "segments",
     "share_dataset",
+    "shared",
+    "unlink",
 ]
 
 # Functions of modules that are loaded when they are first asked for.

@@ -13,7 +13,8 @@ from recstore import errors
 
 import os
 
-cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE}
+cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING_DIRECTORY, "file": RS_BACKING_FILE,
+                      "named": RS_BACKING_NAMED, "temporary": RS_BACKING_TEMPORARY}
 
 # ---- Writers ----
 
@@ -39,12 +40,12 @@ def publish(temporary, target):
 
 
 cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
-    """Opens an empty writer; the path it writes to, None for anonymous memory."""
+    """Opens an empty writer; the path it writes to, None for anonymous memory and for files without a name."""
     cdef rs_error err
     cdef const char *c_directory = NULL
     cdef const char *c_name = NULL
     path = None
-    if backing == "directory":
+    if backing in ("directory", "named", "temporary"):
         d, n = encode_path(directory), encode_path(name)
         c_directory = d
         c_name = n
@@ -54,7 +55,7 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
         c_name = n
         path = os.fspath(name)
     check(rs_segment_writer_open(writer, BACKINGS[backing], c_directory, c_name, &err), &err)
-    return path
+    return None if writer.path == NULL else path
 
 
 # ---- Blobs ----

@@ -24,6 +24,7 @@ cdef extern from "recstore.h" nogil:
         RS_E_FMT_VALUE
         RS_E_FMT_VERSION
         RS_E_FMT_TRAILING
+        RS_E_STATE_BUSY
         RS_E_SPACE
         RS_E_MEM
 
@@ -192,9 +193,11 @@ cdef extern from "recstore.h" nogil:
         uint64_t off
         uint64_t size_bytes
         uint64_t count
+        uint32_t crc
 
     ctypedef struct rs_directory:
         rs_section sections[9]
+        rs_section label
 
     ctypedef struct rs_block:
         uint64_t first_record
@@ -214,6 +217,8 @@ cdef extern from "recstore.h" nogil:
         RS_BACKING_ANONYMOUS
         RS_BACKING_DIRECTORY
         RS_BACKING_FILE
+        RS_BACKING_NAMED
+        RS_BACKING_TEMPORARY
 
     ctypedef struct rs_segment:
         int fd
@@ -222,6 +227,7 @@ cdef extern from "recstore.h" nogil:
         rs_os_identity identity
     rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err)
     rs_status rs_segment_open_path(rs_segment *self, const char *path, bint follow_links, rs_error *err)
+    rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err)
     rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err)
     void rs_segment_close(rs_segment *self)
 
@@ -229,6 +235,7 @@ cdef extern from "recstore.h" nogil:
         int fd
         uint64_t position
         rs_os_identity identity
+        char *path
     rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, const char *dir, const char *name,
                                      rs_error *err)
     rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, size_t n, rs_error *err)
@@ -239,6 +246,13 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_os_sync_directory(const char *path, rs_error *err)
     rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err)
     bint rs_os_is_sealed(int fd)
+    void rs_os_close(int *fd)
+    void rs_os_touch(int fd)
+    rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err)
+    rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, rs_bool *out_removed, rs_error *err)
+    rs_status rs_os_open_lock(const char *path, int *out_fd, rs_error *err)
+    rs_status rs_os_try_lock(int fd, const char *path, rs_bool *out_named, rs_error *err)
+    bint rs_os_leads_to(const char *path, int fd)
     void rs_os_trim()
     void rs_os_unmap(const uint8_t *data, uint64_t size_bytes)
 
@@ -277,6 +291,8 @@ cdef extern from "recstore.h" nogil:
         rs_buffer arrays
         uint64_t n_records
         uint64_t features_required
+        rs_slice label
+        uint64_t label_pairs
     rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bint compress, rs_error *err)
     rs_status rs_builder_end_record(rs_builder *self, rs_error *err)
     void rs_builder_drop_record(rs_builder *self, size_t arrays_mark)

@@ -10,7 +10,7 @@ from recstore._codec cimport check, raise_status
 from recstore._encode cimport encode_value
 from recstore._keys cimport KeyHashes
 from recstore._blobs cimport open_writer
-from recstore._store cimport Segment, StoreReader, sealed
+from recstore._store cimport Segment, StoreReader, sealed, set_label
 from recstore import classes, errors
 from recstore._keys import merge_twins
 
@@ -33,11 +33,13 @@ cdef class MappingBuilder:
     cdef str backing
     cdef str path
     cdef object settings
+    cdef object label
     cdef bint active
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None):
         cdef rs_error err
         self.active = False
+        self.label = label
         self.backing = backing
         self.settings = classes.Writer() if writer is None else writer
         self.path = open_writer(&self.writer, backing, directory, name)
@@ -45,6 +47,7 @@ cdef class MappingBuilder:
         self.hashes = KeyHashes()
         self.outside = array.array("Q")
         check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
+        set_label(&self.builder.keys, label)
 
     def __dealloc__(self):
         self.abort()

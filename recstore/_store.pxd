@@ -15,7 +15,10 @@ cdef class Segment(Owner):
     cdef readonly str backing
     cdef readonly str path
     cdef readonly object owner_pid
+    cdef bytes encoded       # path, where this process may have to remove it
     cdef public object kept_bytes
+    cdef public bint kept    # named: stays after its last user
+    cdef public object name  # named: what its users call it
     cdef object reader_
     cdef bint views_  # what reader_ says of arrays
     cdef object order_blob   # a weak reference
@@ -45,4 +48,5 @@ cdef class StoreReader:
     cdef object get(self, uint64_t index)
 
 
+cdef int set_label(rs_builder *builder, object label) except -1
 cdef object sealed(rs_segment_writer *writer, str backing, path, reader)

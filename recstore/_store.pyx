@@ -37,9 +37,11 @@ OURS = 2**64 - 1, 2**64 - 1
 cdef class Segment(Owner):
     """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
 
-    Attributes: ``backing`` ("anonymous", "directory" or "file"), ``path`` (None for anonymous), ``owner_pid`` (the
-    process that unlinks a directory segment's file, else None), ``kept_bytes`` (private memory that a build left
-    behind), ``reader`` (a classes.Reader, set before the first record is read; None for the defaults of trusted bytes).
+    Attributes: ``backing`` ("anonymous", "directory", "file", "named", or "shm", a file in /dev/shm without a name),
+    ``path`` (None for anonymous and shm), ``owner_pid`` (the process that unlinks a directory segment's file, or a
+    named one's with its last user, else None), ``kept`` and ``name`` (of named ones), ``kept_bytes`` (private memory
+    that a build left behind), ``reader`` (a classes.Reader, set before the first record is read; None for the defaults
+    of trusted bytes).
     """
 
     def __cinit__(self):
@@ -48,7 +50,10 @@ cdef class Segment(Owner):
         self.busy = 0
         self.path = None
         self.owner_pid = None
+        self.encoded = None
         self.kept_bytes = None
+        self.kept = False
+        self.name = None
         self.order_blob = None
         self.reader_ = None
         self.views_ = False
@@ -136,6 +141,22 @@ cdef class Segment(Owner):
     @property
     def id(self):
         return PyBytes_FromStringAndSize(<const char *>self.store.header.segment_id, 16)
+
+    @property
+    def created_ns(self):
+        """When it was written, in nanoseconds since 1970."""
+        return self.store.header.created_ns
+
+    def label(self):
+        """`(count, bytes)` of the LABEL section; None where it has none, or one that does not fit its checksum."""
+        cdef const rs_section *section = &self.store.directory.label
+        self.require_open()
+        if section.off == 0 or section.size_bytes > 1 << 20:
+            return None
+        bytes_ = PyBytes_FromStringAndSize(<const char *>self.seg.data + section.off, <Py_ssize_t>section.size_bytes)
+        if rs_crc32c(0, <const char *>bytes_, len(bytes_)) != section.crc:
+            return None
+        return section.count, bytes_
 
     @property
     def identity(self):
@@ -393,25 +414,61 @@ cdef class Segment(Owner):
         blob = None if self.order_blob is None else self.order_blob()
         if blob is not None:
             (<Blob>blob).data = NULL
-        status = self.give_up_name()
         if self.is_mapping:
             rs_mapping_close(&self.mapping)
         rs_store_close(&self.store)
+        status = self.give_up_name()
         rs_segment_close(&self.seg)
         # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
         return status == RS_OK
 
     cdef int give_up_name(self):
+        """Removes the name if it is ours to remove; a named segment's lease ends then. The mapping stays."""
         cdef rs_status status = RS_OK
-        if self.owner_pid is not None and self.path is not None and self.owner_pid == os.getpid():
-            encoded = os.fsencode(self.path)
-            status = rs_os_unlink(encoded, &self.seg.identity, NULL)
-            self.owner_pid = None
-        return status
+        cdef rs_bool removed
+        if self.owner_pid is None or self.path is None or self.owner_pid != os.getpid():
+            return status
+        # No Python function is called here: a KeyboardInterrupt in it would be lost, and the name with it.
+        self.owner_pid = None
+        if self.backing != "named":
+            return rs_os_unlink(self.encoded, &self.seg.identity, NULL)
+        if self.kept:
+            rs_os_touch(self.seg.fd)
+            return status
+        # Never an upgrade of the lease: it ends first, so that of two last users at least one finds the file unused.
+        rs_os_close(&self.seg.fd)
+        return rs_os_unlink_unused(self.encoded, &self.seg.identity, &removed, NULL)
 
     def unlink(self):
-        """Removes a directory segment's file if it is ours; the mapping stays."""
+        """Removes a directory segment's file if it is ours, or a named one's if nobody else uses it; the mapping stays."""
         self.give_up_name()
+
+    def publish(self, path, between=None):
+        """Gives a segment built as "named" its name. SegmentExistsError where it is taken, unless there is a `between`, a free path
+        beside it: then what was there is replaced. OSError; the segment is as before then."""
+        cdef rs_error err
+        cdef const char *c_temporary = NULL
+        cdef const char *c_between = NULL
+        self.require_open()
+        encoded = encode_path(path)
+        if self.path is not None:
+            temporary = encode_path(self.path)
+            c_temporary = temporary
+        if between is not None:
+            beside = encode_path(between)
+            c_between = beside
+        check(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err)
+        self.backing, self.path, self.encoded, self.owner_pid = "named", path, encoded, os.getpid()
+
+    def disown(self):
+        """From now on this object removes no name: what it maps is not what was looked for, or another's to remove."""
+        self.owner_pid = None
+
+    def drop_temporary(self):
+        """Makes a segment built as "named" nameless where it is not."""
+        if self.backing == "shm" and self.path is not None:
+            self.give_up_name()
+            self.path = None
 
     def close(self):
         """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent.
@@ -460,6 +517,21 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
     return segment
 
 
+def open_named(path, limits=None):
+    """Maps a published segment and leases it; this process unlinks it if it is its last user. SegmentNotFoundError, PermissionError for
+    what is not this user's, BusyError while somebody may be removing it, CorruptError, VersionError, OSError."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    encoded = encode_path(path)
+    check(rs_segment_open_leased(&segment.seg, encoded, &err), &err)
+    segment.prepare(limits)
+    segment.backing = "named"
+    segment.path = path
+    segment.encoded = encoded
+    segment.owner_pid = os.getpid()
+    return segment
+
+
 def adopt_fd(int fd, str backing, path=None):
     """Maps the segment behind a descriptor and takes the descriptor over, also when it raises."""
     cdef Segment segment = Segment.__new__(Segment)
@@ -504,15 +576,18 @@ cdef class Builder:
     cdef str path
     cdef bint active
     cdef object settings
+    cdef object label
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None):
         cdef rs_error err
         self.active = False
+        self.label = label
         self.backing = backing
         self.settings = classes.Writer() if writer is None else writer
         self.path = open_writer(&self.writer, backing, directory, name)
         self.active = True
         check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
+        set_label(&self.builder, label)
 
     def __dealloc__(self):
         self.abort()
@@ -592,6 +667,16 @@ cdef class Builder:
         return segment
 
 
+cdef int set_label(rs_builder *builder, label) except -1:
+    """What the segment says of where it comes from: `(count, bytes)`, which the caller keeps, or None."""
+    if label is None:
+        return 0
+    cdef bytes content = label[1]
+    builder.label = rs_slice_of(<const char *>content, len(content))
+    builder.label_pairs = label[0]
+    return 0
+
+
 cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
     """Finishes a writer whose header is written: the Segment. When this raises, the caller still aborts the writer."""
     cdef Segment segment = Segment.__new__(Segment)
@@ -600,9 +685,11 @@ cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
     with nogil:
         status = rs_segment_writer_finish(writer, &segment.seg, &err)
     check(status, &err)
-    segment.backing = backing
+    segment.backing = "shm" if backing in ("named", "temporary") else backing
     segment.path = path
-    segment.owner_pid = os.getpid() if backing == "directory" else None
+    if path is not None and backing != "file":
+        segment.encoded = os.fsencode(path)
+        segment.owner_pid = os.getpid()
     segment.reader = reader
     try:
         segment.prepare(OURS)

@@ -3,12 +3,14 @@ made."""
 
 import os
 import sys
+from _collections_abc import Mapping
+from _weakref import ref
 
 from recstore import _blobs, _keys, _maps, _store, _views, classes, handles
-from recstore.errors import EncodeError
+from recstore.errors import EncodeError, OutOfSpaceError, SegmentExistsError
 
 ARRAYS = ("copy", "view")
-BACKINGS = ("auto", "anonymous", "dir")
+BACKINGS = ("auto", "anonymous", "shm", "dir")
 # By number, as csrc/FORMAT.md ("Mappings") has them.
 FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int)
 
@@ -28,21 +30,22 @@ def selections(segment):
 class Options:
     """The keyword arguments that RecordList and RecordDict share, checked."""
 
-    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress")
+    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "target")
 
-    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False):
-        for name, value, legal in (
+    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False, name=None):
+        for option, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
             ("compression", compression, ("auto", "none")),
             ("arrays", arrays, ARRAYS),
             ("backing", backing, BACKINGS),
         ):
-            check_choice(name, value, legal)
+            check_choice(option, value, legal)
         self.on_unsupported = on_unsupported
         self.compression = compression
         self.arrays = arrays
         self.backing = backing
         self.progress = progress
+        self.target = None if name is None else _target(name, backing)
 
     def __eq__(self, other):
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
@@ -57,14 +60,35 @@ def check_choice(name, value, legal):
         raise ValueError(f"{name} is {said}, not {value!r}")
 
 
+def _target(name, backing):
+    """Where a segment with a name of one process's own is to be. SegmentExistsError where another one has it already."""
+    from recstore import directory, naming
+
+    if backing == "anonymous":
+        raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
+    target = naming.Target(name, dir=directory.default() if backing == "dir" else None)
+    naming.collect(target.folder)
+    if os.path.lexists(target.path):
+        raise _taken(target)
+    return target
+
+
+def _taken(target):
+    from recstore import naming
+
+    label = naming.Label.at(target.path)
+    by = "by what is no segment of ours" if label is None else f"by a store of {label.builder}"
+    return SegmentExistsError(17, f"the name {target.name!r} is taken {by}: recstore.attach({target.name!r}) reads it, "
+                                  f"recstore.unlink({target.name!r}) removes it, and recstore.shared(name, build) builds or attaches")
+
+
 def build_mapping(mapping_or_pairs, options, factory=None):
     """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead.
     It has the default factory `factory`, or that of the mapping."""
     factory = FACTORIES.index(factory) if factory is not None else _factory(mapping_or_pairs)
     kept = private_bytes()
     segment = _stream_pairs(pairs_of(mapping_or_pairs), factory, options)
-    segment.kept_bytes = max(0, private_bytes() - kept)
-    return segment
+    return finished(segment, options, kept)
 
 
 def _stream_pairs(pairs, factory, options):
@@ -76,10 +100,11 @@ def _stream_pairs(pairs, factory, options):
             pairs = bars.track(pairs)
         builder.extend(pairs)
         segment, dead_keys, dead_values = builder.finish(factory)
-    except BaseException:
+    except BaseException as error:
         builder.abort()
+        if isinstance(error, OutOfSpaceError):
+            raise explained(error, options) from None
         raise
-    announce(segment)
     dead = sum(segment.record_bytes(1, r) for r in dead_keys)
     dead += sum(segment.record_bytes(0, r) + builder.array_bytes(r) for r in dead_values)
     if 10 * dead <= segment.nbytes:
@@ -87,6 +112,7 @@ def _stream_pairs(pairs, factory, options):
     from recstore import dicts
 
     quiet = Options(options.on_unsupported, options.compression, options.arrays, options.backing)
+    quiet.target = options.target
     with dicts.whole(segment) as all_of_it:
         return _stream_pairs(all_of_it.items(), factory, quiet)
 
@@ -200,30 +226,157 @@ def temporary_beside(path):
 # ---- Where a segment is made ----
 
 
+def build_records(records, options):
+    """Streams `records` into a new segment."""
+    kept, builder = private_bytes(), new_builder(_store.Builder, options)
+    try:
+        if options.progress:
+            from recstore.cli import bars
+
+            records = bars.track(records)
+        builder.extend(records)
+        segment = builder.finish()
+    except BaseException as error:
+        builder.abort()
+        if isinstance(error, OutOfSpaceError):
+            raise explained(error, options) from None
+        raise
+    return finished(segment, options, kept)
+
+
+def build_shared(result, target, reader):
+    """The store of what a build for `shared` has returned, under its name; read as everybody else reads it, who have it by name."""
+    from recstore import dicts
+
+    if result is None:
+        raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
+    if isinstance(result, (str, bytes, bytearray)) or not hasattr(type(result), "__iter__") and not hasattr(type(result), "__getitem__"):
+        raise TypeError(f"build returned a {type(result).__name__}; it returns an iterable of records, a mapping or a store")
+    # What came out of a store and cannot be stored here was pickled there.
+    options = Options("pickle" if isinstance(result, (_views.Records, _keys.Mapping)) else "error")
+    options.target = target
+    target.reader = reader
+    if isinstance(result, (_keys.Mapping, Mapping)):
+        return dicts.whole(build_mapping(result, options))
+    return whole_list(build_records(result, options))
+
+
+def whole_list(segment):
+    """The RecordList of a segment."""
+    from recstore.records import RecordList
+
+    out = RecordList.__new__(RecordList)
+    out._set(_views.Selection.whole(segment))
+    return out
+
+
 def new_builder(make, options):
     """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the
     system has."""
-    chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
-    check_choice("backing", chosen, BACKINGS)
-    if chosen == "auto" and not hasattr(os, "memfd_create"):
-        chosen = "dir"
+    chosen = _backing(options)
     compress = options.compression == "auto"
     writer = classes.Writer(options.on_unsupported == "pickle", options.arrays)
-    if chosen != "dir":
+    _mind_spawn()
+    _collect_named()
+    if options.target is not None:
+        return options.target.new_builder(make, compress, writer)
+    if chosen == "anonymous":
         return make("anonymous", compress=compress, writer=writer)
     from recstore import directory
 
+    if chosen == "shm":
+        from recstore import naming
+
+        return make("named", _SHARED, naming.nameless(), compress, writer)
     folder = directory.default()
     builder = make("directory", folder, directory.new_name(), compress, writer)
     directory.collect(folder)  # after the builder has checked whose folder it is
     return builder
 
 
+_SHARED = "/dev/shm"
+
+
+def _backing(options):
+    chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
+    if chosen not in ("auto", "anonymous", "shm", "dir"):
+        raise ValueError(f'backing is "auto", "anonymous", "shm" or "dir", not {chosen!r}')
+    if chosen == "auto":
+        return "anonymous" if hasattr(os, "memfd_create") else "dir"
+    return "dir" if chosen == "shm" and not os.path.isdir(_SHARED) else chosen
+
+
+def _collect_named():
+    """What killed processes have left is removed with every build, not only with those that share by name."""
+    try:
+        left = any(name.startswith("recs1-") for name in os.listdir(_SHARED))
+    except OSError:
+        return
+    if left:
+        from recstore import naming
+
+        naming.collect(_SHARED)
+
+
+def _mind_spawn():
+    """A spawned child imports the main module first: what that builds outside of a function is built in every child again."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and getattr(process.current_process(), "_inheriting", False):
+        import warnings
+
+        warnings.warn("a store is built while a spawned child imports its main module, and so in every child: build it under "
+                      'if __name__ == "__main__":, or in a function', RuntimeWarning, stacklevel=5)
+
+
+def explained(error, options):
+    """An OutOfSpaceError that also says what to do."""
+    target, text = options.target, error.strerror
+    backing = _backing(options)
+    if "file system" not in text and "quota" not in text:
+        what = "free memory, or raise the limit of the container or job"
+    elif target is not None:
+        where = target.folder
+        what = f"dir= or RECSTORE_DIR shares through another folder than {where}"
+        if where.startswith(_SHARED):
+            what += "; a container gets more with docker run --shm-size=8g (Kubernetes: an emptyDir with medium Memory at /dev/shm)"
+            what += "; a store without a name is not bound by it"
+    elif backing == "shm":
+        what = 'backing="anonymous" is not bound by the size of /dev/shm; docker run --shm-size=8g makes that larger'
+    else:
+        what = "RECSTORE_DIR chooses another folder"
+    out = OutOfSpaceError(error.errno, f"{text}; {what}")
+    return out
+
+
+def finished(segment, options, kept):
+    """What every build ends with: a name where one is wanted, and a place among what this process knows. `kept` is what private_bytes() said
+    before."""
+    segment.kept_bytes = max(0, private_bytes() - kept)
+    if segment.backing == "shm" and options.target is None:
+        segment.drop_temporary()
+    if options.target is not None:
+        if options.target.reader is not None:
+            segment.reader = options.target.reader
+        try:
+            options.target.publish(segment)
+        except SegmentExistsError:
+            if not options.target.replaces:
+                segment.close()
+                raise _taken(options.target) from None
+            options.target.publish(segment, replace=True)
+    return announce(segment)
+
+
 def announce(segment):
-    """Makes a segment just built known to handles, and to the end of the interpreter when its file has a name."""
-    if segment.backing == "directory":
+    """Makes a segment known to handles, and to the end of the interpreter when its file has a name."""
+    if segment.backing in ("directory", "named"):
         unlink_at_exit()
+    if segment.backing == "named":
+        _named[id(segment)] = ref(segment, lambda _, key=id(segment): _named.pop(key, None))
     return handles.register(segment)
+
+
+_named = {}  # id -> weak reference to each named segment, of which several may map one file
 
 
 _exit_hook_pid = None
@@ -241,15 +394,24 @@ def unlink_at_exit():
         # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open
         # a file.
         util.Finalize(None, _close_owned, exitpriority=-10)
+        # A child that starts forgets these after its arguments, stores among them perhaps, have arrived.
+        util.register_after_fork(_close_owned, _hook_again)
     else:
         import atexit
 
         atexit.register(_close_owned)
 
 
+def _hook_again(_):
+    global _exit_hook_pid
+    if _exit_hook_pid == os.getpid():
+        _exit_hook_pid = None
+        unlink_at_exit()
+
+
 def _close_owned():
     pid = os.getpid()
-    for known in list(handles._attached.values()):
+    for known in (*handles._attached.values(), *_named.values()):
         segment = known()
         if segment is not None and segment.owner_pid == pid:
             # Arrays over it may still be in somebody's hands; the kernel keeps the bytes for them.

@@ -31,7 +31,7 @@ class RecordDict(_keys.Mapping):
         mapping_or_pairs: a mapping, or an iterable of (key, value) pairs; a generator is streamed and never held as a
             whole. A key that comes again keeps its first place and takes its last value. A defaultdict with a builtin
             factory keeps it: ``d[missing]`` is ``factory()``, which is not stored.
-        on_unsupported, compression, arrays, backing, progress: as of :class:`RecordList`.
+        on_unsupported, compression, arrays, backing, name, progress: as of :class:`RecordList`.
 
     Raises:
         EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, or an item is no pair.
@@ -55,8 +55,8 @@ class RecordDict(_keys.Mapping):
     _kind = handles.MAPPING
 
     def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy",
-                 backing="auto", progress=False):
-        options = building.Options(on_unsupported, compression, arrays, backing, progress)
+                 backing="auto", name=None, progress=False):
+        options = building.Options(on_unsupported, compression, arrays, backing, progress, name)
         if type(mapping_or_pairs) is RecordDict and options == building.Options():
             # The same store once more: nothing is copied.
             source = mapping_or_pairs

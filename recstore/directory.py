@@ -38,6 +38,14 @@ def lease(segment):
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH)
 
 
+def builder_is_gone(name):
+    """Whether a file name is of this scheme and its process has ended."""
+    parts = name.removesuffix(".rec").split("-")
+    if not name.endswith(".rec") or len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts[:2]):
+        return False
+    return handles.start_time(int(parts[0])) != int(parts[1])
+
+
 def collect(folder):
     """Unlinks orphans; returns how many. Never touches a file that is not of this scheme and this user."""
     import fcntl
@@ -48,10 +56,7 @@ def collect(folder):
     except OSError:
         return 0
     for name in names:
-        parts = name.removesuffix(".rec").split("-")
-        if not name.endswith(".rec") or len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts[:2]):
-            continue
-        if handles.start_time(int(parts[0])) == int(parts[1]):
+        if not builder_is_gone(name):
             continue
         path = os.path.join(folder, name)
         try:

@@ -112,6 +112,7 @@ STATUS_CLASSES = {
     213: CorruptError,  # RS_E_FMT_KEYS
     300: ClosedError,  # RS_E_STATE_FINISHED
     301: SegmentExistsError,  # RS_E_STATE_EXISTS
+    302: BusyError,  # RS_E_STATE_BUSY
     400: OSError,  # RS_E_SYS
     401: SegmentNotFoundError,  # RS_E_SYS_NOT_FOUND
     402: PermissionError,  # RS_E_SYS_NOT_OURS

@@ -246,8 +246,9 @@ def _piece(piece, popen=None):
 
     device, inode = piece.identity
     path = None if piece.path is None else os.path.abspath(piece.path)
-    passed = _pass_fd(popen, piece) if popen is not None and piece.backing == "anonymous" else None
-    return recipes.Piece(piece.backing, piece.fileno(), path, device, inode, piece.id, passed, _reading_bits(piece))
+    backing = "anonymous" if path is None else piece.backing
+    passed = _pass_fd(popen, piece) if popen is not None and backing == "anonymous" else None
+    return recipes.Piece(backing, piece.fileno(), path, device, inode, piece.id, passed, _reading_bits(piece))
 
 
 def _spawning_popen():
@@ -481,11 +482,17 @@ def _attach_path(wanted, cls):
     try:
         if cls is _blobs.Blob:
             piece = _blobs.open_blob(path)
+        elif backing == "named":
+            from recstore import naming
+
+            piece = naming.open_leased(path)[0]
         else:
             piece = _store.open_path(path, _store.OURS, follow_links=backing == "file", backing=backing)
     except SegmentNotFoundError:
         raise SegmentNotFoundError(2, f"{path} does not exist any more") from None
     if piece.id != wanted.id:
+        if backing == "named":
+            piece.disown()
         raise SegmentNotFoundError(2, f"{path} holds another store by now")
     if backing == "directory":
         from recstore import directory
@@ -493,4 +500,8 @@ def _attach_path(wanted, cls):
         if piece.identity != (wanted.device, wanted.inode):
             raise SegmentNotFoundError(2, f"{path} is another file by now")
         directory.lease(piece)
+    if backing == "named":
+        from recstore import building
+
+        building.announce(piece)
     return piece

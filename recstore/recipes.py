@@ -19,7 +19,8 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-
               | 0, size, bytes                                   a blob of its own, where descriptors are short
     place     = descriptor                                     anonymous
               | number of the folder, name                     directory and file
-    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's | size, bytes
+    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's; of a named one 12 bytes: a number of 18 letters |
+                size, bytes
     selection = number of stages, stages from the outermost, base
     base      = 0, piece, store                     the records of a store
               | 1, length                           positions, of groups
@@ -43,7 +44,7 @@ from recstore._encode import varint
 from recstore.errors import CorruptError
 
 VERSION = 2
-BACKINGS = ("", "anonymous", "directory", "file")
+BACKINGS = ("named", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
 _READING = 16  # and the two flags above it: how the sender reads the segment, which a worker must not widen
 _GROUPS = 7
@@ -166,7 +167,10 @@ class Handle:
             folder, name = os.path.split(os.fsencode(piece.path))
             place = varint(_index(self.folders, folder))
             start = b"%d-%d-" % self.holder[:2]
-            if name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
+            if piece.backing == "named":
+                flags |= _SCHEME
+                place += _naming().squeezed(name)
+            elif name.startswith(start) and len(name) == len(start) + 20 and _hex(name[len(start) : -4]):
                 flags |= _SCHEME
                 place += bytes.fromhex(name[len(start) : -4].decode())
             else:
@@ -206,14 +210,16 @@ class Handle:
         if flags == 0:
             return reader.take(reader.size())
         backing = flags & 3
-        if backing == 0 or flags > 127 or (flags & _SCHEME and backing == 1):
+        if flags > 127 or (flags & _SCHEME and backing == 1):
             raise CorruptError(f"a recstore handle holds a piece with flags {flags}")
         fd = path = None
         if backing == 1:
             fd = reader.size()
         else:
             folder = _entry(self.folders, reader)
-            if flags & _SCHEME:
+            if flags & _SCHEME and backing == 0:
+                name = _naming().unsqueezed(reader.take(12))
+            elif flags & _SCHEME:
                 name = b"%d-%d-%s.rec" % (*self.holder[:2], reader.take(8).hex().encode())
             else:
                 name = reader.take(reader.size())
@@ -221,6 +227,12 @@ class Handle:
         device, inode, id_ = _entry(self.devices, reader), reader.varint(), reader.take(16)
         passed = reader.size() if flags & _PASSED else None
         return Piece(BACKINGS[backing], fd, path, device, inode, id_, passed, flags // _READING)
+
+
+def _naming():
+    from recstore import naming
+
+    return naming
 
 
 def _index(table, value):

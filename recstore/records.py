@@ -36,13 +36,18 @@ class RecordList(_views.Records, views.ListOperations):
         arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without
             a copy from 1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive.
             torch tensors, which know no read-only memory, are copies in either case.
-        backing: "anonymous" memory that the kernel frees with its last process; "dir", files in a private directory
-            (RECSTORE_DIR); "auto" takes RECSTORE_BACKING, else anonymous where the system has it.
+        backing: "anonymous" memory that the kernel frees with its last process; "shm", the same within the size of
+            /dev/shm; "dir", files in a private directory (RECSTORE_DIR); "auto" takes RECSTORE_BACKING, else anonymous
+            where the system has it.
+        name: other processes of this user reach the store as ``recstore.attach(name)`` while this one has it. Gone
+            when its last user closes it or exits. See :func:`recstore.shared` for stores that several processes would
+            build.
         progress: show a progress bar (needs the extra ``cli``).
 
     Raises:
         EncodeError: a record holds a value that cannot be stored.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
+        SegmentExistsError: the name is taken.
         Whatever the iterable raises. Nothing stays behind in either case.
 
     A record that is read is the caller's own: changing it changes nothing in the store. The keys or values of a
@@ -60,15 +65,15 @@ class RecordList(_views.Records, views.ListOperations):
     _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
 
     def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
-                 progress=False):
-        options = building.Options(on_unsupported, compression, arrays, backing, progress)
+                 name=None, progress=False):
+        options = building.Options(on_unsupported, compression, arrays, backing, progress, name)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
         shared = _shared(records) if options == building.Options() else None
         if shared is not None:
             self._set(shared.selection, shared.how)
         else:
-            self._set(_views.Selection.whole(_build(records, options)))
+            self._set(_views.Selection.whole(building.build_records(records, options)))
 
     @classmethod
     def __class_getitem__(cls, item):
@@ -340,20 +345,3 @@ def _shared(source):
     from recstore import dicts
 
     return source._records if isinstance(source, (dicts.RecordKeys, dicts.RecordValues)) else None
-
-
-def _build(records, options):
-    """Streams `records` into a new segment."""
-    builder, kept = building.new_builder(_store.Builder, options), building.private_bytes()
-    try:
-        if options.progress:
-            from recstore.cli import bars
-
-            records = bars.track(records)
-        builder.extend(records)
-        segment = builder.finish()
-    except BaseException:
-        builder.abort()
-        raise
-    segment.kept_bytes = max(0, building.private_bytes() - kept)
-    return building.announce(segment)

@@ -14,6 +14,7 @@ import time
 
 from recstore import memory
 from recstore.cli import trial
+from recstore.cli.text import size_text, table
 from recstore.cli.workers import METHODS
 
 DEFAULT_RECORDS = 1_000_000
@@ -44,7 +45,7 @@ def run(kind, path, records, workers):
         return 130
     print(intro)
     print()
-    print(_table([_HEADINGS, *[_cells(row, workers) for row in rows]]))
+    print(table([_HEADINGS, *[_cells(row, workers) for row in rows]], left=2))
     print()
     print(_notes(rows))
     print(_sentence(rows, workers))
@@ -225,26 +226,3 @@ def _sentence(rows, workers):
         return f"list + {workers} workers: n/a; recstore: n/a (this system does not tell PSS)"
     gigabytes = {name: f"{value / 1e9:.2f} GB" for name, value in totals.items()}
     return f"list + {workers} workers: {gigabytes['list']}; recstore: {gigabytes['recstore']} ({first})"
-
-
-def size_text(size):
-    """Decimal units, three digits: what the published numbers use."""
-    if size is None:
-        return "n/a"
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}" if size < 1000 * factor else f"{size / factor:,.0f} {unit}"
-    return f"{size:.0f} B"
-
-
-def _table(rows):
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)

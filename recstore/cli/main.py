@@ -1,19 +1,29 @@
 """The command line: what can be asked, and errors in one line. Each command's work is in a module of its own."""
 
 import argparse
+import os
 import sys
 
 import recstore
 from recstore.cli import records as sources
+from recstore.cli import stores
 
 
 def main(arguments=None):
     """Run the command; its exit status: 0 done, 1 failed with one line on standard error, 2 wrong usage."""
     options = _parser().parse_args(arguments)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what a store holds need not fit the terminal's encoding
     try:
-        return options.run(options)
-    except (recstore.Error, OSError) as error:
-        print(f"recstore {options.command}: {error}", file=sys.stderr)
+        status = options.run(options)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Who reads has seen enough; the flush at exit must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (recstore.Error, OSError, stores.Refused) as error:
+        print(f"recstore {options.command}: {stores.error_line(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -39,13 +49,48 @@ def _parser():
     )
     demo.add_argument("--workers", type=_positive, default=4, metavar="N", help="4 unless told")
     demo.set_defaults(run=_demo)
-    info = commands.add_parser("info", help="what a saved store holds")
-    info.add_argument("file")
-    info.set_defaults(run=_info)
-    verify = commands.add_parser("verify", help="check every byte of a saved store")
-    verify.add_argument("file")
-    verify.set_defaults(run=_verify)
+    _add_stores(commands)
+    doctor = commands.add_parser(
+        "doctor",
+        help="whether this machine or job lets stores be shared",
+        description="Checks shared memory, limits and settings; each verdict comes with the command that mends it. "
+        "The exit status is 1 when there is a problem.",
+    )
+    _add_common(doctor)
+    doctor.set_defaults(run=_doctor)
     return parser
+
+
+def _add_stores(commands):
+    named = "a named store, or the file of a saved one (./x is always a file)"
+    for name, run, about in (
+        ("info", stores.info, "what a store holds"),
+        ("head", stores.head, "the first records of a store"),
+        ("verify", stores.verify, "check every byte of a store"),
+    ):
+        one = commands.add_parser(name, help=about)
+        one.add_argument("what", metavar="NAME|FILE", help=named)
+        one.add_argument("--fingerprint", metavar="F", help="which of several stores of one name")
+        if name == "head":
+            one.add_argument("-n", type=_positive, default=5, metavar="N", help="how many, 5 unless told")
+        _add_common(one)
+        one.set_defaults(run=run)
+    ls = commands.add_parser("ls", help="the named stores of this user")
+    _add_common(ls)
+    ls.set_defaults(run=stores.list_segments)
+    rm = commands.add_parser("rm", help="remove a named store, kept or in use; who reads it goes on")
+    rm.add_argument("name")
+    rm.add_argument("--fingerprint", metavar="F", help="only the one with this fingerprint")
+    _add_common(rm)
+    rm.set_defaults(run=stores.remove)
+    gc = commands.add_parser("gc", help="remove what killed processes left behind")
+    _add_common(gc)
+    gc.set_defaults(run=stores.collect)
+
+
+def _add_common(parser):
+    parser.add_argument("--dir", metavar="DIR", help="the folder of named stores, instead of RECSTORE_DIR or /dev/shm")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _positive(text):
@@ -63,16 +108,11 @@ def _demo(options):
     return demo.run(kind, path, options.records, options.workers)
 
 
-def _info(options):
-    with recstore.open(options.file) as records:
-        print(records.info())
-    return 0
+def _doctor(options):
+    from recstore.cli import doctor
+    from recstore.cli.system import System
 
-
-def _verify(options):
-    with recstore.open(options.file, verify="full") as records:
-        print(f"{options.file}: good, {len(records):,} records")
-    return 0
+    return doctor.run(System(), options.dir, options.json)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def segment_fds(pid="self"):
     for name in os.listdir(folder):
         try:
             target = os.readlink(f"{folder}/{name}")
-            if target.startswith("/memfd:recstore") or ".rec" in target:
+            if target.startswith("/memfd:recstore") or ".rec" in target or "/recs1-" in target:
                 status = os.stat(f"{folder}/{name}")
                 out[int(name)] = status.st_dev, status.st_ino
         except OSError:
@@ -140,7 +140,7 @@ def segment_fds(pid="self"):
 def mappings():
     """How many mappings of segments this process has."""
     with open("/proc/self/maps") as f:
-        return sum("/memfd:recstore" in line or ".rec" in line for line in f)
+        return sum("/memfd:recstore" in line or ".rec" in line or "/recs1-" in line for line in f)
 
 
 def holders(identity):

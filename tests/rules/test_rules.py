@@ -48,9 +48,9 @@ ALLOWED = {
     "verify": BASE | LAYOUT | {"any", "decode", "hash", "keys", "store", "mapping"},
 }
 # Files of a module that has several.
-MODULE_OF = {"os_posix": "os", "os_memory": "os", "verify_keys": "verify"}
+MODULE_OF = {"os_posix": "os", "os_memory": "os", "os_names": "os", "verify_keys": "verify"}
 # Known to these files alone. What C11 itself has is open to all, but for the streams of stdio.
-POSIX_FILES = {"rs_os_posix.c", "rs_os_memory.c"}
+POSIX_FILES = {"rs_os_posix.c", "rs_os_memory.c", "rs_os_names.c"}
 C11_HEADERS = set(
     "assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h "
     "stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h "
@@ -65,7 +65,7 @@ C_FILES = sorted([*CSRC.glob("*.c"), *CSRC.glob("*.h")])
 C_HEADERS = sorted(CSRC.glob("*.h"))
 PY_FILES = sorted(path for folder in ("recstore", "tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 SOURCES = C_FILES + PY_FILES + sorted([*(ROOT / "recstore").rglob("*.p[yx][xdi]"), *(ROOT / "tests/c").glob("*.[ch]")])
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/list-and-dict.md", "docs/values.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/commands.md", "docs/list-and-dict.md", "docs/values.md"]
 
 
 def name_of(path):

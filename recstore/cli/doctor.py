@@ -1,0 +1,65 @@
+"""`recstore doctor`: whether this machine, container or job lets stores be shared, and what to do where it does not.
+
+The checks are in doctor_checks (memory) and doctor_process (processes, logins, what was left behind); each gives a Finding. What they
+look at is a System, so that the tests can describe any machine.
+"""
+
+import dataclasses
+import shutil
+import textwrap
+
+from recstore.cli.text import safe_text, to_json
+
+VERDICTS = ("ok", "warning", "problem")
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What one check has found: a verdict, why in one line, the command that mends it or "", and the numbers."""
+
+    check: str
+    verdict: str
+    why: str
+    mend: str = ""
+    values: dict = dataclasses.field(default_factory=dict)
+
+
+def examine(system, folder=None):
+    """The Findings about a System; `folder` is that of the named segments, RECSTORE_DIR or /dev/shm unless told."""
+    from recstore.cli import doctor_checks, doctor_process
+
+    checks = [*doctor_checks.CHECKS, *doctor_process.CHECKS]
+    return [check(system) for check in checks] + [doctor_process.named_folder(system, folder), doctor_process.orphans(folder)]
+
+
+def worst(findings):
+    """The gravest verdict of all."""
+    return max((one.verdict for one in findings), key=VERDICTS.index, default="ok")
+
+
+def run(system, folder=None, as_json=False):
+    """Examine and print; 1 when there is a problem."""
+    findings = examine(system, folder)
+    if as_json:
+        print(to_json({"verdict": worst(findings), "checks": [dataclasses.asdict(one) for one in findings]}))
+    else:
+        width = max(80, min(shutil.get_terminal_size((120, 24)).columns, 140))
+        print("\n".join(line for one in findings for line in lines(one, width)))
+        print()
+        print(summary(findings))
+    return 1 if worst(findings) == "problem" else 0
+
+
+def lines(finding, width):
+    """A Finding as text; the command to copy is never broken."""
+    head = f"{finding.verdict:<8} {finding.check:<15} "
+    indent = " " * len(head)
+    why = textwrap.wrap(safe_text(finding.why), width, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+    return why + ([f"{indent}{safe_text(finding.mend)}"] if finding.mend else [])
+
+
+def summary(findings):
+    """One line at the end."""
+    counts = {verdict: sum(one.verdict == verdict for one in findings) for verdict in VERDICTS}
+    said = [f"{n} {verdict}{'s' if n > 1 else ''}" for verdict, n in reversed(counts.items()) if n and verdict != "ok"]
+    return ", ".join(said) if said else f"all {len(findings)} checks ok"

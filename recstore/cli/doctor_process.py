@@ -1,0 +1,198 @@
+"""What `recstore doctor` checks about processes: descriptors, how workers start, torch, logins, and what was left behind."""
+
+import os
+
+from recstore.cli.doctor import Finding
+from recstore.cli.text import size_text
+
+_FEW, _PLENTY = 1024, 4096
+_LOGIND = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")
+_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "afs", "pvfs2")
+_SHM_USERS = "this user's files in /dev/shm, named stores of running jobs too,"
+
+
+def open_files(system):
+    """`ulimit -n`: a store takes a descriptor in each process, torch one for each tensor on its way."""
+    soft, hard = system.file_limit()
+    values = {"soft": soft, "hard": hard}
+    if soft is None:
+        return Finding("open files", "ok", "no limit", "", values)
+    said = f"ulimit -n is {soft:,}"
+    better = 65536 if hard is None else min(hard, 65536)
+    if better > soft:
+        mend = f"ulimit -n {better}"
+    else:
+        mend = {
+            "container": "docker run --ulimit nofile=65536 ...",
+            "kubernetes": "raise LimitNOFILE of the node's container runtime",
+        }.get(system.place(), "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf   (and log in again)")
+    if soft < _FEW:
+        why = f"{said}: a store takes one descriptor in each process, imports and workers take hundreds"
+        return Finding("open files", "problem", why, mend, values)
+    if soft < _PLENTY and system.torch_sharing() == "file_descriptor":
+        return Finding("open files", "warning", f"{said}: torch sends each tensor of a batch by a descriptor, and fails with \"Too many open files\"",
+                       mend, values)  # fmt: skip
+    return Finding("open files", "ok", f"{said}; a store takes one in each process", "", values)
+
+
+def start_method(system):
+    """The default of multiprocessing, and so of DataLoader."""
+    method, version = system.start_method(), ".".join(map(str, system.version))
+    why = {
+        "fork": "workers inherit every store, nothing is sent; but what other threads hold locked at that moment (CUDA, OpenMP, "
+        "logging) stays locked in them. Python 3.14 starts them by forkserver",
+        "spawn": "a worker imports the main module again and receives each store as a handle of some hundred bytes: what builds "
+        "must stand below if __name__ == \"__main__\", or every worker builds too",
+        "forkserver": "a worker receives each store as a handle of some hundred bytes, and the main module is imported again: what "
+        "builds must stand below if __name__ == \"__main__\", or every worker builds too",
+    }.get(method, "unknown to recstore")
+    return Finding("start method", "ok", f"{method}, the default of Python {version} here: {why}", "", {"method": method, "python": version})
+
+
+def torch_sharing(system):
+    """How torch passes tensors between processes."""
+    strategy = system.torch_sharing()
+    values = {"strategy": strategy}
+    if strategy is None:
+        return Finding("torch", "ok", "not installed", "", values)
+    if not strategy:
+        return Finding("torch", "warning", "is installed and cannot be imported", "python -c 'import torch.multiprocessing'", values)
+    if strategy == "file_system" and system.linux:
+        return Finding("torch", "warning", "sends batches by the file_system strategy: files in /dev/shm that stay there when its workers are killed",
+                       "torch.multiprocessing.set_sharing_strategy(\"file_descriptor\")", values)  # fmt: skip
+    if strategy == "file_descriptor":
+        why = "sends batches by the file_descriptor strategy: one descriptor for each tensor on its way, nothing left behind"
+        return Finding("torch", "ok", why, "", values)
+    return Finding("torch", "ok", f"sends batches by the {strategy} strategy", "", values)
+
+
+# ---- RemoveIPC ----
+
+
+def remove_ipc(system):
+    """Whether the login manager deletes named stores when their user logs out."""
+    name = "RemoveIPC"
+    if not system.linux or not system.exists("/run/systemd/system"):
+        return Finding(name, "ok", "no systemd runs here: nobody deletes from /dev/shm at logout", "", {"removes": False})
+    setting, file = logind_setting(system, "RemoveIPC")
+    removes = (setting or "yes").lower() in ("1", "yes", "y", "true", "t", "on")
+    values = {"setting": setting, "file": file, "removes": removes}
+    if not removes:
+        return Finding(name, "ok", f"{setting}, by {file}: named stores stay when their user logs out", "", values)
+    said = f"yes, by {file}" if file else "yes, by default"
+    if system.uid <= _last_system_user(system):
+        return Finding(name, "ok", f"{said}, but not for root and other system users", "", {**values, "removes": False})
+    if system.contained():
+        return Finding(name, "ok", f"{said}, for logins inside this container only", "", {**values, "removes": False})
+    user = system.user_name()
+    if system.exists(f"/var/lib/systemd/linger/{user}"):
+        return Finding(name, "ok", f"{said}, but {user} lingers: logging out deletes nothing", "", {**values, "removes": False})
+    return Finding(name, "warning", f"{said}: when the last session of {user} ends, logind deletes {_SHM_USERS} and later processes do not find them",
+                   f"sudo loginctl enable-linger {user}", values)  # fmt: skip
+
+
+def logind_setting(system, key):
+    """`(value, file)` of a setting of logind.conf and its drop-ins, as systemd reads them; `(None, None)` where none has it."""
+    main = next((path for path in (f"{folder}/logind.conf" for folder in _LOGIND) if system.exists(path)), None)
+    dropins = {}
+    for folder in reversed(_LOGIND):  # of two of the same name the one in the earlier folder holds
+        below = f"{folder}/logind.conf.d"
+        dropins.update((name, f"{below}/{name}") for name in system.names(below) if name.endswith(".conf"))
+    value, where = None, None
+    for path in ([main] if main else []) + [dropins[name] for name in sorted(dropins)]:
+        section = ""
+        for line in (system.read(path) or "").splitlines():
+            line = line.strip()
+            if line.startswith("[") and line.endswith("]"):
+                section = line[1:-1]
+            left, equals, right = line.partition("=")
+            if section == "Login" and equals and left.strip() == key:
+                value, where = right.strip() or None, path
+    return (value, where) if value else (None, None)
+
+
+def _last_system_user(system):
+    for line in (system.read("/etc/login.defs") or "").splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == "SYS_UID_MAX" and words[1].isdecimal():
+            return int(words[1])
+    return 999
+
+
+# ---- What was left behind ----
+
+
+def left_behind(folder=None):
+    """`(path, bytes)` of files of ours that no process uses and nobody asked to keep, in the folder of named segments and in the private one."""
+    from recstore import directory, naming, segments
+
+    place = naming.folder(folder)
+    gone = {info.path for info in segments(dir=folder) if info.state in ("orphan", "damaged")}
+    for name in os.listdir(place):
+        # Locks of builders, and segments on their way.
+        if not naming.is_segment(name) and naming.is_segment(name[:-4]):
+            gone.add(os.path.join(place, name))
+    private = directory.default()
+    try:
+        gone.update(os.path.join(private, name) for name in os.listdir(private) if directory.builder_is_gone(name))
+    except OSError:
+        pass  # never made, as on most systems
+    sizes = ((path, unused_bytes(path)) for path in sorted(gone))
+    return [(path, size) for path, size in sizes if size is not None]
+
+
+def unused_bytes(path):
+    """The bytes that a file of this user takes which no process has locked; None for any other."""
+    import fcntl
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        status = os.fstat(fd)
+        return status.st_blocks * 512 if status.st_uid == os.geteuid() else None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def named_folder(system, folder=None):
+    """Where named stores go."""
+    from recstore import naming
+
+    name = "named stores"
+    try:
+        place = naming.folder(folder)
+        os.listdir(place)
+    except OSError as error:
+        return Finding(name, "problem", f"their folder cannot be used: {error}", "unset RECSTORE_DIR   (or name another folder)")
+    mount = system.mount_of(os.path.realpath(place))
+    kind = mount.kind if mount else None
+    values = {"folder": place, "kind": kind}
+    if kind in _NETWORK or (kind or "").startswith("fuse"):
+        return Finding(name, "warning", f"are in {place}, which is {kind}: other machines may see them too, and locks may not hold between machines",
+                       "export RECSTORE_DIR=/dev/shm   (or a local disk)", values)  # fmt: skip
+    where = "in memory" if kind in ("tmpfs", "ramfs") else f"files of {kind}" if kind else "files"
+    return Finding(name, "ok", f"are in {place}, {where}", "", values)
+
+
+def orphans(folder=None):
+    """What was left behind, in sum."""
+    try:
+        found = left_behind(folder)
+    except OSError as error:
+        return Finding("orphans", "warning", f"unknown: {error}")
+    size = sum(one for _, one in found)
+    places = sorted({os.path.dirname(path) for path, _ in found})
+    values = {"count": len(found), "bytes": size, "folders": places}
+    if not found:
+        return Finding("orphans", "ok", "no file of this user's stores is left without a process", "", values)
+    files = "1 file" if len(found) == 1 else f"{len(found):,} files"
+    return Finding("orphans", "warning", f"{files} of this user's stores, {size_text(size)}, which no process uses, in {' and '.join(places)}: "
+                   "killed processes left them, and the next build removes them", "recstore gc" + (f" --dir {folder}" if folder else ""), values)  # fmt: skip
+
+
+CHECKS = (open_files, start_method, torch_sharing, remove_ipc)

@@ -1,0 +1,151 @@
+"""`recstore ls, info, head, verify, rm, gc`: stores by name or file, looked at and removed.
+
+A word without a slash is a name where a segment has it, and else a file; `./x` is always a file. Nothing of a store is trusted: no class is
+made, no pickle is loaded, and what is printed is cut short and holds nothing that a terminal obeys.
+"""
+
+import dataclasses
+import os
+
+import recstore
+from recstore.cli.text import brief, plain, safe_text, size_text, to_json
+
+class Refused(Exception):
+    """What was asked cannot be done as it was asked; the message says why."""
+
+
+_COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
+
+
+def list_segments(options):
+    """`ls`"""
+    found = recstore.segments(dir=options.dir)
+    if options.json:
+        print(to_json([{column: getattr(info, column) for column in _COLUMNS} for info in found]))
+    else:
+        print(safe_text(str(found)) if found else "no named stores of this user")
+    return 0
+
+
+def info(options):
+    """`info`"""
+    with _opened(options) as store:
+        said = store.info()
+        if options.json:
+            print(to_json(_words(dataclasses.asdict(said))))
+        else:
+            print(safe_text(str(said)))
+    return 0
+
+
+def head(options):
+    """`head`: the first records, each in a line."""
+    with _opened(options) as store:
+        is_mapping = isinstance(store, recstore.RecordDict)
+        keys, values = (store.keys(), store.values()) if is_mapping else (range(len(store)), store)
+        shown = [_entry(keys, values, at) for at in range(min(options.n, len(store)))]
+        rest = len(store) - len(shown)
+    if options.json:
+        print(to_json([{"key": plain(key), **({"error": error} if error else {"value": plain(value)})} for key, value, error in shown]))
+        return 0
+    for key, value, error in shown:
+        print(safe_text(f"{brief(key)}: {f'<not shown: {error}>' if error else brief(value)}").replace("\n", " "))
+    if rest:
+        print(f"... {rest:,} more")
+    return 0
+
+
+def _entry(keys, values, at):
+    """`(key, value, error)`: a record that is not to be read must not hide the others."""
+    try:
+        return keys[at], values[at], ""
+    except recstore.UntrustedError as error:
+        return at, None, error_line(error)
+
+
+def verify(options):
+    """`verify`: all bytes."""
+    with _opened(options, verify="full") as store:
+        if options.json:
+            print(to_json({"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}))
+        else:
+            print(f"{options.what}: good, {len(store):,} records")
+    return 0
+
+
+def remove(options):
+    """`rm`"""
+    try:
+        removed = recstore.unlink(options.name, options.fingerprint, dir=options.dir)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    if options.json:
+        print(to_json({"name": options.name, "removed": removed}))
+    else:
+        print(f"{options.name}: removed, {removed:,} {'store' if removed == 1 else 'stores'}; processes that read it may go on")
+    return 0
+
+
+def collect(options):
+    """`gc`"""
+    from recstore import directory
+    from recstore.cli.doctor_process import left_behind
+
+    size = sum(size for _, size in left_behind(options.dir))
+    removed = recstore.collect(dir=options.dir) + directory.collect(directory.default())
+    size -= sum(size for _, size in left_behind(options.dir))
+    if options.json:
+        print(to_json({"removed": removed, "bytes": max(0, size)}))
+    elif removed:
+        print(f"removed {removed:,} {'file' if removed == 1 else 'files'}, {size_text(max(0, size))}")
+    else:
+        print("nothing to remove")
+    return 0
+
+
+# ---- Helpers ----
+
+
+def _opened(options, verify="header"):
+    """The store that is meant. SegmentNotFoundError, Refused, and what attaching and opening raise."""
+    what = options.what
+    if os.sep in what and options.fingerprint is None:
+        return recstore.open(what, verify=verify)
+    try:
+        store = recstore.attach(what, options.fingerprint, dir=options.dir)
+    except recstore.CorruptError:
+        raise
+    except recstore.SegmentNotFoundError as error:
+        if options.fingerprint is not None:
+            raise
+        if not os.path.exists(what):
+            raise recstore.SegmentNotFoundError(2, f"{error.strerror}; nor is there such a file") from None
+    except ValueError as error:
+        # No name, or that of several stores.
+        if not os.path.exists(what):
+            raise Refused(str(error)) from None
+    else:
+        return store if verify == "header" else _verified(store)
+    return recstore.open(what, verify=verify)
+
+
+def _verified(store):
+    """A named store once more, with all its bytes checked; what `store` holds keeps it there meanwhile."""
+    with store:
+        said = store.info()
+        parts = [said] if isinstance(store, recstore.RecordList) else [*said.keys, *said.segments]
+        return recstore.open(parts[0].name, verify="full")
+
+
+def _words(value):
+    """The same with every key and leaf as JSON has it."""
+    if isinstance(value, dict):
+        return {str(key): _words(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_words(one) for one in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else getattr(value, "__name__", None) or str(value)
+
+
+def error_line(error):
+    """An exception in one line."""
+    return safe_text(str(error)).replace("\n", " ")

@@ -1,0 +1,279 @@
+"""What `recstore doctor` asks of the system. Every place it looks into is a parameter, so that a test can be another machine."""
+
+import dataclasses
+import os
+import sys
+
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
+_NO_LIMIT = 1 << 60  # version 1 of cgroups has no word for "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class Mount:
+    """A line of mountinfo."""
+
+    device: str
+    root: str
+    point: str
+    kind: str
+    source: str
+    options: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """A memory cgroup that this process is in, or an ancestor of it; None where there is no limit or no file."""
+
+    name: str
+    version: int
+    limit: object
+    used: object  # without what the kernel drops before it kills
+    high: object
+    swap: object
+    kills: object
+
+    @property
+    def left(self):
+        """What recstore takes of it at most: 5% stay free."""
+        if self.limit is None or self.used is None:
+            return None
+        return max(0, self.limit - self.limit // 20 - self.used)
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """A mounted file system; size 0: it has no limit of its own."""
+
+    size: int
+    free: int
+    writable: bool
+    read_only: bool = False
+
+
+class System:
+    """This machine, as this process sees it; `proc` and `root` are put in front of paths."""
+
+    def __init__(self, proc="/proc", root="", **others):
+        self.proc, self.root = proc, root
+        self.environ = others.pop("environ", os.environ)
+        self.platform = others.pop("platform", sys.platform)
+        self.version = others.pop("version", sys.version_info[:2])
+        self.uid = others.pop("uid", os.geteuid())
+        self._given = others
+
+    @property
+    def linux(self):
+        return self.platform.startswith("linux")
+
+    # ---- Files ----
+
+    def read(self, path):
+        """The text of a file, None where it cannot be read. What is below /proc is below `proc`."""
+        try:
+            with open(self.path(path), encoding="utf-8", errors="backslashreplace") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    def path(self, path):
+        return self.proc + path[len("/proc"):] if path.startswith("/proc/") else self.root + path
+
+    def exists(self, path):
+        return os.path.exists(self.path(path))
+
+    def names(self, path):
+        """The names in a folder, sorted; none where it cannot be read."""
+        try:
+            return sorted(os.listdir(self.path(path)))
+        except OSError:
+            return []
+
+    def space(self, folder):
+        """The Space of a folder; None where it is missing."""
+        if "space" in self._given:
+            return self._given["space"](folder)
+        path = self.path(folder)
+        try:
+            values = os.statvfs(path)
+        except OSError:
+            return None
+        unit, writable = values.f_frsize, os.access(path, os.R_OK | os.W_OK | os.X_OK)
+        read_only = bool(values.f_flag & os.ST_RDONLY)
+        return Space(values.f_blocks * unit, values.f_bavail * unit, writable and not read_only, read_only)
+
+    # ---- Memory ----
+
+    def meminfo(self):
+        """{key: bytes} of /proc/meminfo."""
+        found = {}
+        for line in (self.read("/proc/meminfo") or "").splitlines():
+            key, _, rest = line.partition(":")
+            words = rest.split()
+            if words and words[0].isdecimal():
+                found[key] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+        return found
+
+    def headroom(self):
+        """`(bytes, limit)` that builds go by, of the C core."""
+        from recstore import _limits
+
+        return _limits.headroom(self.proc, self.root) if self.linux else (None, "")
+
+    def cgroups(self):
+        """The Levels of this process's memory cgroup, from its own up to the top that is mounted here; version 2 first."""
+        return [level for version in (2, 1) for level in self._hierarchy(version)]
+
+    def own_cgroup(self):
+        """The path of the memory cgroup of this process, None where it is in none. With both versions mounted memory is in one of them."""
+        levels = self.cgroups()
+        return next((one.name for one in levels if one.used is not None), levels[0].name if levels else None)
+
+    def _hierarchy(self, version):
+        own = self._cgroup_path(version)
+        kind = "cgroup2" if version == 2 else "cgroup"
+        mounts = [m for m in self.mounts() if m.kind == kind and (version == 2 or "memory" in m.options)]
+        if own is None or not mounts:
+            return []
+        mount = next((m for m in mounts if _beneath(own, m.root) is not None), mounts[0])
+        below = _beneath(own, mount.root)
+        name, inside = (own, below) if below is not None else (mount.root, "")
+        levels = []
+        while True:
+            levels.append(self._level(version, mount.point.rstrip("/") + inside, name or "/"))
+            if not inside:
+                return levels
+            inside, name = inside.rpartition("/")[0], name.rpartition("/")[0]
+
+    def _cgroup_path(self, version):
+        for line in (self.read("/proc/self/cgroup") or "").splitlines():
+            number, _, rest = line.partition(":")
+            controllers, _, path = rest.partition(":")
+            if (number == "0" and not controllers) if version == 2 else ("memory" in controllers.split(",")):
+                return path
+        return None
+
+    def _level(self, version, folder, name):
+        if version == 2:
+            limit, used, high, swap = (self._number(f"{folder}/memory.{one}") for one in ("max", "current", "high", "swap.max"))
+            inactive, kills = self._field(f"{folder}/memory.stat", "inactive_file"), self._field(f"{folder}/memory.events", "oom_kill")
+        else:
+            limit, used, both = (self._number(f"{folder}/memory.{one}_in_bytes") for one in ("limit", "usage", "memsw.limit"))
+            high = None
+            swap = both - limit if both is not None and limit is not None and both >= limit else None
+            inactive, kills = self._field(f"{folder}/memory.stat", "total_inactive_file"), self._field(f"{folder}/memory.oom_control", "oom_kill")
+        if used is not None and inactive is not None and inactive <= used:
+            used -= inactive
+        return Level(name, version, limit, used, high, swap, kills)
+
+    def _number(self, path):
+        text = (self.read(path) or "").strip()
+        return int(text) if text.isdecimal() and int(text) < _NO_LIMIT else None
+
+    def _field(self, path, key):
+        for line in (self.read(path) or "").splitlines():
+            words = line.split()
+            if len(words) == 2 and words[0] == key and words[1].isdecimal():
+                return int(words[1])
+        return None
+
+    # ---- Namespaces ----
+
+    def mounts(self, pid="self"):
+        """The Mounts that a process sees, in order; none where that cannot be read."""
+        found = []
+        for line in (self.read(f"/proc/{pid}/mountinfo") or "").splitlines():
+            head, separator, tail = line.partition(" - ")
+            words, rest = head.split(" "), tail.split(" ")
+            if not separator or len(words) < 6 or len(rest) < 3:
+                continue
+            options = tuple(words[5].split(",") + rest[2].split(","))
+            found.append(Mount(words[2], _unescape(words[3]), _unescape(words[4]), rest[0], _unescape(rest[1]), options))
+        return found
+
+    def mount_of(self, folder, pid="self"):
+        """The Mount that a folder is on, None where that cannot be read."""
+        # A later one covers an earlier one of the same point.
+        matching = [m for m in self.mounts(pid) if folder == m.point or folder.startswith(m.point.rstrip("/") + "/")]
+        return max(enumerate(matching), key=lambda pair: (len(pair[1].point), pair[0]))[1] if matching else None
+
+    def place(self):
+        """Who set the limits here: "kubernetes", "slurm", "container" or "host"."""
+        if "KUBERNETES_SERVICE_HOST" in self.environ:
+            return "kubernetes"
+        if "SLURM_JOB_ID" in self.environ:
+            return "slurm"
+        return "container" if self.contained() else "host"
+
+    def contained(self):
+        """Whether this is a container: process 1 is then the container's, not the machine's."""
+        if self.exists("/.dockerenv") or self.exists("/run/.containerenv"):
+            return True
+        try:
+            return os.readlink(self.path("/proc/self/ns/pid")) != _INITIAL_PID_NAMESPACE
+        except OSError:
+            return False
+
+    # ---- The process ----
+
+    def file_limit(self):
+        """`(soft, hard)` of `ulimit -n`; None for no limit."""
+        if "file_limit" in self._given:
+            return self._given["file_limit"]
+        import resource
+
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return tuple(None if one == resource.RLIM_INFINITY else one for one in limits)
+
+    def start_method(self):
+        """The default of multiprocessing."""
+        if "start_method" in self._given:
+            return self._given["start_method"]
+        import multiprocessing
+
+        return multiprocessing.get_all_start_methods()[0]
+
+    def torch_sharing(self):
+        """torch's sharing strategy, asked of another process; None without torch, "" where importing it failed."""
+        if "torch_sharing" not in self._given:
+            self._given["torch_sharing"] = _ask_torch()
+        return self._given["torch_sharing"]
+
+    def user_name(self):
+        """This user's, or the number where it has none."""
+        if "user_name" in self._given:
+            return self._given["user_name"]
+        import pwd
+
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
+
+
+def _ask_torch():
+    import importlib.util
+    import subprocess
+
+    if importlib.util.find_spec("torch") is None:
+        return None
+    code = "import torch.multiprocessing as m; print(m.get_sharing_strategy())"
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _beneath(path, root):
+    """What follows `root` in `path`; None when path does not lie beneath it, as for what a cgroup namespace shows as `/..`."""
+    root = root.rstrip("/")
+    if "/.." in path or not (path + "/").startswith(root + "/"):
+        return None
+    return path[len(root):].rstrip("/")
+
+
+def _unescape(text):
+    """mountinfo writes space, tab, newline and backslash as a backslash and three octal digits."""
+    import re
+
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), text)

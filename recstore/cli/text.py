@@ -1,0 +1,128 @@
+"""What commands print: sizes, tables, and records cut short."""
+
+import math
+from collections.abc import Mapping
+
+_BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
+_MOST_ITEMS, _MOST_CHARACTERS, _MOST_DEPTH = 12, 120, 6
+
+
+def size_text(size):
+    """Decimal units, three digits: what the published numbers use."""
+    if size is None:
+        return "n/a"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}" if size < 1000 * factor else f"{size / factor:,.0f} {unit}"
+    return f"{size:.0f} B"
+
+
+def table(rows, left):
+    """Rows of str under the first one as headings; the first `left` columns are words, the others numbers."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def safe_text(text):
+    """Text that may hold what others wrote, without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def to_json(value):
+    """Text that any JSON reader takes, lone surrogates included."""
+    import json
+
+    return json.dumps(value, indent=2, allow_nan=False)
+
+
+def brief(value, depth=_MOST_DEPTH):
+    """A value as one line, cut at every level, so that neither size nor depth nor what is in it can trouble a terminal."""
+    from recstore import Record
+
+    if isinstance(value, str):
+        return _cut(repr(value[:_MOST_CHARACTERS]), len(value), "characters")
+    if isinstance(value, (bytes, bytearray)):
+        return _cut(repr(bytes(value[:_MOST_CHARACTERS])), len(value), "bytes")
+    if isinstance(value, int) and value.bit_length() > 400:
+        return f"<int of {value.bit_length():,} bits>"
+    if isinstance(value, Record):
+        return f"{_safe(value.class_name or 'Record')}({_items(value, depth, '{}={}')})"
+    if type(value).__name__ == "ndarray":
+        return f"<ndarray {value.dtype} {value.shape}>"[:200]
+    if isinstance(value, Mapping):
+        return "{" + _items(value, depth, "{}: {}") + "}"
+    if isinstance(value, (list, tuple, set, frozenset)) or type(value).__name__ == "deque":
+        kind = type(value)
+        if kind is tuple and len(value) == 1:
+            return f"({_elements(value, depth)},)"
+        if not value and kind in (set, frozenset):
+            return f"{kind.__name__}()"
+        opener, closer = _BRACKETS.get(kind) or (f"{_safe(kind.__name__)}([", "])")
+        return opener + _elements(value, depth) + closer
+    try:
+        text = repr(value)
+    except ValueError:  # of an int inside, too long to be written in decimal
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= 2 * _MOST_CHARACTERS else text[: 2 * _MOST_CHARACTERS] + "..."
+
+
+def _cut(text, length, unit):
+    return text if length <= _MOST_CHARACTERS else f"{text}... ({length:,} {unit})"
+
+
+def _safe(text):
+    return "".join(c if c.isprintable() else "?" for c in str(text)[:_MOST_CHARACTERS])
+
+
+def _first(value):
+    """The first few elements, without a copy of all."""
+    return [one for one, _ in zip(value, range(_MOST_ITEMS))]
+
+
+def _more(value):
+    rest = len(value) - _MOST_ITEMS
+    return [f"... ({rest:,} more)"] if rest > 0 else []
+
+
+def _elements(value, depth):
+    if not depth:
+        return "..." if value else ""
+    return ", ".join([brief(one, depth - 1) for one in _first(value)] + _more(value))
+
+
+def _items(value, depth, how):
+    if not depth:
+        return "..." if len(value) else ""
+    naming = brief if how.startswith("{}:") else _safe
+    return ", ".join([how.format(naming(key), brief(value[key], depth - 1)) for key in _first(value)] + _more(value))
+
+
+def plain(value, depth=_MOST_DEPTH):
+    """A value as JSON has it, cut like `brief`; what JSON has no word for is its brief text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value.bit_length() <= 400 and type(value) is int:
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
+    if type(value) is str and len(value) <= _MOST_CHARACTERS:
+        return value
+    if depth and isinstance(value, (list, tuple)):
+        return [plain(one, depth - 1) for one in _first(value)] + _more(value)
+    if depth and isinstance(value, Mapping):
+        out = {}
+        for key in _first(value):
+            name = key if type(key) is str and len(key) <= _MOST_CHARACTERS else brief(key)
+            out[name] = plain(value[key], depth - 1)
+        if _more(value):
+            out["..."] = _more(value)[0]
+        return out
+    return brief(value, depth)

@@ -1,0 +1,412 @@
+"""Stores that any process of this user finds by name: one builds, the others wait and attach. Nobody is asked but the kernel.
+
+Who gets the lock file beside the segment's name builds; it is gone when the segment has its name. Who has to wait sees in the lock
+file whether the build failed, and finds the lock free when the builder is dead. Names, leases and what removes
+them are naming's.
+"""
+
+import os
+import sys
+import time
+
+from recstore.errors import BuildError, CorruptError, SegmentNotFoundError, WaitTimeoutError
+
+__all__ = ["attach", "collect", "segments", "shared", "unlink"]
+
+_FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
+_FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
+_building = {}  # path -> (thread, process, Lock) of builds going on
+_fork_hook = False
+
+
+def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=False, dir=None, timeout=None):
+    """The store that `build` makes, built by one process of this user on this host and read by all that call this with the same name and
+    fingerprint, from any launcher. The others wait, and attach.
+
+    Args:
+        name: up to 64 characters.
+        build: a function without arguments that returns an iterable of records, a mapping, or a store.
+        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one from the function:
+            its module, name, code, constants, defaults, closure and partial arguments; not from globals or what it calls.
+        files: paths whose sizes, times and inodes become part of the fingerprint.
+        keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of recstore. True: it stays
+            until ``recstore.unlink`` or a restart, which requires `fingerprint` or `files`. "2h": it stays so long after its last use; units are s,
+            m, h, d and w.
+        isolate: build in a child process that exits, so that this one never holds the Python objects.
+        dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
+        timeout: seconds to wait for another process, at most.
+
+    Classes in the records are made only where they are given to :func:`register`, as with :func:`open`; else there are Records.
+
+    Raises what `build` raises; BuildError when it raised in the process that this one was waiting for, and for a call within `build` for
+    the same key; WaitTimeoutError; TypeError where no fingerprint can be derived; PermissionError where another user has
+    taken the place; OutOfSpaceError. Nothing stays behind then, nor after a KeyboardInterrupt.
+
+    >>> samples = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)])
+    >>> again = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)], fingerprint="1")
+    >>> samples[7] == again[7], len(segments("doctest-squares"))
+    (True, 2)
+    >>> samples.close(), again.close()
+    (None, None)
+    """
+    from recstore import fingerprints, naming
+
+    naming.check_name(name)
+    if not callable(build):
+        raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
+    if keep is True and fingerprint is None and files is None:
+        raise ValueError("keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from")
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
+    target = naming.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
+    naming.collect(target.folder)
+    return _Call(target, build, isolate, timeout).run()
+
+
+def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pickle=False, arrays="copy"):
+    """The store of this name that another process, or this one, has built and holds, or that was kept.
+
+    Without a fingerprint the name must have only one. `files`, `dir` as of :func:`shared`; `classes`, `allow_pickle`, `arrays` as of
+    :func:`open`.
+
+    Raises SegmentNotFoundError; ValueError where there are several; PermissionError, CorruptError, VersionError for what stands there
+    and is none of ours.
+
+    >>> from recstore import RecordList
+    >>> x = RecordList([1, 2, 3], name="doctest-numbers")
+    >>> with attach("doctest-numbers") as y: y.to_list()
+    [1, 2, 3]
+    >>> x.close()
+    """
+    from recstore import building, fingerprints, naming
+    from recstore import classes as trust
+
+    naming.check_name(name)
+    building.check_arrays(arrays)
+    reader = trust.Reader(trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=trust.given(classes))
+    naming.collect(naming.folder(dir))
+    if fingerprint is not None:
+        target = naming.Target(name, fingerprints.full(None, fingerprint, files), None, dir)
+        try:
+            segment, label = naming.open_target(target)
+        except SegmentNotFoundError:
+            raise _no_such(target, dir) from None
+    else:
+        segment, label = _only(name, dir)
+    _log_attached(segment, label)
+    return _container(segment, reader)
+
+
+def segments(name=None, *, dir=None):
+    """The named segments of this user, as a list of :class:`recstore.listing.SegmentInfo` that prints as a table."""
+    from recstore import listing
+
+    return listing.segments(name, dir)
+
+
+def unlink(name, fingerprint=None, *, dir=None):
+    """Removes the name of a store, kept or not, in use or not; how many stores it had. Processes that read them go on doing so, and the memory
+    is free when the last of them lets go. SegmentNotFoundError where there is none.
+
+    >>> from recstore import RecordList
+    >>> x = RecordList([1, 2, 3], name="doctest-unlinked")
+    >>> unlink("doctest-unlinked"), x[0]
+    (1, 1)
+    >>> x.close()
+    """
+    from recstore import listing
+
+    return listing.unlink(name, fingerprint, dir)
+
+
+def collect(*, dir=None):
+    """Removes the segments that no process uses and that nobody asked to keep, after a SIGKILL say; how many files that were. Every build and every call
+    for a name does this too."""
+    from recstore import naming
+
+    return naming.collect(naming.folder(dir))
+
+
+# ---- One call of shared ----
+
+
+class _Call:
+    """A call of `shared` on its way: attach, or wait, or build."""
+
+    def __init__(self, target, build, isolate, timeout):
+        self.target, self.build, self.isolate = target, build, isolate
+        self.timeout = timeout
+        self.begin = time.monotonic()
+        self.next_word = _FIRST_WORD
+
+    def run(self):
+        from recstore import _locks
+
+        _refuse_nested(self.target)
+        while True:
+            store = self.attach()
+            if store is not None:
+                return store
+            lock = _locks.Lock(self.target.lock_path)
+            try:
+                if self.wait(lock):
+                    # Somebody may have built between our look and our lock.
+                    store = self.attach()
+                    return self.build_locked(lock) if store is None else store
+            finally:
+                lock.close()
+
+    def attach(self):
+        """The store; None where there is none, or a damaged one, which building replaces."""
+        from recstore import naming
+
+        try:
+            segment, label = naming.open_target(self.target)
+        except SegmentNotFoundError:
+            return None
+        except CorruptError:
+            if naming.Label.at(self.target.path) is not None:
+                raise  # whole, and another one's
+            self.target.replaces = True
+            return None
+        _log_attached(segment, label)
+        return _container(segment, _untrusting())
+
+    # ---- Waiting ----
+
+    def wait(self, lock):
+        """True when the lock is ours; False when it is time to look for the segment again. BuildError, WaitTimeoutError."""
+        from recstore import _locks
+
+        delay, waited = _FIRST_DELAY, False
+        while lock.state == _locks.BUSY and lock.leads():
+            waited = True
+            self.sleep(delay, lock)
+            delay = min(2 * delay, _LAST_DELAY)
+            lock.attempt()
+        if waited:
+            state = _State.read(lock)
+            if state.failed:
+                raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
+        return lock.state == _locks.HELD
+
+    def sleep(self, delay, lock):
+        waited = time.monotonic() - self.begin
+        if self.timeout is not None:
+            if waited >= self.timeout:
+                builder = _State.read(lock).builder
+                raise WaitTimeoutError(110, f"waited {waited:.1f} s for {self.target.name!r}, which {builder} is building; timeout= gives it longer")
+            delay = min(delay, self.timeout - waited)
+        if waited >= self.next_word:
+            self.next_word += _NEXT_WORDS
+            builder = _State.read(lock).builder
+            _logger().warning("waiting for %r, which %s is building: %.0f s by now", self.target.name, builder, waited)
+        time.sleep(delay)
+
+    # ---- Building ----
+
+    def build_locked(self, lock):
+        before = _State.read(lock)
+        attempt = before.attempt + 1
+        if before.attempt and not before.failed:
+            _logger().warning("%s, which was building %r, has died; building it here", before.builder, self.target.name)
+        lock.write(_State.pack(attempt))
+        _mind_forks()
+        _building[self.target.path] = _thread_number(), os.getpid(), lock
+        try:
+            if not self.isolate:
+                return self.make()
+            from recstore import isolation
+
+            store = isolation.build(self.make, self.attach, repr(self.target.name))
+            if store is None:
+                raise BuildError(f"{self.target.name!r} was built and removed at once by somebody else")
+            return store
+        except Exception as error:
+            if type(error).__name__ != "ChildDied":  # who is killed says nothing of what the next one will see
+                lock.write(_State.pack(attempt, _traceback(error)))
+            raise
+        finally:
+            _building.pop(self.target.path, None)
+
+    def make(self):
+        from recstore import building
+
+        return building.build_shared(self.build(), self.target, _untrusting())
+
+
+class _State:
+    """What a lock file says: which attempt it is, who builds, and how it failed."""
+
+    def __init__(self, attempt=0, builder="another process", pid=0, failed=False, text=""):
+        self.attempt, self.builder, self.pid, self.failed, self.text = attempt, builder, pid, failed, text
+
+    @staticmethod
+    def pack(attempt, failure=None):
+        from recstore import naming
+
+        made = naming.Label(naming.maker())
+        lines = [str(attempt), str(os.getpid()), made.builder, "building" if failure is None else "failed", failure or ""]
+        return "\n".join(lines).encode("utf-8", "replace")
+
+    @staticmethod
+    def read(lock):
+        parts = lock.read().decode("utf-8", "replace").split("\n", 4)
+        if len(parts) < 5 or not parts[0].isdecimal() or not parts[1].isdecimal():
+            return _State()  # nothing yet, or half of it
+        return _State(int(parts[0]), parts[2], int(parts[1]), parts[3] == "failed", parts[4])
+
+
+def _refuse_nested(target):
+    """BuildError where `build` of this key, in this thread or in a process that forked this one, is what calls."""
+    entry = _building.get(target.path)
+    if entry is None or entry[0] != _thread_number():
+        return
+    thread, pid, lock = entry
+    if pid != os.getpid():
+        # Forked while it was building: it may have finished meanwhile.
+        from recstore import _locks
+
+        try:
+            now = os.open(target.lock_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            now = None
+        if now is None:
+            del _building[target.path]
+            return
+        still = _State.read(_Peek(now))
+        os.close(now)
+        if still.pid != pid:
+            del _building[target.path]
+            return
+    raise BuildError(f"the build of {target.name!r} calls shared() for its own name and fingerprint, and would wait for itself")
+
+
+class _Peek:
+    def __init__(self, fd):
+        self.fd = fd
+
+    def read(self):
+        return os.pread(self.fd, 1 << 16, 0)
+
+
+def _mind_forks():
+    global _fork_hook
+    if not _fork_hook:
+        _fork_hook = True
+        os.register_at_fork(after_in_child=_after_fork)
+
+
+def _after_fork():
+    # A lock held by a child that outlives a killed builder would keep everybody waiting.
+    for _, _, lock in _building.values():
+        lock.forget()
+
+
+# ---- Helpers ----
+
+
+def _container(segment, reader):
+    """The RecordList or RecordDict over a segment just attached."""
+    from recstore import building, dicts
+
+    segment.reader = reader
+    building.announce(segment)
+    if segment.is_mapping:
+        return dicts.whole(segment)
+    return building.whole_list(segment)
+
+
+def _untrusting():
+    from recstore import classes
+
+    return classes.Reader(trusted=False)
+
+
+def _only(name, dir):
+    """`(segment, label)` of the one segment of this name."""
+    from recstore import naming
+
+    for _ in range(100):
+        paths = naming.found(name, dir)
+        if len(paths) > 1:
+            known = [label.fingerprint for label in map(naming.Label.at, paths) if label is not None]
+            raise ValueError(f"{len(paths)} stores are named {name!r}; say which by fingerprint=, one of {', '.join(map(repr, sorted(known)))}")
+        if not paths:
+            break
+        try:
+            segment, label = naming.open_leased(paths[0])
+        except SegmentNotFoundError:
+            continue  # its last user has just left; there may be another by now
+        if label.name == name:
+            return segment, label
+        segment.disown()
+        segment.close()
+        break
+    raise naming.gone(name, dir)
+
+
+def _no_such(target, dir):
+    from recstore import naming
+
+    known = [label.fingerprint for label in map(naming.Label.at, naming.found(target.name, dir)) if label is not None]
+    error = naming.gone(target.name, dir)
+    if known:
+        return SegmentNotFoundError(2, f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is "
+                                       + ", ".join(map(repr, sorted(known))))
+    return error
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def _seconds(keep):
+    """None, a number of seconds, or for ever."""
+    from recstore import naming
+
+    if keep is False or keep is None:
+        return None
+    if keep is True:
+        return naming.FOR_EVER
+    seconds = keep if isinstance(keep, (int, float)) else None
+    if isinstance(keep, str) and keep[-1:] in _UNITS:
+        try:
+            seconds = float(keep[:-1]) * _UNITS[keep[-1]]
+        except ValueError:
+            seconds = None
+    if seconds is None or not 0 < seconds < 1e10:
+        raise ValueError(f'keep is True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not {keep!r:.80}')
+    return float(seconds)
+
+
+def _thread_number():
+    import _thread
+
+    return _thread.get_ident()
+
+
+def _traceback(error):
+    import traceback
+
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-30000:]
+
+
+def _logger():
+    import logging
+
+    return logging.getLogger("recstore")
+
+
+def _log_attached(segment, label):
+    # Who has not imported logging has set up no handler, and sees nothing of level INFO.
+    if "logging" in sys.modules:
+        age = max(0.0, time.time() - segment.created_ns / 1e9)
+        _logger().info("attached %r: %s records, built %s ago by %s", label.name, f"{segment.records:,}", duration(age), label.builder)
+
+
+def duration(seconds):
+    """A length of time for people."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

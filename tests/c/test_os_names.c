@@ -1,0 +1,315 @@
+/* test_os_names.c: named files from making to removal, over both ways of making them: races between processes, planted
+ * files, full file systems. */
+#define _GNU_SOURCE
+#include "rs_segment.h"
+#include "rs_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/mount.h>
+#endif
+
+static rs_error err;
+static char base[64];
+
+static const char *at(const char *name) {
+    static char paths[4][512];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    (void)snprintf(path, 512, "%s/%s", base, name);
+    return path;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+/* A finished segment that holds `text`, in the test's folder; *temporary (to be freed) is its name until published. */
+static rs_status make(rs_backing backing, const char *text, rs_segment *out, char **temporary) {
+    rs_segment_writer writer;
+    rs_status code = rs_segment_writer_open(&writer, backing, base, "temporary", &err);
+    if (code != RS_OK) return code;
+    *temporary = writer.path == NULL ? NULL : strdup(writer.path);
+    code = rs_segment_writer_append(&writer, text, strlen(text), &err);
+    if (code == RS_OK) code = rs_segment_writer_finish(&writer, out, &err);
+    if (code != RS_OK) rs_segment_writer_abort(&writer);
+    return code;
+}
+
+static bool removed(const char *path) {
+    bool out = false;
+    CHECK_OK(rs_os_unlink_unused(path, NULL, &out, &err), &err);
+    return out;
+}
+
+static void life(rs_backing backing) {
+    rs_segment made, read;
+    struct stat st;
+    char *temporary;
+    bool out;
+    int fd = -1;
+    REQUIRE_OK(make(backing, "bytes", &made, &temporary), &err);
+    CHECK((temporary == NULL) == (access(at("temporary"), F_OK) != 0));
+    CHECK(access(at("name"), F_OK) != 0);
+    REQUIRE_OK(rs_os_publish(made.fd, temporary, at("name"), NULL, &err), &err);
+    CHECK(access(at("temporary"), F_OK) != 0);
+    CHECK(stat(at("name"), &st) == 0 && (st.st_mode & 07777) == 0400 && st.st_nlink == 1);
+    CHECK_CODE(rs_os_publish(made.fd, at("name"), at("name"), NULL, &err), RS_E_STATE_EXISTS, &err);
+    CHECK(!removed(at("name"))); /* the maker's lease */
+    REQUIRE_OK(rs_segment_open_leased(&read, at("name"), &err), &err);
+    CHECK(read.size_bytes == 5 && memcmp(read.data, "bytes", 5) == 0);
+    CHECK(rs_os_same_file(&read.identity, &made.identity));
+    rs_segment_close(&made);
+    CHECK(!removed(at("name"))); /* the reader's */
+    REQUIRE_OK(rs_segment_open_leased(&made, at("name"), &err), &err);
+    rs_os_close(&made.fd); /* ends its lease; the mapping stays */
+    CHECK(!removed(at("name")) && memcmp(made.data, "bytes", 5) == 0);
+    rs_segment_close(&made);
+    read.identity.inode++;
+    CHECK_OK(rs_os_unlink_unused(at("name"), &read.identity, &out, &err), &err);
+    CHECK(!out);
+    rs_os_close(&read.fd);
+    fd = open(at("name"), O_RDONLY);
+    CHECK(flock(fd, LOCK_EX | LOCK_NB) == 0);
+    CHECK_CODE(rs_segment_open_leased(&made, at("name"), &err), RS_E_STATE_BUSY, &err);
+    CHECK(memcmp(read.data, "bytes", 5) == 0);
+    rs_segment_close(&read);
+    CHECK(!removed(at("name")));
+    rs_os_close(&fd);
+    CHECK(removed(at("name")));
+    CHECK(!removed(at("name")));
+    CHECK_CODE(rs_segment_open_leased(&read, at("name"), &err), RS_E_SYS_NOT_FOUND, &err);
+    free(temporary);
+}
+
+static void test_life(void) {
+    life(RS_BACKING_NAMED);
+    life(RS_BACKING_TEMPORARY);
+}
+
+static void abort_leaves_nothing(rs_backing backing) {
+    rs_segment_writer writer;
+    REQUIRE_OK(rs_segment_writer_open(&writer, backing, base, "temporary", &err), &err);
+    CHECK_OK(rs_segment_writer_append(&writer, "x", 1, &err), &err);
+    CHECK(writer.path == NULL || !removed(writer.path)); /* leased while it is written */
+    rs_segment_writer_abort(&writer);
+    CHECK(access(at("temporary"), F_OK) != 0);
+    CHECK_CODE(rs_segment_writer_open(&writer, backing, at("missing"), "temporary", &err), RS_E_SYS_NOT_FOUND, &err);
+    CHECK_CODE(rs_segment_writer_open(&writer, backing, base, NULL, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_segment_writer_open(&writer, backing, NULL, "temporary", &err), RS_E_ARG_RANGE, &err);
+}
+
+static void test_abort(void) {
+    abort_leaves_nothing(RS_BACKING_NAMED);
+    abort_leaves_nothing(RS_BACKING_TEMPORARY);
+}
+
+static void generations(rs_backing backing) {
+    rs_segment one, two, read;
+    char *first, *second;
+    REQUIRE_OK(make(backing, "old", &one, &first), &err);
+    REQUIRE_OK(rs_os_publish(one.fd, first, at("name"), NULL, &err), &err);
+    REQUIRE_OK(make(backing, "new", &two, &second), &err);
+    CHECK_CODE(rs_os_publish(two.fd, second, at("name"), NULL, &err), RS_E_STATE_EXISTS, &err);
+    CHECK_OK(rs_os_publish(two.fd, second, at("name"), at("between"), &err), &err);
+    CHECK(access(at("between"), F_OK) != 0 && access(at("temporary"), F_OK) != 0);
+    CHECK(memcmp(one.data, "old", 3) == 0); /* a nameless inode by now */
+    REQUIRE_OK(rs_segment_open_leased(&read, at("name"), &err), &err);
+    CHECK(memcmp(read.data, "new", 3) == 0);
+    rs_segment_close(&read);
+    rs_segment_close(&one);
+    rs_segment_close(&two);
+    CHECK(removed(at("name")));
+    free(first), free(second);
+}
+
+static void test_generations(void) {
+    generations(RS_BACKING_NAMED);
+    generations(RS_BACKING_TEMPORARY);
+}
+
+/* Children publish under one name at the same moment: one succeeds, the others hear EEXIST, nothing of theirs stays. */
+static void test_publishing_at_once(void) {
+    enum { CHILDREN = 8, ROUNDS = 20 };
+    int round, i, gate[2], status, winners;
+    for (round = 0; round < ROUNDS; round++) {
+        REQUIRE(pipe(gate) == 0);
+        (void)fflush(NULL);
+        for (i = 0; i < CHILDREN; i++) {
+            if (fork() == 0) {
+                rs_segment made;
+                char *temporary, byte;
+                rs_status code = make(RS_BACKING_NAMED, "bytes", &made, &temporary);
+                (void)close(gate[1]);
+                if (code == RS_OK && temporary != NULL) code = RS_E_SYS; /* all would take one temporary name */
+                if (read(gate[0], &byte, 1) < 0) _exit(3);
+                if (code == RS_OK) code = rs_os_publish(made.fd, NULL, at("name"), NULL, &err);
+                _exit(code == RS_OK ? 0 : code == RS_E_STATE_EXISTS ? 1 : 2);
+            }
+        }
+        (void)close(gate[0]), (void)close(gate[1]);
+        winners = 0;
+        for (i = 0; i < CHILDREN; i++) {
+            REQUIRE(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+            winners += WEXITSTATUS(status) == 0;
+        }
+        CHECK_U64(winners, 1);
+        CHECK(removed(at("name")));
+    }
+}
+
+/* What somebody has put under our name is neither read nor removed. */
+static void test_planted(void) {
+    rs_segment segment;
+    int fd;
+    (void)alarm(10);
+    CHECK(mkfifo(at("name"), 0400) == 0);
+    CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(!removed(at("name")) && unlink(at("name")) == 0);
+    CHECK(mkdir(at("name"), 0700) == 0);
+    CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK_CODE(rs_os_open_lock(at("name"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(!removed(at("name")) && rmdir(at("name")) == 0);
+    fd = open(at("target"), O_RDWR | O_CREAT, 0400);
+    CHECK(write(fd, "theirs", 6) == 6);
+    CHECK(symlink(at("target"), at("name")) == 0);
+    CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(!removed(at("name")) && unlink(at("name")) == 0);
+    CHECK(symlink(at("target"), at("lock")) == 0);
+    CHECK_CODE(rs_os_open_lock(at("lock"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(unlink(at("lock")) == 0);
+    CHECK(chmod(at("target"), 0644) == 0);
+    CHECK_CODE(rs_segment_open_leased(&segment, at("target"), &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(strstr(err.message, "0644") != NULL);
+    CHECK_CODE(rs_os_open_lock(at("target"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+    CHECK(chmod(at("target"), 0400) == 0);
+    if (chown(at("target"), 12345, (gid_t)-1) == 0) {
+        CHECK_CODE(rs_segment_open_leased(&segment, at("target"), &err), RS_E_SYS_NOT_OURS, &err);
+        CHECK(strstr(err.message, "user 12345") != NULL);
+        CHECK(!removed(at("target")));
+        CHECK_CODE(rs_os_open_lock(at("target"), &fd, &err), RS_E_SYS_NOT_OURS, &err);
+    } else {
+        (void)printf("test_os_names: not root, so files of another user are not tried\n");
+    }
+    CHECK(unlink(at("target")) == 0);
+    (void)alarm(0);
+    rs_os_close(&fd);
+}
+
+static void test_empty_file(void) {
+    rs_segment segment;
+    int fd = open(at("name"), O_RDWR | O_CREAT | O_EXCL, 0400);
+    CHECK_CODE(rs_segment_open_leased(&segment, at("name"), &err), RS_E_FMT_TRUNCATED, &err);
+    rs_os_close(&fd);
+    CHECK(removed(at("name")));
+}
+
+static void test_locks(void) {
+    int one = -1, two = -1;
+    bool named;
+    REQUIRE_OK(rs_os_open_lock(at("lock"), &one, &err), &err);
+    REQUIRE_OK(rs_os_open_lock(at("lock"), &two, &err), &err);
+    CHECK_OK(rs_os_try_lock(one, at("lock"), &named, &err), &err);
+    CHECK(named);
+    CHECK_CODE(rs_os_try_lock(two, at("lock"), &named, &err), RS_E_STATE_BUSY, &err);
+    CHECK(!removed(at("lock")));
+    CHECK(unlink(at("lock")) == 0);
+    CHECK(!rs_os_leads_to(at("lock"), two));
+    rs_os_close(&one);
+    CHECK_OK(rs_os_try_lock(two, at("lock"), &named, &err), &err);
+    CHECK(!named);
+    rs_os_close(&two);
+}
+
+/* A killed user leaves a file that can be locked; a killed builder none, or one under its temporary name that can. */
+static void test_after_a_kill(void) {
+    static const rs_backing backings[] = {RS_BACKING_NAMED, RS_BACKING_TEMPORARY};
+    size_t i;
+    int status;
+    for (i = 0; i < 2; i++) {
+        pid_t child;
+        (void)fflush(NULL);
+        child = fork();
+        if (child == 0) {
+            rs_segment made;
+            rs_segment_writer writer;
+            char *temporary;
+            if (make(backings[i], "bytes", &made, &temporary) != RS_OK) _exit(1);
+            if (rs_os_publish(made.fd, temporary, at("name"), NULL, &err) != RS_OK) _exit(2);
+            if (rs_segment_writer_open(&writer, backings[i], base, "temporary", &err) != RS_OK) _exit(3);
+            (void)raise(SIGKILL);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+        CHECK(removed(at("name")));
+        CHECK(removed(at("temporary")) == (backings[i] == RS_BACKING_TEMPORARY));
+    }
+}
+
+/* A file system of 1 MiB: an error with numbers, and room again after the abort. */
+#if defined(__linux__)
+static int fill(rs_backing backing) {
+    static uint8_t bytes[400000];
+    rs_segment_writer writer;
+    rs_status code = RS_OK;
+    int i;
+    if (rs_segment_writer_open(&writer, backing, at("small"), "temporary", &err) != RS_OK) return 1;
+    for (i = 0; code == RS_OK && i < 5; i++) code = rs_segment_writer_append(&writer, bytes, sizeof bytes, &err);
+    if (code != RS_E_SPACE || i != 3 || err.needed == 0 || err.available >= 1 << 20) return 2;
+    rs_segment_writer_abort(&writer);
+    if (rs_segment_writer_open(&writer, backing, at("small"), "temporary", &err) != RS_OK) return 3;
+    code = rs_segment_writer_append(&writer, bytes, sizeof bytes, &err);
+    rs_segment_writer_abort(&writer);
+    return code == RS_OK ? 0 : 4;
+}
+
+static void test_full_file_system(void) {
+    int status;
+    pid_t child;
+    CHECK(mkdir(at("small"), 0700) == 0);
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            mount("none", at("small"), "tmpfs", 0, "size=1m") != 0) {
+            _exit(77);
+        }
+        status = fill(RS_BACKING_NAMED);
+        _exit(status != 0 ? status : fill(RS_BACKING_TEMPORARY) * 16);
+    }
+    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        (void)printf("test_os_names: no private mount namespace here, so the full file system is not tried\n");
+    } else {
+        CHECK_U64(WEXITSTATUS(status), 0);
+    }
+    CHECK(rmdir(at("small")) == 0);
+}
+#endif
+
+int main(void) {
+    (void)snprintf(base, sizeof base, "/tmp/recstore_test_os_names_XXXXXX");
+    if (mkdtemp(base) == NULL) return 1;
+    RUN(test_life);
+    RUN(test_abort);
+    RUN(test_generations);
+    RUN(test_publishing_at_once);
+    RUN(test_planted);
+    RUN(test_empty_file);
+    RUN(test_locks);
+    RUN(test_after_a_kill);
+#if defined(__linux__)
+    RUN(test_full_file_system);
+#endif
+    CHECK(nftw(base, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    return rs_test_finish("test_os_names");
+}

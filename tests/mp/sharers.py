@@ -1,0 +1,104 @@
+"""What the processes of test_shared*.py run, importable by name and without pytest."""
+
+import os
+import random
+
+import recstore
+
+N = 300
+
+
+def records(seed):
+    return [{"i": i, "seed": seed, "text": f"{seed}-{i}" * (i % 5)} for i in range(N)]
+
+
+class Build:
+    """Makes records, and writes a line for every time it is called. A fingerprint goes with it: it is no function."""
+
+    def __init__(self, log, seed, pause=0.0):
+        self.log, self.seed, self.pause = log, seed, pause
+
+    def __call__(self):
+        import time
+
+        note(self.log, f"{self.seed} {os.getpid()}")
+        for record in records(self.seed):
+            time.sleep(self.pause)
+            yield record
+
+
+def note(path, line):
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(fd, f"{line}\n".encode())
+    finally:
+        os.close(fd)
+
+
+def notes(path):
+    try:
+        with open(path) as f:
+            return f.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def rounds(name, log, n, barrier, results):
+    """Each round all call at once for one key; what is not equal is told."""
+    wrong = 0
+    for i in range(n):
+        barrier.wait()
+        x = recstore.shared(name, Build(log, i), fingerprint=f"round {i}", timeout=120)
+        wrong += x.to_list() != records(i)
+        barrier.wait()
+        x.close()
+    results.put(wrong)
+
+
+def storm(names, log, faults, seed):
+    """Builds or attaches, reads and closes without end: until it is killed."""
+    chance = random.Random(seed)
+    while True:
+        name, isolate = chance.choice(names), chance.random() < 0.1
+        try:
+            x = recstore.shared(name, Build(log, 1, chance.choice((0, 1e-5))), fingerprint="1", isolate=isolate, timeout=60)
+            if x.to_list() != records(1):
+                note(faults, "partial")
+            x.close()
+        except Exception as error:
+            # The child that was building was killed: its parent is told so.
+            if "signal 9" not in str(error):
+                note(faults, f"{type(error).__name__}: {error}")
+
+
+def call(connection, name, log, options):
+    """One call, what it gave, and then holding on until told to end."""
+    pause, options = options.pop("pause", 0.0), dict(options)
+    try:
+        x = recstore.shared(name, Build(log, 1, pause), fingerprint="1", **options)
+        connection.send((len(x), x.to_list() == records(1)))
+        connection.recv()
+        x.close()
+    except Exception as error:
+        connection.send((type(error).__name__, str(error)))
+
+
+def fails(log, message="no data today", pause=0.3):
+    import time
+
+    note(log, "called")
+    time.sleep(pause)
+    raise LookupError(message)
+
+
+def call_failing(connection, name, log):
+    try:
+        recstore.shared(name, lambda: fails(log), fingerprint="1")
+        connection.send(("nothing", ""))
+    except Exception as error:
+        connection.send((type(error).__name__, str(error)))
+
+
+def read_all(connection, x):
+    connection.send((x.to_list() == records(1), x.segment.backing, x.segment.path))
+    connection.recv()

@@ -1,0 +1,73 @@
+"""Storms: many processes at once, and processes killed at any moment. Short unless RECSTORE_STORM=full."""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import pytest
+import recstore
+from mp import sharers
+from mp.sharers import Build, notes, records
+from recstore import naming
+
+FORK = multiprocessing.get_context("fork")
+FULL = os.environ.get("RECSTORE_STORM") == "full"
+
+
+def left(names, dir=None):
+    return sorted(one for one in os.listdir(naming.folder(dir)) if one.startswith(tuple(map(naming.stem, names))))
+
+
+def test_64_processes_at_once(tmp_path):
+    """Each round one build, all data equal, and nothing left."""
+    name, log, rounds = f"storm {os.getpid()}", str(tmp_path / "log"), 200 if FULL else 4
+    barrier, results = FORK.Barrier(64), FORK.Queue()
+    processes = [FORK.Process(target=sharers.rounds, args=(name, log, rounds, barrier, results)) for _ in range(64)]
+    for process in processes:
+        process.start()
+    wrong = [results.get(timeout=1200) for _ in processes]
+    for process in processes:
+        process.join()
+    assert wrong == [0] * 64
+    assert sorted(int(line.split()[0]) for line in notes(log)) == list(range(rounds))
+    assert left([name]) == []
+
+
+@pytest.mark.parametrize("backing", ["named", "temporary"])
+def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
+    """Nobody sees a part of a store, nobody waits for ever, and the next call that collects finds everything."""
+    monkeypatch.setattr(naming, "_BACKING", backing)
+    kills, chance = 1000 if FULL else 60, random.Random(5)
+    names = [f"storm {os.getpid()} {backing} {i}" for i in range(2)]
+    log, faults = str(tmp_path / "log"), str(tmp_path / "faults")
+    living, seed = [], 0
+    try:
+        for _ in range(kills):
+            while len(living) < 6:
+                seed += 1
+                process = FORK.Process(target=sharers.storm, args=(names, log, faults, seed))
+                process.start()
+                living.append(process)
+            time.sleep(chance.random() * 0.03)
+            victim = living.pop(chance.randrange(len(living)))
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.join()
+            victim.close()
+    finally:
+        for process in living:
+            process.kill()
+            process.join()
+            process.close()
+    # Children that were building for the killed ones end as soon as they notice.
+    deadline = time.monotonic() + 20
+    while left(names) and time.monotonic() < deadline:
+        recstore.collect()
+        time.sleep(0.05)
+    assert left(names) == [] and notes(faults) == []
+    assert len(notes(log)) > 0
+    for name in names:
+        with recstore.shared(name, Build(log, 1), fingerprint="1", timeout=20) as x:
+            assert x.to_list() == records(1)
+    assert left(names) == []

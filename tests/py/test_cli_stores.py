@@ -1,0 +1,292 @@
+"""`recstore ls, info, head, verify, rm, gc`: by name and by file, as text and as JSON, and with stores that mean ill."""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import recstore
+from recstore.cli import main, text
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """No test sees another's named stores, nor files in its current folder."""
+    (tmp_path / "stores").mkdir(mode=0o700)
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "stores"
+
+
+@pytest.fixture
+def numbers():
+    with recstore.shared("numbers", lambda: [{"id": i, "half": i / 2} for i in range(1234)], fingerprint="v1") as store:
+        yield store
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command; `(status, out, err)`."""
+
+    def call(*arguments):
+        status = main.main([str(one) for one in arguments])
+        return status, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def said(run):
+    """Runs a command that succeeds with --json; what it says."""
+
+    def call(*arguments):
+        status, out, err = run(*arguments, "--json")
+        assert (status, err) == (0, "")
+        return json.loads(out)
+
+    return call
+
+
+# ---- ls ----
+
+
+def test_ls(numbers, run, said):
+    status, out, _ = run("ls")
+    heading, line = out.splitlines()
+    assert status == 0
+    assert heading.split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
+    assert line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line and line.endswith("in use")
+    (one,) = said("ls")
+    assert {key: one[key] for key in ("name", "fingerprint", "records", "nbytes", "state", "keep")} == {
+        "name": "numbers", "fingerprint": "v1", "records": 1234, "nbytes": numbers.nbytes, "state": "in use", "keep": None}  # fmt: skip
+    assert 0 <= one["age"] < 60 and os.path.exists(one["path"])
+
+
+def test_ls_of_nothing(run, said):
+    assert run("ls") == (0, "no named stores of this user\n", "")
+    assert said("ls") == []
+
+
+def test_ls_elsewhere(tmp_path, numbers, said):
+    with recstore.shared("other", lambda: [1], fingerprint="x", dir=tmp_path / "else"):
+        assert [one["name"] for one in said("ls", "--dir", tmp_path / "else")] == ["other"]
+        assert [one["name"] for one in said("ls")] == ["numbers"]
+
+
+# ---- info, head, verify ----
+
+
+def test_by_name(numbers, run, said):
+    assert run("info", "numbers")[1].startswith("1,234 records, ")
+    assert run("head", "numbers", "-n", "2") == (0, "0: {'id': 0, 'half': 0.0}\n1: {'id': 1, 'half': 0.5}\n... 1,232 more\n", "")
+    assert run("verify", "numbers") == (0, "numbers: good, 1,234 records\n", "")
+    assert said("info", "numbers")["records"] == 1234
+    assert said("head", "numbers", "-n", 1) == [{"key": 0, "value": {"id": 0, "half": 0.0}}]
+    assert said("verify", "numbers") == {"what": "numbers", "good": True, "records": 1234, "nbytes": numbers.nbytes}
+    assert numbers[5] == {"id": 5, "half": 2.5}
+    assert len(recstore.segments("numbers")) == 1, "looking does not remove"
+
+
+def test_by_file(run, said):
+    recstore.RecordList([1, 2.5, "three"]).save("x.rec")
+    for what in ("x.rec", "./x.rec"):
+        assert run("head", what) == (0, "0: 1\n1: 2.5\n2: 'three'\n", "")
+        assert said("verify", what)["records"] == 3
+        assert said("info", what)["backing"] == "file"
+
+
+def test_a_name_goes_before_a_file(numbers, run):
+    recstore.RecordList(["file"]).save("numbers")
+    assert run("verify", "numbers")[1] == "numbers: good, 1,234 records\n"
+    assert run("verify", "./numbers")[1] == "./numbers: good, 1 records\n"
+
+
+def test_mappings(run, said):
+    with recstore.RecordDict({"a": 1, 2: [3]}, name="map"):
+        assert run("head", "map") == (0, "'a': 1\n2: [3]\n", "")
+        assert said("head", "map") == [{"key": "a", "value": 1}, {"key": 2, "value": [3]}]
+        assert run("verify", "map")[:2] == (0, "map: good, 2 records\n")
+        assert said("info", "map")["records"] == 2
+    recstore.RecordDict({}).save("empty")
+    assert run("head", "empty") == (0, "", "") and said("head", "empty") == []
+    assert run("verify", "empty")[1] == "empty: good, 0 records\n"
+
+
+def test_which_fingerprint(numbers, run, said):
+    with recstore.shared("numbers", lambda: [0], fingerprint="v2"):
+        for command in ("info", "head", "verify"):
+            status, out, err = run(command, "numbers")
+            assert (status, out) == (1, "") and "'v1', 'v2'" in err and err.count("\n") == 1
+        assert said("verify", "numbers", "--fingerprint", "v2")["records"] == 1
+        assert said("verify", "numbers", "--fingerprint", "v1")["records"] == 1234
+        assert run("verify", "numbers", "--fingerprint", "v3")[0] == 1
+
+
+@pytest.mark.parametrize("command", ["info", "head", "verify"])
+def test_what_is_not_there(command, run):
+    for what in ("nothing", "x" * 300, ".hidden", "./nothing"):
+        status, out, err = run(command, what)
+        assert (status, out) == (1, "") and err.startswith(f"recstore {command}: ") and err.count("\n") == 1
+    assert "nor is there such a file" in run(command, "nothing")[2]
+
+
+@pytest.mark.parametrize("command", ["head", "verify"])
+def test_damage(numbers, command, run):
+    path = pathlib.Path(recstore.segments("numbers")[0].path)
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+    path.chmod(0o400)
+    status, out, err = run(command, "numbers")
+    assert (status, out) == (1, "") and err.count("\n") == 1
+
+
+def test_head_counts(run):
+    recstore.RecordList(range(3)).save("x")
+    assert run("head", "x", "-n", "9")[1] == "0: 0\n1: 1\n2: 2\n"
+    with pytest.raises(SystemExit):
+        main.main(["head", "x", "-n", "0"])
+
+
+# ---- What a store may hold ----
+
+
+@dataclasses.dataclass
+class Sample:
+    name: str
+    sizes: tuple
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+class Pickled:
+    def __reduce__(self):
+        return print, ("loaded",)
+
+
+def test_nothing_is_loaded(run, said):
+    recstore.RecordList([Sample("a", (1, 2)), Pickled(), 3], on_unsupported="pickle").save("x")
+    status, out, err = run("head", "x")
+    lines = out.splitlines()
+    assert (status, err, len(lines)) == (0, "", 3)
+    assert lines[0].startswith("0: ") and lines[0].endswith("Sample(name='a', sizes=(1, 2))")
+    assert lines[1].startswith("1: <not shown: ") and lines[2] == "2: 3" and "loaded\n" not in out
+    answers = said("head", "x")
+    assert answers[0]["value"] == {"name": "a", "sizes": [1, 2]}
+    assert "error" in answers[1] and answers[2] == {"key": 2, "value": 3}
+
+
+def test_terminals_are_safe(run):
+    evil = "\x1b[31m\x07\u202e\r\n"
+    recstore.RecordList({"\x1b[31m\r": i, evil: evil, "b": evil.encode()} for i in range(300)).save("x")
+    for command in ("head", "info"):
+        out = run(command, "x")[1]
+        assert not set(out) & set("\x1b\x07\u202e\r") and "31m" in out
+    assert run("head", "x", "-n", 7)[1].count("\n") == 8
+
+
+def test_cut_short(run, said):
+    record = {"text": "y" * 10_000, "many": list(range(100_000)), "deep": nested(60), "big": 10**5000, "bytes": b"z" * 10_000}
+    recstore.RecordList([record]).save("x")
+    out = run("head", "x")[1]
+    assert len(out) < 1000
+    for part in ("(10,000 characters)", "(99,988 more)", "[...]", "<int of 16,610 bits>", "(10,000 bytes)"):
+        assert part in out
+    assert len(json.dumps(said("head", "x"))) < 1500
+
+
+def test_values_as_json(said):
+    import datetime
+    import decimal
+
+    values = [float("nan"), float("inf"), {1, 2}, {(1, 2): None}, datetime.date(2026, 1, 2), decimal.Decimal("1.5"), "\ud800", True, 1j]
+    recstore.RecordList(values).save("x")
+    shown = [one["value"] for one in said("head", "x", "-n", 20)]
+    assert shown == ["nan", "inf", "{1, 2}", {"(1, 2)": None}, "datetime.date(2026, 1, 2)", "Decimal('1.5')", "\ud800", True, "1j"]
+
+
+def test_brief():
+    assert text.brief({"a": (1, [2.5, None], {3}), "b": "x"}) == "{'a': (1, [2.5, None], {3}), 'b': 'x'}"
+    for value in ((), (1,), set(), frozenset(), frozenset({1}), {}, [], collections.deque(), collections.deque([1, 2])):
+        assert text.brief(value) == repr(value)
+    assert text.brief(recstore.Record("m.C", {"x": nested(9)})) == f"m.C(x={'[' * 6}...{']' * 6})"
+    assert text.brief(range(10**5000)) == "<range>"
+
+
+# ---- rm, gc ----
+
+
+def test_rm(numbers, run, said):
+    with recstore.shared("numbers", lambda: [0], fingerprint="v2", keep=True):
+        assert said("rm", "numbers", "--fingerprint", "v2") == {"name": "numbers", "removed": 1}
+    assert run("rm", "numbers") == (0, "numbers: removed, 1 store; processes that read it may go on\n", "")
+    assert numbers[1] == {"id": 1, "half": 0.5} and recstore.segments() == []
+    status, out, err = run("rm", "numbers")
+    assert (status, out) == (1, "") and "no segment 'numbers'" in err
+    for name in ("../x", "a\nb", ""):
+        status, out, err = run("rm", name)
+        assert (status, out) == (1, "") and err.count("\n") == 1
+
+
+def killed(folder, keep):
+    """A store whose builder was killed."""
+    code = f"import os, recstore; x = recstore.shared('left', lambda: [b'x' * 9000] * 9, fingerprint='f', keep={keep}); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code], cwd="/", check=False)
+    return len(os.listdir(folder))
+
+
+def test_gc(folder, run, said):
+    assert run("gc") == (0, "nothing to remove\n", "")
+    assert killed(folder, False) == 1
+    assert said("ls")[0]["state"] == "orphan"
+    status, out, _ = run("gc")
+    assert status == 0 and out.startswith("removed 1 file, ") and os.listdir(folder) == []
+    assert killed(folder, True) == 1
+    assert said("gc") == {"removed": 0, "bytes": 0} and said("ls")[0]["state"] == "kept"
+    assert said("rm", "left")["removed"] == 1
+
+
+def test_gc_leaves_what_is_used(numbers, said):
+    assert said("gc")["removed"] == 0 and len(said("ls")) == 1
+
+
+def test_a_reader_that_stops_reading(numbers):
+    """`recstore head ... | head -1` ends without a traceback."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "recstore.cli.main", "head", "numbers", "-n", "1000"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd="/")
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_terminal_of_few_letters():
+    recstore.RecordList(["é→"]).save("x")
+    command = [sys.executable, "-m", "recstore.cli.main", "head", os.path.abspath("x")]
+    done = subprocess.run(command, capture_output=True, cwd="/", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"0: '\\xe9\\u2192'\n", b"")
+
+
+# ---- The page ----
+
+
+def test_the_page_has_every_command():
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/commands.md"
+    if not page.exists():
+        pytest.skip("the documents are not here")
+    described = re.findall(r"^\| `recstore (\w+)", page.read_text(), re.MULTILINE)
+    (commands,) = (action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices)
+    assert described == ["demo", "ls", "info", "head", "verify", "rm", "gc", "doctor"] and sorted(described) == sorted(commands)
