@@ -17,8 +17,9 @@ import dicts
 import fields
 import measures
 import memory_jobs
+import names
 
-SUITES = ("decode", "size", "fields", "dict", "build", "handle", "import", "workers")
+SUITES = ("decode", "size", "fields", "dict", "name", "build", "handle", "import", "workers")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -36,7 +37,7 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     show_machine(found["machine"])
-    for run in (run_decode, run_fields, run_dict, run_build, run_handle, run_import, run_workers):
+    for run in (run_decode, run_fields, run_dict, run_name, run_build, run_handle, run_import, run_workers):
         run(wanted, options, found)
     write(found, options)
 
@@ -113,6 +114,12 @@ def run_fields(wanted, options, found):
 def run_dict(wanted, options, found):
     if "dict" in wanted:
         keep(found, "dict", dicts.lookups(options.quick, log), "dict: a lookup by key in random order, against dict and a fresh copy")
+
+
+def run_name(wanted, options, found):
+    if "name" in wanted:
+        keep(found, "name", names.attaching(options.quick, log), "name: microseconds to attach to a store by its name")
+        keep(found, "wait", names.waiting(options.quick, log), "name: what waiting for a builder takes")
 
 
 def run_build(wanted, options, found):

@@ -298,7 +298,7 @@ def test_never_built():
 MODULES = ["recstore", *(f"recstore.{name}" for name in (
     "arrays", "directory", "errors", "handles", "info", "memory", "recipes", "records", "unsupported", "views", "_codec", "_store",
     "classes", "extended", "objects", "tensors", "fields", "columns", "dicts", "building", "grouping", "canonical", "_keys", "_maps",
-    "_paths", "_fields", "_encode", "_exports", "_floor", "_blobs", "_views",
+    "_paths", "_fields", "_encode", "_exports", "_floor", "_blobs", "_views", "_locks", "sharing", "naming", "listing", "fingerprints", "isolation",
     "cli.main", "cli.records"))]  # fmt: skip
 
 
