@@ -105,6 +105,22 @@ def read_all(connection, x):
     connection.recv()
 
 
+def as_another_user(connection, name, path):
+    """The same name as another user: a store of its own, and no way to the first one's."""
+    from recstore import fingerprints, handles, listing  # noqa: F401 - while this user can still read them
+
+    os.setgid(12345)
+    os.setuid(12345)
+    with recstore.shared(name, lambda: [2], fingerprint="1", timeout=20) as x:
+        try:
+            naming.open_leased(path)
+            said = "opened"
+        except OSError as error:
+            said = type(error).__name__
+        listed = [info.path for info in recstore.segments()]
+        connection.send((os.geteuid(), x.to_list(), said, recstore.collect(), path not in listed))
+
+
 # ---- What the tests themselves use ----
 
 

@@ -151,6 +151,16 @@ def test_planted(name, kind, tmp_path):
         (os.rmdir if kind == "folder" else os.unlink)(target.path)
 
 
+def test_two_users_with_one_name(name):
+    if os.geteuid() != 0 or naming.folder() != "/dev/shm":
+        pytest.skip("needs root, which can be another user, and a folder that is open to both")
+    with recstore.shared(name, lambda: records(1), fingerprint="1") as x:
+        process, connection = start(sharers.as_another_user, name, x.segment.path)
+        assert connection.recv() == (12345, [2], "PermissionError", 0, True)
+        end((process, connection))
+        assert x.to_list() == records(1)
+
+
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "user"])
 def test_planted_lock(name, kind, tmp_path):
     target = naming.Target(name, "1")
