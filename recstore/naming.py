@@ -171,8 +171,6 @@ class Label(dict):
 
 def maker():
     """Who we are, for labels and locks."""
-    import socket
-
     pid = os.getpid()
     command = " ".join(getattr(sys, "argv", ()))
     command = "".join(c if c.isprintable() else "?" for c in command[:200])
@@ -181,7 +179,7 @@ def maker():
         "started": str(handles.start_time(pid) or 0),
         "boot": handles.boot_id().hex(),
         "namespace": str(handles.pid_namespace()),
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "command": command,
     }
 
