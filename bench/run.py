@@ -17,10 +17,11 @@ import dicts
 import fields
 import measures
 import memory_jobs
+import names
 import speech
 import views
 
-SUITES = ("decode", "size", "fields", "dict", "views", "build", "handle", "import", "workers", "speech")
+SUITES = ("decode", "size", "fields", "dict", "views", "name", "build", "handle", "import", "workers", "speech")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -38,7 +39,8 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     show_machine(found["machine"])
-    for run in (run_decode, run_fields, run_dict, run_views, run_build, run_handle, run_import, run_workers, run_speech):
+    runs = (run_decode, run_fields, run_dict, run_views, run_name, run_build, run_handle, run_import, run_workers, run_speech)
+    for run in runs:
         run(wanted, options, found)
     write(found, options)
 
@@ -123,6 +125,12 @@ def run_views(wanted, options, found):
         return
     keep(found, "views", views.measure(options.quick, log), "views: two lengths, side by side")
     job_rows(found, "views", [("views", {"name": "coco", "quick": options.quick})])
+
+
+def run_name(wanted, options, found):
+    if "name" in wanted:
+        keep(found, "name", names.attaching(options.quick, log), "name: microseconds to attach to a store by its name")
+        keep(found, "wait", names.waiting(options.quick, log), "name: what waiting for a builder takes")
 
 
 def run_build(wanted, options, found):

@@ -460,6 +460,11 @@ cdef class Segment(Owner):
         check(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err)
         self.backing, self.path, self.encoded, self.owner_pid = "named", path, encoded, os.getpid()
 
+    def touch(self):
+        """Sets the file's times to now, where that is possible: when it was last used."""
+        self.require_open()
+        rs_os_touch(self.seg.fd)
+
     def disown(self):
         """From now on this object removes no name: what it maps is not what was looked for, or another's to remove."""
         self.owner_pid = None

@@ -91,7 +91,9 @@ def _child(work, result, life, parents):
             os.close(fd)
         _thread.start_new_thread(_end_with_parent, (life,))
         held = work()
-        sys.stdout.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
         os.write(result, _DONE)
         os.read(life, 1)  # the lease is held until the parent has its own
         del held

@@ -117,6 +117,8 @@ class Label(dict):
     """The pairs of a LABEL section, as str."""
 
     def __getattr__(self, key):
+        if key.startswith("_"):
+            raise AttributeError(key)
         return self.get(key, "")
 
     def pack(self):
@@ -149,8 +151,10 @@ class Label(dict):
 
     @staticmethod
     def at(path):
-        """That of the segment at a path, which is not leased; None where there is none that can be read."""
+        """That of the segment at a path, which is not leased; None where there is none of this user that can be read."""
         try:
+            if os.lstat(path).st_uid != os.geteuid():
+                return None
             segment = _store.open_path(path, _store.OURS, follow_links=False, backing="named")
         except (CorruptError, VersionError, OSError):
             return None
@@ -167,8 +171,6 @@ class Label(dict):
 
 def maker():
     """Who we are, for labels and locks."""
-    import socket
-
     pid = os.getpid()
     command = " ".join(getattr(sys, "argv", ()))
     command = "".join(c if c.isprintable() else "?" for c in command[:200])
@@ -177,7 +179,7 @@ def maker():
         "started": str(handles.start_time(pid) or 0),
         "boot": handles.boot_id().hex(),
         "namespace": str(handles.pid_namespace()),
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "command": command,
     }
 
@@ -241,7 +243,7 @@ def open_leased(path):
         raise CorruptError(f"the segment does not say whose it is: {path}")
     segment.name, segment.kept = label.name, "keep" in label
     if segment.kept:
-        os.utime(segment.fileno())
+        segment.touch()
     return segment, label
 
 

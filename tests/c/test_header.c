@@ -207,6 +207,27 @@ static void test_optional_section(void) {
     free(s);
 }
 
+/* The label is one of those: found where it is of store 0, and looked at no closer. */
+static void test_label(void) {
+    uint8_t *s = make_segment(), *e = s + DIRECTORY + 6 * ENTRY;
+    rs_header header;
+    rs_directory directory;
+    rs_slice bytes = rs_slice_of(s, SIZE + ENTRY);
+    put(s + 68, 7, 4), put(s + 32, SIZE + ENTRY, 8);
+    put(e, 32768, 2), put(e + 8, TABLE + 64, 8), put(e + 24, 3, 8), put(e + 32, 77, 4);
+    seal(s, SEAL);
+    REQUIRE_OK(rs_header_read(bytes, NULL, &header, &err), &err);
+    CHECK_OK(rs_directory_read(bytes, &header, 0, &directory, &err), &err);
+    CHECK_U64(directory.label.off, TABLE + 64);
+    CHECK_U64(directory.label.count, 3);
+    CHECK_U64(directory.label.crc, 77);
+    put(e + 2, 1, 2), seal(s, SEAL);
+    REQUIRE_OK(rs_header_read(bytes, NULL, &header, &err), &err);
+    CHECK_OK(rs_directory_read(bytes, &header, 0, &directory, &err), &err);
+    CHECK_U64(directory.label.off, 0);
+    free(s);
+}
+
 /* What is written is what the page says: the hand-made bytes again. */
 static void test_write(void) {
     uint8_t *s = make_segment(), written[4096];
@@ -232,6 +253,7 @@ int main(void) {
     RUN(test_every_rule);
     RUN(test_no_blocks_and_limits);
     RUN(test_optional_section);
+    RUN(test_label);
     RUN(test_write);
     return rs_test_finish("test_header");
 }

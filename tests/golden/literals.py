@@ -58,3 +58,7 @@ DAMAGED = {
     "tree-bit": ("structs", "CorruptError", "CHECKSUM", "read"),
     "block-heap-size": ("structs", "CorruptError", "BLOCK", "read"),
 }
+
+# A segment that says where it comes from.
+LABEL = {"name": "名前", "fingerprint": "v1+0123456789abcdef", "keep": "7200.0", "pid": "12", "host": "host", "command": "train.py"}
+LABELLED = [{"id": i, "text": "x" * i} for i in range(5)]

@@ -10,6 +10,7 @@ import pytest
 
 import recstore
 from golden import literals, literals_ext
+from recstore import naming
 from ref import reader
 from ref.extended import Ext, parts
 
@@ -114,3 +115,10 @@ def test_damaged(name):
     with pytest.raises(reader.FormatError) as caught:
         reader.check(path.read_bytes())
     assert caught.value.code.removeprefix("RS_E_FMT_") == code
+
+
+def test_label():
+    path = HERE / "v1-label.rec"
+    with recstore.open(path, verify="full") as x:
+        assert x.to_list() == literals.LABELLED and naming.Label.of(x.segments[0]) == literals.LABEL
+    assert reader.check(path.read_bytes()) == literals.LABELLED  # which knows no labels

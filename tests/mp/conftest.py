@@ -2,6 +2,8 @@
 /dev/shm, children."""
 
 import gc
+import itertools
+import logging
 import multiprocessing
 import os
 import pathlib
@@ -10,7 +12,7 @@ import sys
 
 import pytest
 import shm
-from mp import workers
+from mp import sharers, workers
 from recstore import handles
 
 if not os.path.isdir("/proc/self/fd"):
@@ -85,3 +87,26 @@ def python(tmp_path_factory):
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def name():
+    """A name for segments that no other test uses; nothing of it may be left."""
+    name = f"test {os.getpid()} {next(_numbers)}"
+    yield name
+    gc.collect()
+    assert sharers.left(name) == []
+
+
+@pytest.fixture
+def log(tmp_path):
+    return str(tmp_path / "log")
+
+
+@pytest.fixture
+def messages(caplog):
+    caplog.set_level(logging.INFO, logger="recstore")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "recstore"]

@@ -1,9 +1,14 @@
 """What the processes of test_shared*.py run, importable by name and without pytest."""
 
+import multiprocessing
 import os
 import random
+import time
 
 import recstore
+from recstore import naming
+
+FORK = multiprocessing.get_context("fork")
 
 N = 300
 
@@ -19,8 +24,6 @@ class Build:
         self.log, self.seed, self.pause = log, seed, pause
 
     def __call__(self):
-        import time
-
         note(self.log, f"{self.seed} {os.getpid()}")
         for record in records(self.seed):
             time.sleep(self.pause)
@@ -84,8 +87,6 @@ def call(connection, name, log, options):
 
 
 def fails(log, message="no data today", pause=0.3):
-    import time
-
     note(log, "called")
     time.sleep(pause)
     raise LookupError(message)
@@ -102,3 +103,54 @@ def call_failing(connection, name, log):
 def read_all(connection, x):
     connection.send((x.to_list() == records(1), x.segment.backing, x.segment.path))
     connection.recv()
+
+
+def as_another_user(connection, name, path):
+    """The same name as another user: a store of its own, and no way to the first one's."""
+    from recstore import fingerprints, handles, listing  # noqa: F401 - while this user can still read them
+
+    os.setgid(12345)
+    os.setuid(12345)
+    with recstore.shared(name, lambda: [2], fingerprint="1", timeout=20) as x:
+        try:
+            naming.open_leased(path)
+            said = "opened"
+        except OSError as error:
+            said = type(error).__name__
+        listed = [info.path for info in recstore.segments()]
+        connection.send((os.geteuid(), x.to_list(), said, recstore.collect(), path not in listed))
+
+
+# ---- What the tests themselves use ----
+
+
+def left(name, dir=None):
+    """Every file that belongs to a name: segments, locks, temporary ones."""
+    return sorted(one for one in os.listdir(naming.folder(dir)) if one.startswith(naming.stem(name)))
+
+
+def start(target, *arguments):
+    """A forked process and our end of a pipe to it."""
+    ours, theirs = FORK.Pipe()
+    process = FORK.Process(target=target, args=(theirs, *arguments))
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def end(*pairs):
+    for process, connection in pairs:
+        if process.is_alive():
+            try:
+                connection.send(None)
+            except OSError:
+                pass
+        connection.close()
+        process.join()
+
+
+def until(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.005)

@@ -1,0 +1,71 @@
+"""Stores shared by name: the time to attach to one, and what waiting for a builder costs."""
+
+import multiprocessing
+import os
+import time
+
+from measures import WrongAnswer
+
+
+def _times(call, repeats):
+    out = []
+    for _ in range(repeats):
+        begin = time.perf_counter_ns()
+        store = call()
+        out.append((time.perf_counter_ns() - begin) / 1e3)
+        store.close()
+    return min(out), sorted(out)[len(out) // 2]
+
+
+def _wait(name, building, results):
+    import recstore
+
+    building.wait()
+    begin, cpu = time.monotonic(), time.process_time()
+    recstore.shared(name, _never, fingerprint="1", timeout=60).close()
+    results.put((time.monotonic() - begin, time.process_time() - cpu))
+
+
+def _never():
+    raise WrongAnswer("the one that waits has built")
+
+
+def attaching(quick, log):
+    """Rows of microseconds to attach to a small and a large store, by both calls, while another object has it open."""
+    import recstore
+
+    rows, repeats = [], 100 if quick else 2000
+    for count in (1_000, 20_000 if quick else 2_000_000):
+        log(f"name: {count:,} records")
+        name = f"bench {os.getpid()}"
+        with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as held:
+            known = recstore.segments(name)[0].fingerprint
+            calls = {"attach(name)": lambda: recstore.attach(name), "shared(name, build)": lambda known=known: recstore.shared(name, _never, fingerprint=known)}
+            for how, call in calls.items():
+                with call() as one:
+                    if one[count - 1] != held[count - 1]:
+                        raise WrongAnswer("another store was attached")
+                least, median = _times(call, repeats)
+                rows.append({"call": how, "records": count, "bytes": held.nbytes, "least_us": least, "median_us": median})
+    return rows
+
+
+def waiting(quick, log):
+    """A row with the share of a core that a process takes while it waits for a build of some seconds."""
+    import recstore
+
+    seconds, fork, name = 2 if quick else 15, multiprocessing.get_context("fork"), f"bench wait {os.getpid()}"
+    log(f"name: waiting {seconds} s")
+    results, building = fork.Queue(), fork.Event()
+    process = fork.Process(target=_wait, args=(name, building, results))
+    process.start()
+
+    def build():
+        building.set()
+        time.sleep(seconds)
+        return [1]
+
+    with recstore.shared(name, build, fingerprint="1"):
+        waited, cpu = results.get(timeout=60)
+        process.join()
+    return [{"waited_s": waited, "cpu_s": cpu, "share_of_core": cpu / waited}]

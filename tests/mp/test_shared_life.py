@@ -1,0 +1,188 @@
+"""How long stores shared by name stay: after every way in which a process can end, and when they are kept."""
+
+import os
+import time
+
+import pytest
+import recstore
+from mp import sharers
+from mp.sharers import Build, end, left, notes, records, start
+from recstore import naming
+
+
+# ---- Life -----------------------------------------------------------------------------------------------------------
+
+
+def test_last_user_removes_it(name, log):
+    first, second = start(sharers.call, name, log, {}), start(sharers.call, name, log, {})
+    assert first[1].recv() == second[1].recv() == (sharers.N, True)
+    end(first)
+    assert len(left(name)) == 1
+    end(second)
+    assert left(name) == [] and len(notes(log)) == 1
+
+
+@pytest.mark.parametrize("ending", ["", "1/0", "import sys; sys.exit(3)", "x.close()", "del x", "y = x[2:]; del x"])
+def test_gone_when_the_process_ends(name, python, ending):
+    status = {"1/0": 1, "import sys; sys.exit(3)": 3}.get(ending, 0)
+    python(f"import sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status)
+    assert left(name) == []
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.execlp('true', 'true')"])
+def test_gone_with_the_next_call_after_a_sudden_end(name, python, ending):
+    status = -9 if "kill" in ending else 0
+    python(f"import os, sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status)
+    assert [info.state for info in recstore.segments(name)] == ["orphan"]
+    recstore.RecordList([1]).close()  # any build will do
+    if naming.folder() == "/dev/shm":
+        assert left(name) == []
+    recstore.collect()
+    assert left(name) == []
+
+
+def test_forked_child_reads_and_removes_nothing(name):
+    x = recstore.shared(name, lambda: records(1), fingerprint="1")
+    for ending in (lambda: x.close(), lambda: None):
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                status = 0 if x[5] == records(1)[5] else 2
+                ending()
+            finally:
+                os._exit(status)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert len(left(name)) == 1 and x[5] == records(1)[5]
+        with recstore.attach(name) as y:
+            assert y == x
+    assert recstore.collect() == 0
+    x.close()
+
+
+def test_forked_child_outlives_its_parents_close(name):
+    x = recstore.shared(name, lambda: records(1), fingerprint="1")
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(theirs)
+            os.read(ours, 1)
+            status = 0 if x[5] == records(1)[5] else 2
+        finally:
+            os._exit(status)
+    os.close(ours)
+    x.close()
+    assert recstore.collect() == 0 and len(left(name)) == 1  # the child's
+    os.close(theirs)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert recstore.collect() == 1
+
+
+def test_forked_child_that_shares_is_a_user_of_its_own(name, log):
+    x = recstore.shared(name, Build(log, 1), fingerprint="1")
+    child = start(sharers.call, name, log, {})
+    assert child[1].recv() == (sharers.N, True) and len(notes(log)) == 1
+    x.close()
+    assert len(left(name)) == 1
+    end(child)
+    # It had inherited the lease of x as well, which ended with the process only.
+    assert recstore.collect() == 1
+
+
+def test_unlinked_while_in_use(name):
+    x = recstore.shared(name, lambda: [1], fingerprint="1")
+    assert recstore.unlink(name) == 1
+    with pytest.raises(recstore.SegmentNotFoundError):
+        recstore.unlink(name)
+    y = recstore.shared(name, lambda: [2], fingerprint="1")
+    assert (x[0], y[0]) == (1, 2)
+    x.close()  # must not remove the new one
+    assert len(left(name)) == 1 and recstore.attach(name)[0] == 2
+    y.close()
+
+
+def test_own_name(name):
+    x = recstore.RecordList(records(1), name=name)
+    for build in (lambda: recstore.RecordList([1], name=name), lambda: recstore.RecordDict({1: 1}, name=name)):
+        with pytest.raises(recstore.SegmentExistsError, match=r"attach\(.*unlink\(.*shared\("):
+            build()
+    with recstore.attach(name) as y:
+        assert y.to_list() == records(1)
+        x.close()
+        assert len(left(name)) == 1
+    with recstore.RecordDict({"a": 1}, name=name) as d, recstore.attach(name) as e:
+        assert d == e == {"a": 1}
+    with pytest.raises(ValueError, match="anonymous memory has no name"):
+        recstore.RecordList([1], name=name, backing="anonymous")
+    with pytest.raises(recstore.EncodeError):
+        recstore.RecordList([object()], name=name)
+
+
+def test_own_name_race(name, monkeypatch):
+    """Another process takes the name while this one builds."""
+    taken = []
+
+    def stream():
+        taken.append(recstore.RecordList([2], name=name))
+        yield 1
+
+    with pytest.raises(recstore.SegmentExistsError, match="is taken by a store of process"):
+        recstore.RecordList(stream(), name=name)
+    assert recstore.attach(name)[0] == 2
+    taken[0].close()
+
+
+# ---- keep -----------------------------------------------------------------------------------------------------------
+
+
+def test_keep_for_ever(name):
+    with recstore.shared(name, lambda: [1], fingerprint="1", keep=True) as x:
+        assert x[0] == 1
+    assert recstore.collect() == 0
+    (info,) = recstore.segments(name)
+    assert (info.state, info.keep, info.attached) == ("kept", "for ever", 0)
+    with recstore.shared(name, lambda: [2], fingerprint="1") as x:
+        assert x[0] == 1
+    assert recstore.unlink(name) == 1
+
+
+def test_keep_needs_a_fingerprint(name, tmp_path):
+    with pytest.raises(ValueError, match="keep=True needs fingerprint= or files="):
+        recstore.shared(name, lambda: [1], keep=True)
+    data = tmp_path / "data"
+    data.write_text("1")
+    recstore.shared(name, lambda: [1], keep=True, files=[data]).close()
+    data.write_text("23")
+    with recstore.shared(name, lambda: [2], keep=True, files=data) as x:
+        assert x[0] == 2
+    assert recstore.unlink(name) == 2
+
+
+def test_keep_for_a_while(name, monkeypatch):
+    recstore.shared(name, lambda: [1], keep="2h").close()
+    clock = time.time
+    for hours, there in ((1.9, 1), (-1000, 1), (2.1, 0)):
+        monkeypatch.setattr(time, "time", lambda hours=hours: clock() + 3600 * hours)
+        recstore.collect()
+        assert len(left(name)) == there
+
+
+def test_a_clock_that_jumps_removes_nothing_in_use(name, monkeypatch):
+    x = recstore.shared(name, lambda: [1], keep="1s", fingerprint="1")
+    clock = time.time
+    for jump in (1e9, -1e9):
+        monkeypatch.setattr(time, "time", lambda jump=jump: clock() + jump)
+        assert recstore.collect() == 0 and x[0] == 1
+        with recstore.shared(name, lambda: [2], fingerprint="1") as y:
+            assert y[0] == 1
+        assert "in use" in str(recstore.segments(name))
+    x.close()
+    recstore.unlink(name)
+
+
+@pytest.mark.parametrize("keep", ["2 hours", "h", "", "-1h", "0s", "nan", -5, 0.0, "1e99d", [], float("nan")], ids=repr)
+def test_keep_that_is_none(name, keep):
+    with pytest.raises(ValueError, match='keep is True, False, a number of seconds or a duration such as "2h"'):
+        recstore.shared(name, lambda: [1], fingerprint="1", keep=keep)

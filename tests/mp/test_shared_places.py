@@ -1,0 +1,379 @@
+"""Where stores shared by name are: names, folders, what others put there, handles, arguments, and too little space."""
+
+import dataclasses
+import fractions
+import functools
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import pytest
+import recstore
+from mp import sharers, workers
+from mp.sharers import end, left, notes, records, start, until
+from recstore import naming
+
+
+# ---- Names and places -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad, why",
+    [
+        ("", "is empty"),
+        ("a/b", "has a slash"),
+        ("../../etc/passwd", "has a slash"),
+        ("a\0b", "has a NUL"),
+        ("x" * 300, "has 300 characters, and 64 are the most"),
+        ("x" * 65, "has 65 characters"),
+        (".", "begins with a dot"),
+        ("..", "begins with a dot"),
+        (".hidden", "begins with a dot"),
+        ("a\nb", "cannot be printed"),
+        ("\ud800", "cannot be printed"),
+    ],
+    ids=range(11),
+)
+def test_bad_names(bad, why):
+    before = os.listdir(naming.folder())
+    for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.attach(bad), lambda: recstore.unlink(bad),
+                 lambda: recstore.RecordList([1], name=bad), lambda: recstore.segments(bad)):  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            call()
+    assert os.listdir(naming.folder()) == before
+
+
+@pytest.mark.parametrize("bad", [5, b"x", ["x"]], ids=repr)
+def test_names_that_are_no_str(bad):
+    with pytest.raises(TypeError, match="the name of a segment is a str"):
+        recstore.shared(bad, lambda: [1])
+
+
+def test_good_names():
+    for good in ("coco.train2017", "x" * 64, "名前", "a b", "é" * 64, "-", "~"):
+        file_name = naming.system_name(good, "f" * 1000)
+        assert file_name.isascii() and len(f"/{file_name}{naming.LOCK}") <= 30
+        assert naming.unsqueezed(naming.squeezed(file_name.encode())).decode() == file_name
+        with recstore.shared(good, lambda: [1], fingerprint="f" * 1000) as x, recstore.attach(good) as y:
+            assert x == y
+
+
+def test_folder_of_ones_own(name, tmp_path):
+    place = tmp_path / "shared"
+    with recstore.shared(name, lambda: [1], fingerprint="1", dir=place) as x:
+        assert os.path.dirname(x.segment.path) == str(place) and os.stat(place).st_mode & 0o777 == 0o700
+        assert recstore.attach(name, dir=place)[0] == 1
+        with pytest.raises(recstore.SegmentNotFoundError):
+            recstore.attach(name)
+        assert len(recstore.segments(dir=place)) == 1
+    assert os.listdir(place) == [] and recstore.collect(dir=place) == 0
+
+
+@pytest.fixture
+def no_shm(monkeypatch, tmp_path):
+    import tempfile
+
+    monkeypatch.delenv("RECSTORE_DIR", raising=False)
+    monkeypatch.delenv("RECSTORE_BACKING", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path / f"recstore-{os.geteuid()}"
+
+
+@pytest.mark.parametrize("how", ["missing", "read-only"])
+def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
+    if how == "missing":
+        monkeypatch.setattr(naming, "_SHARED", str(tmp_path / "missing"))
+    else:
+        monkeypatch.setattr(os, "access", lambda path, mode: path != "/dev/shm")
+    with recstore.shared(name, lambda: [1], fingerprint="1") as x:
+        assert os.path.dirname(x.segment.path) == str(no_shm) and recstore.attach(name)[0] == 1
+    assert os.listdir(no_shm) == []
+    no_shm.chmod(0o755)
+    with pytest.raises(PermissionError, match="mode 0700"):
+        recstore.shared(name, lambda: [1], fingerprint="1")
+    no_shm.chmod(0o700)
+
+
+def test_without_nameless_files(name, log, monkeypatch):
+    monkeypatch.setattr(naming, "_BACKING", "temporary")
+    with recstore.shared(name, lambda: records(1), fingerprint="1") as x, recstore.attach(name) as y:
+        assert x == y and len(left(name)) == 1 and os.stat(x.segment.path).st_nlink == 1
+    with recstore.RecordList([1], name=name), pytest.raises(recstore.SegmentExistsError):
+        recstore.RecordList([1], name=name)
+    with pytest.raises(KeyError):
+        recstore.shared(name, lambda: {}["x"], fingerprint="1")
+    first = start(sharers.call, name, log, {"pause": 0.1})
+    until(lambda: notes(log))
+    assert len(left(name)) == 2
+    assert recstore.collect() == 0
+    first[0].kill()
+    end(first)
+    assert len(left(name)) == 2
+    assert recstore.collect() == 2
+
+
+# ---- What stands there and is not ours ------------------------------------------------------------------------------
+
+
+def plant(target, kind, tmp_path):
+    path = target.path
+    if kind == "link":
+        (tmp_path / "theirs").write_bytes(b"theirs")
+        os.symlink(tmp_path / "theirs", path)
+    elif kind == "fifo":
+        os.mkfifo(path, 0o400)
+    elif kind == "folder":
+        os.mkdir(path)
+    else:
+        with open(path, "wb") as f:
+            f.write(b"theirs" * 1000)
+        os.chmod(path, 0o644 if kind == "mode" else 0o400)
+        if kind == "user":
+            if os.geteuid() != 0:
+                os.unlink(path)
+                pytest.skip("only root can make files of another user")
+            os.chown(path, 12345, -1)
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "mode", "user"])
+def test_planted(name, kind, tmp_path):
+    target = naming.Target(name, "1")
+    plant(target, kind, tmp_path)
+    try:
+        for call in (lambda: recstore.shared(name, lambda: [1], fingerprint="1"), lambda: recstore.attach(name), lambda: recstore.attach(name, "1")):
+            with pytest.raises(PermissionError):
+                call()
+        assert recstore.collect() == 0 and os.path.lexists(target.path)
+        assert len(recstore.segments(name)) == 0
+    finally:
+        (os.rmdir if kind == "folder" else os.unlink)(target.path)
+
+
+def test_two_users_with_one_name(name):
+    if os.geteuid() != 0 or naming.folder() != "/dev/shm":
+        pytest.skip("needs root, which can be another user, and a folder that is open to both")
+    with recstore.shared(name, lambda: records(1), fingerprint="1") as x:
+        process, connection = start(sharers.as_another_user, name, x.segment.path)
+        assert connection.recv() == (12345, [2], "PermissionError", 0, True)
+        end((process, connection))
+        assert x.to_list() == records(1)
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "user"])
+def test_planted_lock(name, kind, tmp_path):
+    target = naming.Target(name, "1")
+    lock = naming.Target(name, "1")
+    lock.path = target.lock_path
+    plant(lock, kind, tmp_path)
+    try:
+        with pytest.raises(PermissionError):
+            recstore.shared(name, lambda: [1], fingerprint="1")
+        assert recstore.collect() == 0
+    finally:
+        (os.rmdir if kind == "folder" else os.unlink)(lock.path)
+
+
+def damaged(kind, path, other):
+    """What a power cut, or a bug, can leave of a segment."""
+    with open(other, "rb") as f:
+        whole = f.read()
+    content = {"empty": b"", "zeros": bytes(len(whole)), "cut": whole[:-100], "short": whole[:1000], "no head": bytes(4096) + whole[4096:]}[kind]
+    with open(path, "wb") as f:
+        f.write(content)
+    os.chmod(path, 0o400)
+
+
+@pytest.mark.parametrize("kind", ["empty", "zeros", "cut", "short", "no head"])
+def test_half_written(name, kind):
+    target = naming.Target(name, "1")
+    with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
+        damaged(kind, target.path, whole.segment.path)
+        assert "damaged" in [info.state for info in recstore.segments(name)]
+        with pytest.raises(recstore.CorruptError):
+            naming.open_target(target)
+        with recstore.sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.attach(name, "1") as y:
+            assert x[0] == y[0] == 7  # a new generation in its place
+        damaged(kind, target.path, whole.segment.path)
+        assert recstore.collect() == 1
+        damaged(kind, target.path, whole.segment.path)
+        with pytest.raises(recstore.SegmentNotFoundError):
+            recstore.attach(name, "1")  # collected first
+
+
+def test_segment_of_another_key_under_our_name(name):
+    """A collision of hashes, which never happens: the label tells."""
+    target = naming.Target(name, "1")
+    with recstore.shared(name, lambda: [1], fingerprint="2") as x:
+        os.link(x.segment.path, target.path)
+        with pytest.raises(recstore.CorruptError, match="fingerprint '2'; choose another name"):
+            recstore.shared(name, lambda: [2], fingerprint="1")
+        os.unlink(target.path)
+
+
+def test_file_of_records_under_our_name(name, tmp_path):
+    """A saved store has no label."""
+    target = naming.Target(name, "1")
+    with recstore.RecordList([1]) as x:
+        x.save(target.path)
+    os.chmod(target.path, 0o400)
+    with pytest.raises(recstore.CorruptError, match="does not say whose it is"):
+        naming.open_target(target)
+    assert recstore.collect() == 1
+
+
+# ---- Trust, handles -------------------------------------------------------------------------------------------------
+
+
+def test_builder_reads_as_all_others_do(name):
+    import fractions
+
+    values = [fractions.Fraction(1, 3)]
+    Thing = dataclasses.make_dataclass("Thing", ["a"])
+    with recstore.shared(name, lambda: [Thing(1), *values], fingerprint="1") as x, recstore.attach(name) as y:
+        assert type(x[0]) is type(y[0]) is recstore.Record and x[0]["a"] == 1 and x[1] == values[0]
+        with recstore.attach(name, classes=[Thing]) as z:
+            assert z[0] == Thing(1)
+
+
+def test_handles(name, context, monkeypatch):
+    x = recstore.shared(name, lambda: records(1), fingerprint="1")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=sharers.read_all, args=(theirs, x))
+    process.start()
+    equal, backing, path = ours.recv()
+    assert equal and backing == "named" and path == x.segment.path
+    if context.get_start_method() != "fork":
+        x.close()
+        assert len(left(name)) == 1  # the worker's by now
+    ours.send(None)
+    process.join()
+    assert process.exitcode == 0
+    ours.close(), theirs.close()
+    x.close()
+
+
+def test_handle_size_and_identity(name, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    x = recstore.shared(name, lambda: [1, 2, 3], fingerprint="1")
+    more = [recstore.shared(name, lambda: [4], fingerprint=str(i)) for i in range(2, 5)]
+    view = x[1:] + more[0] + more[1] + more[2]
+    room = 300 + len(naming.folder()) - len("/dev/shm")
+    assert len(pickle.dumps(x)) <= room and len(pickle.dumps(view)) <= room
+    text = pickle.dumps(x)
+    monkeypatch.setattr(recstore.handles, "_attached", {})
+    y = pickle.loads(text)
+    assert y.segment is not x.segment and y[1] == 2 and y.segment.owner_pid == os.getpid()
+    recstore.handles._pins.clear()
+    x.close()
+    y.close()
+    assert "does not exist any more" in repr(pickle.loads(text))
+    with recstore.shared(name, lambda: [9], fingerprint="1"):
+        z = pickle.loads(text)
+        assert "another store" in repr(z) or "another file" in repr(z)
+        assert recstore.attach(name, "1")[0] == 9
+    for one in more:
+        one.close()
+    recstore.handles._pins.clear()
+
+
+# ---- Fingerprints, arguments ----------------------------------------------------------------------------------------
+
+
+def test_derived_fingerprints_tell_builds_apart(name):
+    def of(n):
+        return lambda: range(n)
+
+    with recstore.shared(name, of(3)) as a, recstore.shared(name, of(4)) as b, recstore.shared(name, of(3)) as c:
+        assert (len(a), len(b), len(c)) == (3, 4, 3) and len(left(name)) == 2
+    with recstore.shared(name, functools.partial(range, 5)) as d:
+        assert len(d) == 5
+
+
+def test_no_fingerprint_for_what_cannot_be_compared(name):
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"the variable 'lock' that build uses is a _thread.lock.*give fingerprint="):
+        recstore.shared(name, lambda: [lock])
+    with pytest.raises(TypeError, match="build is a function"):
+        recstore.shared(name, [1, 2])
+    with pytest.raises(TypeError, match="fingerprint is a str"):
+        recstore.shared(name, lambda: [1], fingerprint=5)
+    with pytest.raises(FileNotFoundError):
+        recstore.shared(name, lambda: [1], files=["/no/such/file"])
+    with pytest.raises(ValueError, match="timeout"):
+        recstore.shared(name, lambda: [1], timeout=-1)
+
+
+# ---- Space ----------------------------------------------------------------------------------------------------------
+
+SMALL = """
+import os, sys, recstore
+big = lambda: (os.urandom(100_000) for i in range(300))
+try:
+    recstore.shared("small", big)
+    print("no error")
+except recstore.OutOfSpaceError as e:
+    print(e)
+try:
+    recstore.RecordList(big(), backing="shm")
+    print("no error")
+except recstore.OutOfSpaceError as e:
+    print(e)
+print(len(recstore.RecordList(big())), os.listdir("/dev/shm"))
+with recstore.shared("small", lambda: range(1000)) as x:
+    print(len(x))
+"""
+
+
+def test_small_dev_shm(tmp_path):
+    """A private mount namespace with 16 MB of it: errors, no SIGBUS, and anonymous memory is not bound by it."""
+    script = tmp_path / "script.py"
+    script.write_text(SMALL)
+    mount = "mount -t tmpfs -o size=16m none /dev/shm"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
+        pytest.skip("no private mount namespace here")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
+    command = f'{mount} && exec "$0" "$1"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    named, nameless, built, small = done.stdout.splitlines()
+    assert "bytes are needed and the file system leaves" in named and "--shm-size" in named and "dir=" in named
+    assert 'backing="anonymous"' in nameless and "--shm-size" in nameless
+    assert built == "300 []" and small == "1000"
+
+
+def test_backing_shm(monkeypatch):
+    for by_environment in (False, True):
+        if by_environment:
+            monkeypatch.setenv("RECSTORE_BACKING", "shm")
+        before = os.listdir("/dev/shm")
+        with recstore.RecordList([1, 2], **({} if by_environment else {"backing": "shm"})) as x:
+            assert x.segment.backing == "shm" and x.segment.path is None and x[1] == 2
+            assert os.listdir("/dev/shm") == before
+            assert os.fstat(x.segment.fileno()).st_dev == os.stat("/dev/shm").st_dev
+
+
+def test_backing_shm_travels(context):
+    x = recstore.RecordList((workers.record(i) for i in range(9)), backing="shm")
+    assert workers.run_worker(context, workers.send_summary, x) == workers.summary(x)
+
+
+def test_warns_when_a_spawned_child_builds_while_it_imports(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import multiprocessing, recstore
+x = recstore.RecordList([1])
+if __name__ == "__main__":
+    p = multiprocessing.get_context("spawn").Process(target=print)
+    p.start()
+    p.join()
+""")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr.count("while a spawned child imports its main module") == 1, done.stderr
+
+
+def test_import_stays_light():
+    code = "import sys; before = set(sys.modules); import recstore; print(*set(sys.modules) - before)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"recstore.naming", "recstore.fingerprints", "recstore.listing", "hashlib", "logging", "socket"} & set(loaded)

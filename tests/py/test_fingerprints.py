@@ -1,0 +1,193 @@
+"""Derived fingerprints: what changes them, what does not, and for what there is none."""
+
+import enum
+import functools
+import io
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+from recstore import fingerprints
+from recstore.fingerprints import derive, full
+
+
+def compiled(source, name="build"):
+    """The function of this name that the source makes."""
+    scope = {"__name__": "somewhere"}
+    exec(compile(source, "somewhere.py", "exec"), scope)
+    return scope[name]
+
+
+SAME = [
+    ("def build():\n    return [1]", "# a comment\n\n\ndef build():\n    # another\n    return [1]"),
+    ("def build(): return {'a', 'b', 'c'} and 1", "def build(): return {'c', 'a', 'b'} and 1"),
+]
+DIFFERENT = [
+    ("def build(): return [1]", "def build(): return [2]"),
+    ("def build(): return [1]", "def build(): return [1.0]"),
+    ("def build(): return [1]", "def build(): return [True]"),
+    ("def build(): return 'a'", "def build(): return b'a'"),
+    ("def build(): return 0.0", "def build(): return -0.0"),
+    ("def build(): return load()", "def build(): return read()"),
+    ("def build(): return [i for i in x if i > 1]", "def build(): return [i for i in x if i > 2]"),
+    ("def build():\n def f(): return 1\n return f()", "def build():\n def f(): return 2\n return f()"),
+    ("def build(n=1): return n", "def build(n=2): return n"),
+    ("def build(*, n=1): return n", "def build(*, n=2): return n"),
+    ("def build(n=('ab', 'c')): return n", "def build(n=('a', 'bc')): return n"),
+    ("def build(n=((), ())): return n", "def build(n=((()), )): return n"),
+    ("def build(): return 1", "def other(): return 1\nbuild = other"),
+    ("def outer(n):\n def build(): return n\n return build\nbuild = outer(1)", "def outer(n):\n def build(): return n\n return build\nbuild = outer(2)"),
+]
+
+
+@pytest.mark.parametrize("one, other", SAME)
+def test_same(one, other):
+    assert derive(compiled(one)) == derive(compiled(other))
+
+
+@pytest.mark.parametrize("one, other", DIFFERENT)
+def test_different(one, other):
+    assert derive(compiled(one)) != derive(compiled(other))
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+def given(*args, **kwargs):
+    return args, kwargs
+
+
+VALUES = [
+    None, True, 1, 1.0, 1j, "1", b"1", bytearray(b"1"), math.nan, math.inf, -0.0, 0.0, [], (), {}, set(), frozenset(), [1], (1,), {1: 2}, {2: 1}, {1: 2, 3: 4},
+    {3: 4, 1: 2}, {1, 2}, frozenset({1, 2}), range(3), range(4), slice(1), ..., pathlib.PurePosixPath("a"), pathlib.PureWindowsPath("a"), "a",
+    Color.RED, Color.BLUE, [[1], 2], [[1, 2]], len, max, math, os, int, str, "x" * 1000, 10**50, [].append, [1].append,
+]  # fmt: skip
+
+
+def test_all_values_differ():
+    found = [derive(functools.partial(given, value)) for value in VALUES] + [derive(functools.partial(given, x=value)) for value in VALUES]
+    assert len(set(found)) == len(found)
+    assert found[: len(VALUES)] == [derive(functools.partial(given, value)) for value in VALUES]
+
+
+def test_methods_partials_and_wrappers():
+    class Reader:
+        def read(self):
+            return 1
+
+    with pytest.raises(TypeError, match=r"build.__self__ is a .*Reader, of which"):
+        derive(Reader().read)
+    assert derive(functools.partial(given, 1)) != derive(functools.partial(functools.partial(given), 2))
+    assert derive(functools.lru_cache(lambda: 1)) != derive(functools.lru_cache(lambda: 2))
+    assert derive("a,b".split) != derive("a;b".split)
+
+
+def test_function_that_calls_itself():
+    def make(n):
+        def build(depth=3):
+            return [n] if depth == 0 else build(depth - 1)
+
+        return build
+
+    assert derive(make(1)) == derive(make(1)) != derive(make(2))
+
+
+def test_specialised_code_is_the_same():
+    def build():
+        total = 0
+        for i in range(3):
+            total += i
+        return [total]
+
+    before = derive(build)
+    for _ in range(1000):
+        build()
+    assert derive(build) == before
+
+
+def test_no_fingerprint():
+    lock = threading.Lock()
+    cases = {
+        "the variable 'lock' that build uses is a _thread.lock": lambda: lock,
+        r"build argument \[0\] is a _io.StringIO": functools.partial(given, io.StringIO()),
+        r"build arguments value \[0\]\[1\] is a object": functools.partial(given, x=[1, object()]),
+        "build default \\[0\\] is a object": (lambda x=object(): x),
+        "is a .*_Walk": fingerprints._Walk([]),
+    }
+    for text, build in cases.items():
+        with pytest.raises(TypeError, match=f"no fingerprint can be derived: .*{text}.*; give fingerprint="):
+            derive(build)
+    deep = []
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(TypeError, match="nests too deeply"):
+        derive(functools.partial(given, deep))
+
+
+def test_empty_cell():
+    def outer():
+        def build():
+            return later
+
+        found = derive(build)
+        later = 1
+        assert derive(build) != found
+        return later
+
+    outer()
+
+
+def test_files(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("1")
+    two.write_text("2")
+    found = full(given, "v1", [one, two])
+    assert found.startswith("v1+") and found == full(given, "v1", [str(one), os.fsencode(two)]) != full(given, "v1", [two, one])
+    assert full(given, "v1", one) == full(given, "v1", [one]) != found
+    os.utime(one, (1, 1))
+    assert full(given, "v1", [one, two]) != found
+    found = full(given, "v1", [one])
+    one.rename(tmp_path / "old")
+    (tmp_path / "new").write_text("1")
+    os.utime(tmp_path / "new", (1, 1))
+    (tmp_path / "new").rename(one)
+    assert full(given, "v1", [one]) != found  # another inode
+    with pytest.raises(FileNotFoundError):
+        full(given, "v1", [tmp_path / "missing"])
+
+
+@pytest.mark.parametrize("bad", ["", "a\0b", "\ud800"], ids=ascii)
+def test_given_ones_that_are_none(bad):
+    with pytest.raises(ValueError):
+        full(given, bad)
+
+
+CODE = """
+import sys, functools
+from recstore import fingerprints
+def build(root, flags=frozenset({"a", "b", "c", "d"})):
+    return [x for x in {"one", "two", "three"} if x not in {"p", "q", "r"}]
+print(fingerprints.derive(functools.partial(build, "x", flags={"u", "v", "w"})), __name__)
+if __name__ == "__main__" and len(sys.argv) > 1:
+    import multiprocessing
+    p = multiprocessing.get_context("spawn").Process(target=print)
+    p.start()
+    p.join()
+"""
+
+
+def test_same_in_every_process(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(CODE)
+    out = []
+    for seed in "123":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        out += subprocess.run([sys.executable, script, "spawn"][: 2 + (seed == "1")], capture_output=True, text=True, env=environment, check=True, cwd=tmp_path).stdout.split()
+    names, found = [text for text in out if text.startswith("__")], [text for text in out if not text.startswith("__")]
+    assert sorted(names) == ["__main__"] * 3 + ["__mp_main__"] and len(found) == 4 and len(set(found)) == 1

@@ -1,0 +1,91 @@
+"""Labels of segments, and how the list of segments prints."""
+
+import os
+
+import pytest
+import recstore
+from recstore import listing, naming
+from recstore.naming import Label, Target
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "shared"))
+    return tmp_path / "shared"
+
+
+@pytest.mark.parametrize("kind", [recstore.RecordList, recstore.RecordDict])
+def test_label(place, kind):
+    content = {1: "a"} if kind is recstore.RecordDict else ["a"]
+    with kind(content, name="of me") as x:
+        (segment,) = x.segments
+        label = Label.of(segment)
+        assert (label.name, label.fingerprint, label.pid, label.keep) == ("of me", "", str(os.getpid()), "")
+        segment.verify()
+        # A label changes nothing for who does not know it: the same bytes, opened as a file.
+        x.save(place / "saved")
+        with recstore.open(place / "saved", verify="full") as y:
+            assert y == x
+        with open(place / "saved", "rb") as f:
+            whole = f.read()
+    at = whole.index(b"of me")
+    (place / "saved").write_bytes(whole[:at] + b"oF me" + whole[at + 5 :])
+    with recstore.open(place / "saved") as y:
+        assert len(y) == 1 and y.segments[0].label() is None
+        with pytest.raises(recstore.CorruptError, match="label"):
+            y.segments[0].verify()
+
+
+class Labelled:
+    def __init__(self, *packed):
+        self.packed = packed
+
+    def label(self):
+        return self.packed
+
+
+@pytest.mark.parametrize("packed", [(1, b""), (1, b"\5abc"), (2, b"\1a\1b"), (1, b"\1a\1b\1c"), (1, b"\1\xff\1b"), (2**60, b""), (1, b"\xff" * 20)], ids=range(7))
+def test_labels_that_do_not_fit(packed):
+    assert Label.of(Labelled(*packed)) is None
+
+
+def test_packed():
+    label = Label(name="名前", fingerprint="", keep="3.0")
+    assert Label.of(Labelled(*label.pack())) == label
+
+
+def test_many_segments_print_as_a_table(place):
+    with recstore.RecordList(range(5), name="a") as a, recstore.RecordList([1.5] * 100, name="b"):
+        table = recstore.segments()
+        lines = str(table).splitlines()
+        assert lines[0].split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
+        assert lines[1].startswith("a ") and " 5 " in lines[1] and lines[1].endswith("in use") and len(lines) == 3
+        assert repr(table) == str(table) and isinstance(table, list)
+        info = table[0]
+        assert (info.name, info.fingerprint, info.records, info.nbytes, info.path) == ("a", "", 5, a.nbytes, a.segment.path)
+        assert "records 5" in repr(info) and recstore.segments("b")[0].records == 100 and recstore.segments("c") == []
+    assert recstore.segments() == [] and os.listdir(place) == []
+
+
+def test_table_without_proc(place, monkeypatch):
+    monkeypatch.setattr(listing, "_users", lambda: None)
+    with recstore.RecordList([1], name="a"):
+        (info,) = recstore.segments()
+        assert info.attached is None and "?" in str(recstore.segments())
+
+
+def test_foreign_files_stay(place):
+    target = Target("x")
+    strangers = ["notes", "recs1-", "recs1-short", naming.PREFIX + "x" * 30, target.file_name + ".lck.old", target.file_name + "-"]
+    for name in strangers:
+        (place / name).write_text("mine")
+    assert recstore.collect() == 0 and recstore.segments() == []
+    (place / (target.file_name + ".abc")).write_text("a temporary file of who was killed")
+    (place / (target.file_name + ".lck")).write_text("a lock of who was killed")
+    assert recstore.collect() == 2 and sorted(os.listdir(place)) == sorted(strangers)
+
+
+def test_systems_names_differ_by_user(monkeypatch):
+    ours = naming.system_name("coco", "1")
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert naming.system_name("coco", "1") != ours
