@@ -2,7 +2,9 @@
 
 from recstore._fields import Record as Record
 from recstore._version import __version__ as __version__
+from recstore.auditing import audit as audit
 from recstore.classes import register as register
+from recstore.datasets import share_dataset as share_dataset
 from recstore.dicts import RecordDict as RecordDict
 from recstore.errors import BuildError as BuildError
 from recstore.errors import BusyError as BusyError
@@ -20,6 +22,11 @@ from recstore.jsonable import json_default as json_default
 from recstore.records import RecordList as RecordList
 from recstore.records import RecordView as RecordView
 from recstore.records import open as open
+from recstore.sharing import attach as attach
+from recstore.sharing import collect as collect
+from recstore.sharing import segments as segments
+from recstore.sharing import shared as shared
+from recstore.sharing import unlink as unlink
 
 __all__ = [
     "BuildError",
@@ -39,7 +46,14 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "__version__",
+    "attach",
+    "audit",
+    "collect",
     "json_default",
     "open",
     "register",
+    "segments",
+    "share_dataset",
+    "shared",
+    "unlink",
 ]

@@ -4,7 +4,9 @@ What a checker cannot tell is left wide on purpose: a record's fields are Any, a
 length, dimensions and ``__array__``, so that numpy's scalars, which are indices, do not match, and torch is not needed.
 """
 
+import os
 from array import array
+from collections.abc import Iterable
 from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, TypeVar
 
 Index = TypeVar("Index", bound=SupportsIndex)
@@ -12,13 +14,14 @@ Index = TypeVar("Index", bound=SupportsIndex)
 OnUnsupported: TypeAlias = Literal["error", "pickle"]
 Compression: TypeAlias = Literal["auto", "none"]
 Arrays: TypeAlias = Literal["copy", "view"]
-Backing: TypeAlias = Literal["auto", "anonymous", "dir"]
+Backing: TypeAlias = Literal["auto", "anonymous", "shm", "dir"]
 
 class BuildOptions(TypedDict, total=False):
     on_unsupported: OnUnsupported
     compression: Compression
     arrays: Arrays
     backing: Backing
+    name: str | None
     progress: bool
 
 class IndexArray(Protocol):
@@ -34,3 +37,6 @@ Selector: TypeAlias = slice[Any, Any, Any] | list[Index] | range | array[int] | 
 
 # "a.b" or a tuple of keys.
 FieldName: TypeAlias = str | tuple[Any, ...]
+
+Path: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = Path | Iterable[Path]

@@ -38,6 +38,7 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         compression: Compression = "auto",
         arrays: Arrays = "copy",
         backing: Backing = "auto",
+        name: str | None = None,
         progress: bool = False,
     ) -> None: ...
     @overload
@@ -50,6 +51,7 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         compression: Compression = "auto",
         arrays: Arrays = "copy",
         backing: Backing = "auto",
+        name: str | None = None,
         progress: bool = False,
     ) -> None: ...
     @classmethod

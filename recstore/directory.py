@@ -8,7 +8,7 @@ parent's from a forked child.
 
 import os
 
-from recstore import handles
+from recstore import processes
 
 
 def default():
@@ -24,7 +24,7 @@ def default():
 def new_name():
     """A file name that nobody else takes and that tells its owner."""
     pid = os.getpid()
-    return f"{pid}-{handles.start_time(pid) or 0}-{os.urandom(8).hex()}.rec"
+    return f"{pid}-{processes.start_time(pid) or 0}-{os.urandom(8).hex()}.rec"
 
 
 def lease(segment):
@@ -43,7 +43,7 @@ def builder_is_gone(name):
     parts = name.removesuffix(".rec").split("-")
     if not name.endswith(".rec") or len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts[:2]):
         return False
-    return handles.start_time(int(parts[0])) != int(parts[1])
+    return processes.start_time(int(parts[0])) != int(parts[1])
 
 
 def collect(folder):

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from recstore import _locks, _store, handles
+from recstore import _locks, _store, processes
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError
 
 PREFIX = "recs1-"
@@ -176,9 +176,9 @@ def maker():
     command = "".join(c if c.isprintable() else "?" for c in command[:200])
     return {
         "pid": str(pid),
-        "started": str(handles.start_time(pid) or 0),
-        "boot": handles.boot_id().hex(),
-        "namespace": str(handles.pid_namespace()),
+        "started": str(processes.start_time(pid) or 0),
+        "boot": processes.boot_id().hex(),
+        "namespace": str(processes.pid_namespace()),
         "host": os.uname().nodename,
         "command": command,
     }

@@ -29,6 +29,7 @@ class RecordList(_views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T
         compression: Compression = "auto",
         arrays: Arrays = "copy",
         backing: Backing = "auto",
+        name: str | None = None,
         progress: bool = False,
     ) -> None: ...
     @classmethod

@@ -82,7 +82,7 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
     from recstore import classes as trust
 
     naming.check_name(name)
-    building.check_arrays(arrays)
+    building.check_choice("arrays", arrays, building.ARRAYS)
     reader = trust.Reader(trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=trust.given(classes))
     naming.collect(naming.folder(dir))
     if fingerprint is not None:

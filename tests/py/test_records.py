@@ -308,7 +308,7 @@ MODULES = ["recstore", *(f"recstore.{name}" for name in (
     "classes", "extended", "objects", "tensors", "fields", "columns", "dicts", "building", "grouping", "canonical", "jsonable", "_keys", "_maps",
     "_paths", "_fields", "_encode", "_exports", "_floor", "_blobs", "_views",
     "datasets", "planning", "walking", "sizes", "inplace", "reports", "auditing",
-    "_locks", "sharing", "naming", "listing", "fingerprints", "isolation",
+    "_locks", "processes", "sharing", "naming", "listing", "fingerprints", "isolation",
     "cli.main", "cli.records"))]  # fmt: skip
 
 

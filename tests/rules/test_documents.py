@@ -30,6 +30,7 @@ def module(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(classes, "_registered", {})
+    monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
     lines = ({"id": i, "image_id": i // 2, "bbox": [i, 1.5, 2, 3], "area": i * 300.0, "k": i % 2} for i in range(200))
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     made = types.ModuleType("page")

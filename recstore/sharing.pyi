@@ -1,0 +1,58 @@
+"""Types of stores that are found by name."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, overload
+
+from typing_extensions import TypeVar
+
+from recstore._types import Arrays, Path, Paths
+from recstore.dicts import RecordDict
+from recstore.listing import SegmentTable
+from recstore.records import RecordList
+
+__all__ = ["attach", "collect", "segments", "shared", "unlink"]
+
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+# As of `open`: without an annotation a list of anything, with one what it says.
+_Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=RecordList[Any])
+
+# A mapping is an iterable, too: of the two, the first that fits is meant.
+@overload
+def shared(  # type: ignore[overload-overlap]
+    name: str,
+    build: Callable[[], Mapping[_K, _V]],
+    *,
+    fingerprint: str | None = None,
+    files: Paths | None = None,
+    keep: bool | float | str = False,
+    isolate: bool = False,
+    dir: Path | None = None,
+    timeout: float | None = None,
+) -> RecordDict[_K, _V]: ...
+@overload
+def shared(
+    name: str,
+    build: Callable[[], Iterable[_T]],
+    *,
+    fingerprint: str | None = None,
+    files: Paths | None = None,
+    keep: bool | float | str = False,
+    isolate: bool = False,
+    dir: Path | None = None,
+    timeout: float | None = None,
+) -> RecordList[_T]: ...
+def attach(
+    name: str,
+    fingerprint: str | None = None,
+    *,
+    files: Paths | None = None,
+    dir: Path | None = None,
+    classes: Iterable[type] | Mapping[str, type] = (),
+    allow_pickle: bool = False,
+    arrays: Arrays = "copy",
+) -> _Store: ...  # type: ignore[type-var]
+def segments(name: str | None = None, *, dir: Path | None = None) -> SegmentTable: ...
+def unlink(name: str, fingerprint: str | None = None, *, dir: Path | None = None) -> int: ...
+def collect(*, dir: Path | None = None) -> int: ...
