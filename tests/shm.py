@@ -2,10 +2,13 @@
 
 import os
 
+# multiprocessing and torch make names there at any moment, for whoever runs on the machine; and so does this suite, run twice.
+OF_OTHERS = ("sem.mp-", "pym-", "psm_", "torch_", "recstore-test-")
+
 
 def names():
-    """The names, but for semaphores and files of multiprocessing and torch, and stores shared by name: other programs on the machine make those at any
-    moment. Tests of stores with names look for their own."""
+    """The names, but for those that others may have made."""
     if not os.path.isdir("/dev/shm"):
         return []
-    return sorted(name for name in os.listdir("/dev/shm") if not name.startswith(("sem.mp-", "pym-", "psm_", "torch_", "recs1-")))
+    own = f"recstore-test-{os.getpid()}-"
+    return sorted(name for name in os.listdir("/dev/shm") if name.startswith(own) or not name.startswith(OF_OTHERS))

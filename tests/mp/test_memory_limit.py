@@ -75,7 +75,7 @@ def test_store_larger_than_the_group_is_refused(group, backing, tmp_path):
     shm = pathlib.Path("/dev/shm")
     if backing == "dir" and not os.access(shm, os.W_OK):
         pytest.skip("no /dev/shm to put a memory-backed directory in")
-    folder = shm / f"recstore-test-{uuid.uuid4().hex}"
+    folder = shm / f"recstore-test-{os.getpid()}-{uuid.uuid4().hex}"
     tests = pathlib.Path(__file__).resolve().parent.parent
     try:
         done = subprocess.run(
