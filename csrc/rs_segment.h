@@ -33,8 +33,8 @@ RS_NODISCARD rs_status rs_segment_adopt(rs_segment *self, int fd, rs_error *err)
  * is the caller's question, to be asked of self->identity. `self` is a closed segment after a failure. */
 RS_NODISCARD rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_links, rs_error *err);
 
-/* The same for a published file, which is leased for as long as `fd`
- * lives: whoever closes it earlier sets it to -1 and keeps the mapping. rs_os_open_leased too. */
+/* The same for a published file, which is leased for as long as `fd` lives: whoever closes it earlier sets it to -1
+ * and keeps the mapping. Errors of rs_os_open_leased and rs_segment_adopt. */
 RS_NODISCARD rs_status rs_segment_open_leased(rs_segment *self, const char *path, rs_error *err);
 
 /* Copies src, which stays open, into sealed anonymous memory. A source whose file shrank meanwhile is
