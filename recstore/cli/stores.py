@@ -132,9 +132,7 @@ def _opened(options, verify="header"):
 def _verified(store):
     """A named store once more, with all its bytes checked; what `store` holds keeps it there meanwhile."""
     with store:
-        said = store.info()
-        parts = [said] if isinstance(store, recstore.RecordList) else [*said.keys, *said.segments]
-        return recstore.open(parts[0].name, verify="full")
+        return recstore.open(store.segments[0].path, verify="full")
 
 
 def _words(value):
