@@ -308,14 +308,15 @@ def _backing(options):
 
 def _collect_named():
     """What killed processes have left is removed with every build, not only with those that share by name."""
-    try:
-        left = any(name.startswith("recs1-") for name in os.listdir(_SHARED))
-    except OSError:
-        return
-    if left:
-        from recstore import naming
+    for place in {_SHARED, os.environ.get("RECSTORE_DIR") or _SHARED}:
+        try:
+            left = any(name.startswith("recs1-") for name in os.listdir(place))
+        except OSError:
+            continue
+        if left:
+            from recstore import naming
 
-        naming.collect(_SHARED)
+            naming.collect(place)
 
 
 def _mind_spawn():
