@@ -325,8 +325,12 @@ def _mind_spawn():
     if process is not None and getattr(process.current_process(), "_inheriting", False):
         import warnings
 
+        # The line to change is the nearest one that is none of ours, and that is not always equally far up.
+        depth, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
+            depth, frame = depth + 1, frame.f_back
         warnings.warn("a store is built while a spawned child imports its main module, and so in every child: build it under "
-                      'if __name__ == "__main__":, or in a function', RuntimeWarning, stacklevel=5)
+                      'if __name__ == "__main__":, or in a function', RuntimeWarning, stacklevel=depth)
 
 
 def explained(error, options):

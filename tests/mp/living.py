@@ -1,4 +1,5 @@
-"""What the processes of test_lifetimes.py run, importable by name and without pytest: one store of each kind, and what happens to it."""
+"""What the processes of test_lifetimes.py run, importable by name and without pytest: one store of each kind, and what
+happens to it."""
 
 import gc
 import os
