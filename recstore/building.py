@@ -308,14 +308,15 @@ def _backing(options):
 
 def _collect_named():
     """What killed processes have left is removed with every build, not only with those that share by name."""
-    try:
-        left = any(name.startswith("recs1-") for name in os.listdir(_SHARED))
-    except OSError:
-        return
-    if left:
-        from recstore import naming
+    for place in {_SHARED, os.environ.get("RECSTORE_DIR") or _SHARED}:
+        try:
+            left = any(name.startswith("recs1-") for name in os.listdir(place))
+        except OSError:
+            continue
+        if left:
+            from recstore import naming
 
-        naming.collect(_SHARED)
+            naming.collect(place)
 
 
 def _mind_spawn():
@@ -324,8 +325,12 @@ def _mind_spawn():
     if process is not None and getattr(process.current_process(), "_inheriting", False):
         import warnings
 
+        # The line to change is the nearest one that is none of ours, and that is not always equally far up.
+        depth, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
+            depth, frame = depth + 1, frame.f_back
         warnings.warn("a store is built while a spawned child imports its main module, and so in every child: build it under "
-                      'if __name__ == "__main__":, or in a function', RuntimeWarning, stacklevel=5)
+                      'if __name__ == "__main__":, or in a function', RuntimeWarning, stacklevel=depth)
 
 
 def explained(error, options):

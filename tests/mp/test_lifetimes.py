@@ -1,0 +1,439 @@
+"""The rows of docs/lifetimes.md, one test each: what stays of a store after everything that can happen to who holds or
+builds it. The page is read too: its rows are those that are tested, and what a cell has in bold is what came of it."""
+
+import ast
+import os
+import pathlib
+import re
+import signal
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+import recstore
+from mp import living, workers
+from mp.living import RECORDS
+from mp.sharers import until
+from recstore import naming
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+PAGE = TESTS.parent / "docs" / "lifetimes.md"
+# And the columns of the page.
+KINDS = {"anonymous": 2, "named": 3, "kept": 4, "kept for 2h": 4, "directory": 5, "file": 6}
+HEAD = "import os, sys, signal, recstore\nfrom mp.living import *\nplace = here()\n"
+
+
+def row(key):
+    """Says which row of the page a test is for."""
+
+    def keep(function):
+        function.row = key
+        return function
+
+    return keep
+
+
+def page_rows():
+    """{first cell: all cells} of the page's table."""
+    found = {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 8 and cells[1] != "What happens" and not cells[1].startswith("---"):
+            assert cells[1] not in found
+            found[cells[1]] = cells
+    return found
+
+
+def test_the_page_has_the_rows_that_are_tested():
+    if not PAGE.exists():
+        pytest.skip("docs/ is not here")
+    text = pathlib.Path(__file__).read_text(encoding="utf-8")
+    tested = [ast.literal_eval(key) for key in re.findall(r"^@row\((.*)\)\n(?:@.*\n)*def test_", text, re.MULTILINE)]
+    assert sorted(page_rows()) == sorted(tested)
+
+
+def has(pid, identity):
+    """Whether a process has a file open or mapped, whatever the system calls it."""
+    device, inode = identity
+    mapped = f" {os.major(device):02x}:{os.minor(device):02x} {inode} "
+    try:
+        with open(f"/proc/{pid}/maps") as maps:
+            if any(mapped in line for line in maps):
+                return True
+        return any(opened(f"/proc/{pid}/fd/{fd}") == identity for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False  # it has ended
+
+
+def opened(link):
+    try:
+        status = os.stat(link)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+class Life:
+    """One store of one kind, in a folder of its own, and what is found of it."""
+
+    def __init__(self, kind, folder, python, row):
+        self.kind, self.folder, self.python, self.row = kind, folder, python, row
+        self.place = living.Place(kind, "a life", str(folder / "x.recs"))
+        self.arguments = kind, self.place.name, self.place.path
+        self.identity = None
+
+    def begin(self, code):
+        """Starts code."""
+        return self.python(HEAD + code, *self.arguments, wait=False)
+
+    def start(self, code):
+        """Runs code on, and reads which file its store is in."""
+        process = self.begin(code)
+        self.identity = tuple(map(int, process.stdout.readline().split()))
+        assert len(self.identity) == 2
+        return process
+
+    def run(self, code, status=0):
+        """Runs code to its end."""
+        process = self.begin(code)
+        line = process.stdout.readline().split()
+        if len(line) == 2 and line[0].isdecimal():
+            self.identity = tuple(map(int, line))
+        process.stdin.close()
+        assert process.wait() == status
+
+    def files(self):
+        return sorted(os.listdir(self.folder))
+
+    def is_held(self):
+        pids = filter(str.isdigit, os.listdir("/proc"))
+        return self.identity is not None and any(has(pid, self.identity) for pid in pids)
+
+    def next_call(self):
+        """What any program of this user does sooner or later."""
+        recstore.RecordList([1], backing="anonymous").close()
+        if self.kind == "directory":
+            recstore.RecordList([1], backing="dir").close()
+
+    def state(self):
+        """What there is of the store, and what the next call leaves: in the page's words."""
+        held, before = self.is_held(), self.files()
+        self.next_call()
+        if held:
+            assert self.files() == before and self.is_held()
+            return "in use"
+        if not before:
+            return "gone"
+        if not self.files():
+            return "next call"
+        assert self.files() == before
+        self.look_at_what_stays()
+        return "stays"
+
+    def look_at_what_stays(self):
+        if self.kind == "file":
+            with recstore.open(self.place.path) as x:
+                assert living.read(x)
+            return
+        if self.kind == "directory":
+            return  # nobody can find it
+        assert self.kind in ("kept", "kept for 2h")
+        with recstore.attach(self.place.name, "1") as x:
+            assert living.read(x)
+        path = naming.Target(self.place.name, "1").path
+        for hours, there in ((1.9, True), (2.1, self.kind == "kept")):
+            long_ago = time.time() - 3600 * hours
+            os.utime(path, (long_ago, long_ago))
+            self.next_call()
+            assert os.path.exists(path) == there
+
+    def is_as_said(self, *states):
+        if PAGE.exists():
+            said = re.findall(r"\*\*(.*?)\*\*", page_rows()[self.row][KINDS[self.kind]])
+            assert list(states) == said
+
+    def is_of_no_matter(self):
+        assert not PAGE.exists() or page_rows()[self.row][KINDS[self.kind]].startswith("—")
+
+
+@pytest.fixture(params=KINDS)
+def life(request, tmp_path, python, monkeypatch):
+    # In memory, where the numbers of files do not come again at once.
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else tmp_path
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"recstore-test-{os.getpid()}-", dir=memory))
+    monkeypatch.setenv("RECSTORE_DIR", str(folder))
+    life = Life(request.param, folder, python, request.function.row)
+    yield life
+    try:
+        if life.kind in ("kept", "kept for 2h"):
+            for info in recstore.segments():
+                recstore.unlink(info.name, info.fingerprint)
+        life.next_call()
+        assert [name for name in life.files() if name != "x.recs"] == []
+    finally:
+        shutil.rmtree(folder)
+
+
+# ---- The process lets go ----
+
+
+def check_alive(life, code):
+    """The process goes on, and its store is as the page says."""
+    process = life.start(code + "\nsay('done')\nwait()")
+    assert process.stdout.readline() == "done\n"
+    life.is_as_said(life.state())
+    process.communicate("\n")
+    assert process.returncode == 0
+
+
+@row("`x.close()`")
+def test_close(life):
+    check_alive(life, "x = place.make(); y = x[2:]; tell(x); x.close()")
+
+
+@row("leaving `with x:`")
+@pytest.mark.parametrize("ending", ["", "1/0"])
+def test_with(life, ending):
+    code = f"with place.make() as x:\n        tell(x)\n        {ending}"
+    check_alive(life, f"try:\n    {code}\nexcept ZeroDivisionError: pass")
+
+
+@row("garbage collection: the last reference goes, a cycle is collected")
+@pytest.mark.parametrize("ending", ["del x", "y = x[2:]; it = iter(y); del x, y, it", "cycle(x); del x; collected()"])
+def test_garbage(life, ending):
+    check_alive(life, f"x = place.make(); tell(x); {ending}")
+
+
+ENDINGS = [("", 0), ("sys.exit(3)", 3), ("sys.stderr = None; 1/0", 1), ("cycle(x)", 0)]
+
+
+@row("the interpreter exits: at the end of the program, by `sys.exit`, by an error")
+@pytest.mark.parametrize("ending, status", ENDINGS)
+def test_interpreter_exit(life, ending, status):
+    life.run(f"x = place.make(); y = x[2:]; tell(x); {ending}", status)
+    life.is_as_said(life.state())
+
+
+# ---- The process ends at once ----
+
+
+@row("`os._exit()`")
+def test_os_exit(life):
+    life.run("x = place.make(); tell(x); os._exit(0)")
+    life.is_as_said(life.state())
+
+
+@row("`os.exec*()`: the process goes on as another program")
+def test_exec(life):
+    process = life.start("x = place.make(); tell(x); os.execlp('cat', 'cat')")
+    process.stdin.write("it is cat\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "it is cat\n"
+    states = [life.state()]
+    process.communicate()
+    if life.kind == "directory":
+        states.append(life.state())
+    life.is_as_said(*states)
+
+
+@row("SIGKILL, the kernel's for lack of memory included")
+def test_killed(life):
+    life.run("x = place.make(); tell(x); dies()", -signal.SIGKILL)
+    life.is_as_said(life.state())
+
+
+# ---- fork ----
+
+
+@row("fork: the child exits, the parent goes on")
+@pytest.mark.parametrize("ending", ["sys.exit()", "x.close(); os._exit(0)", "os._exit(0)", "dies()"])
+def test_child_exits(life, ending):
+    process = life.start(f"""
+x = place.make(); tell(x)
+pid = os.fork()
+if pid == 0:
+    assert read(x)
+    {ending}
+os.waitpid(pid, 0)
+say("done")
+wait()
+say(read(x))
+""")
+    assert process.stdout.readline() == "done\n"
+    life.is_as_said(life.state())
+    assert process.communicate("\n")[0] == "True\n"
+
+
+FORKED = """
+x = place.make(); tell(x)
+pid = os.fork()
+if pid == 0:
+    wait()
+    say(read(x))
+    {child}
+"""
+
+
+@row("fork: the parent closes it, the child goes on; then the child ends")
+@pytest.mark.parametrize("child", ["sys.exit()", "os._exit(0)", "x.close(); os._exit(0)"])
+def test_child_goes_on(life, child):
+    process = life.start(FORKED.format(child=child) + "x.close(); say('done'); os.waitpid(pid, 0)")
+    assert process.stdout.readline() == "done\n"
+    first = life.state()
+    assert process.communicate("\n")[0] == "True\n"
+    life.is_as_said(first, life.state())
+
+
+@row("fork: the parent exits, the child goes on; then the child ends")
+@pytest.mark.parametrize("child", ["sys.exit()", "os._exit(0)"])
+def test_parent_exits_first(life, child):
+    process = life.start(FORKED.format(child=child))
+    assert process.wait() == 0
+    first = life.state()
+    assert process.communicate("\n")[0] == "True\n"
+    until(lambda: not life.is_held())
+    life.is_as_said(first, life.state())
+
+
+# ---- Building ----
+
+
+@row("a build that raises")
+def test_build_raises(life):
+    process = life.begin("try: place.spoil(fails)\nexcept LookupError: say('done')\nwait()")
+    assert process.stdout.readline() == "done\n" and workers.segment_fds(process.pid) == {}
+    life.is_as_said(life.state())
+    process.communicate("\n")
+
+
+@row("Ctrl-C in a build")
+def test_interrupt_in_a_build(life):
+    process = life.begin("try: place.spoil(interrupts)\nexcept KeyboardInterrupt: say('done')\nwait()")
+    assert process.stdout.readline() == "done\n" and workers.segment_fds(process.pid) == {}
+    life.is_as_said(life.state())
+    process.communicate("\n")
+
+
+@row("SIGKILL in a build")
+def test_builder_killed(life):
+    life.run("place.spoil(dies)", -signal.SIGKILL)
+    life.is_as_said(life.state())
+    if life.kind == "file":
+        (temporary, _) = life.files()
+        assert re.fullmatch(r"\.recstore-[0-9a-f]{16}\.tmp", temporary)
+        os.unlink(life.folder / temporary)
+
+
+FULL = """
+small = place.make() if place.kind == "file" else None
+big = lambda: (os.urandom(50_000) for i in range(100))
+try:
+    x = place.make(big)
+    say("built", len(x))
+except recstore.OutOfSpaceError as error:
+    say("full", len(str(error)) > 50)
+say(*os.listdir(os.environ["RECSTORE_DIR"]))
+say(place.kind != "file" or read(recstore.open(place.path)))
+with recstore.RecordList(RECORDS, name="afterwards") as y:
+    say(read(y))
+"""
+
+
+@row("a full disk or `/dev/shm` in a build")
+def test_full(life, tmp_path):
+    mount = f"mount -t tmpfs -o size=1m,mode=700 none {life.folder}"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
+        pytest.skip("no private mount namespace here")
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    command = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" "$@"']
+    command += [sys.executable, "-c", HEAD + FULL, *life.arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    outcome, there, *reads = done.stdout.splitlines()
+    assert reads == ["True", "True"]
+    if life.kind == "anonymous":
+        assert (outcome, there) == ("built 100", "")
+        life.is_of_no_matter()
+    else:
+        assert outcome == "full True"
+        assert there == ("x.recs" if life.kind == "file" else "")
+        life.is_as_said("stays" if there else "gone")
+
+
+@row("a notebook cell run again with a changed build")
+def test_cell_run_again(life):
+    process = life.start("""
+cell = "x = place.make(lambda: {}, fingerprint=place.kind == 'kept' and '{}' or None)"
+exec(cell.format("RECORDS", 1)); tell(x)
+exec(cell.format("[7]", 2)); say(x.to_list())
+if place.kind == "kept":
+    exec(cell.format("[8]", 2)); say(x.to_list())  # changed, and the fingerprint is not
+wait()
+""")
+    for _ in range(2 if life.kind == "kept" else 1):
+        assert process.stdout.readline() == "[7]\n"
+    assert not life.is_held()
+    life.next_call()
+    n = len(life.files())
+    assert n == {"anonymous": 0, "kept": 2, "kept for 2h": 2}.get(life.kind, 1)
+    life.is_as_said("stays" if n == 2 else "gone")
+    process.communicate("\n")
+
+
+@row("Ctrl-C in a wait for another process's build")
+def test_interrupt_in_a_wait(life):
+    if life.kind not in living.KEEP:
+        life.is_of_no_matter()
+        return
+    build = "lambda: say('building') or wait() or RECORDS"
+    builder = life.begin(f"x = place.make({build}); say(read(x)); wait()")
+    assert builder.stdout.readline() == "building\n"
+    before = life.files()
+    waiter = life.begin("say('waits')\ntry: place.make()\nexcept KeyboardInterrupt: say('done')\nwait()")
+    assert waiter.stdout.readline() == "waits\n"
+    time.sleep(0.3)
+    waiter.send_signal(signal.SIGINT)
+    assert waiter.stdout.readline() == "done\n" and workers.segment_fds(waiter.pid) == {}
+    assert life.files() == before and len(before) == 1  # the builder's lock
+    life.is_as_said("gone")
+    waiter.communicate("\n")
+    builder.stdin.write("\n")
+    builder.stdin.flush()
+    assert builder.stdout.readline() == "True\n"
+    builder.communicate("\n")
+
+
+@row("a power cut's half-written file")
+@pytest.mark.parametrize("cut", [0, 1000, 5000])
+def test_half_written(life, cut):
+    if life.kind == "anonymous":
+        life.is_of_no_matter()
+        return
+    with recstore.RecordList(RECORDS * 10, backing="anonymous") as x:
+        x.save(life.place.path)
+    whole = pathlib.Path(life.place.path).read_bytes()
+    assert len(whole) > 5000
+    os.unlink(life.place.path)
+    path = {"directory": str(life.folder / "999999999-5-00.rec"), "file": life.place.path}.get(life.kind)
+    if path is None:
+        path = naming.Target(life.place.name, "1").path
+    pathlib.Path(path).write_bytes(whole[:cut])
+    os.chmod(path, 0o400)
+    if life.kind == "file":
+        for call in (recstore.open, lambda path: recstore.open(path, verify="full")):
+            with pytest.raises(recstore.CorruptError):
+                call(path)
+        life.next_call()
+        assert life.files() == ["x.recs"]
+        life.is_as_said("stays")
+        os.unlink(path)
+        return
+    life.is_as_said(life.state())
+    if life.kind in living.KEEP:
+        pathlib.Path(path).write_bytes(whole[:cut])
+        os.chmod(path, 0o400)
+        with life.place.make() as x:
+            assert living.read(x)
