@@ -1,5 +1,5 @@
-"""What torchrun runs for test_torchrun: a rank with a Dataset over a shared store and a DataLoader with workers, first over a tiny store and
-then over a large one."""
+"""What torchrun runs for test_torchrun: a rank with a Dataset over a shared store and a DataLoader with workers, first
+over a tiny store and then over a large one."""
 
 import os
 import sys
@@ -30,7 +30,8 @@ class Samples(torch.utils.data.Dataset):
     def build(self):
         before = memory.usage().rss
         memory.reset_peak_rss()
-        made = [{"id": i, "text": f"{i:6} " * 30, "values": [i + k / 8 for k in range(20)]} for i in range(RECORDS[self.phase])]
+        count = RECORDS[self.phase]
+        made = [{"id": i, "text": f"{i:6} " * 30, "values": [i + k / 8 for k in range(20)]} for i in range(count)]
         # What is held at once while a store is built of a list: the list; the store is counted by itself.
         note(self.folder, f"built {self.phase} {os.getpid()} {memory.usage().rss - before}")
         return made

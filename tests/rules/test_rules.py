@@ -65,8 +65,8 @@ C_FILES = sorted([*CSRC.glob("*.c"), *CSRC.glob("*.h")])
 C_HEADERS = sorted(CSRC.glob("*.h"))
 PY_FILES = sorted(path for folder in ("recstore", "tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 SOURCES = C_FILES + PY_FILES + sorted([*(ROOT / "recstore").rglob("*.p[yx][xdi]"), *(ROOT / "tests/c").glob("*.[ch]")])
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/commands.md", "docs/list-and-dict.md", "docs/share_dataset.md",
-             "docs/values.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/commands.md", "docs/list-and-dict.md", "docs/recipes.md",
+             "docs/share_dataset.md", "docs/values.md"]
 
 
 def name_of(path):
