@@ -235,7 +235,7 @@ class TestChoosing:
 
     def test_threshold(self):
         x = Plain(big=records(3500), small=records(20))
-        share_dataset(x)
+        share_dataset(x, "100 MB")
         assert type(x.big) is list
         share_dataset(x, "500 kB")
         assert (type(x.big), type(x.small)) == (RecordView, list)

@@ -29,6 +29,7 @@ def module(tmp_path, monkeypatch):
     from recstore import classes
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "named"))  # the names of the pages, in whatever else runs here, are others
     monkeypatch.setattr(classes, "_registered", {})
     monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
     lines = ({"id": i, "image_id": i // 2, "bbox": [i, 1.5, 2, 3], "area": i * 300.0, "k": i % 2} for i in range(200))

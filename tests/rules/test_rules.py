@@ -66,6 +66,7 @@ C_HEADERS = sorted(CSRC.glob("*.h"))
 PY_FILES = sorted(path for folder in ("recstore", "tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 SOURCES = C_FILES + PY_FILES + sorted([*(ROOT / "recstore").rglob("*.p[yx][xdi]"), *(ROOT / "tests/c").glob("*.[ch]")])
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/commands.md", "docs/lifetimes.md", "docs/list-and-dict.md",
+             "docs/recipes.md",
              "docs/share_dataset.md", "docs/values.md"]
 
 

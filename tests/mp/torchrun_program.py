@@ -1,0 +1,71 @@
+"""What torchrun runs for test_torchrun: a rank with a Dataset over a shared store and a DataLoader with workers, first
+over a tiny store and then over a large one."""
+
+import os
+import sys
+import time
+import zlib
+
+import recstore
+import torch.utils.data
+from recstore import memory
+
+CHUNK = 1000
+CHUNKS = 100  # read in every phase, so that all that reading costs is in both
+RECORDS = {"tiny": CHUNK, "large": CHUNKS * CHUNK}
+DEADLINE = 120
+
+
+def note(folder, line):
+    fd = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(fd, f"{line}\n".encode())
+    os.close(fd)
+
+
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, name, phase, folder):
+        self.name, self.phase, self.folder = name, phase, folder
+        self.samples = recstore.shared(f"{name} {phase}", self.build, fingerprint="1")
+
+    def build(self):
+        before = memory.usage().rss
+        memory.reset_peak_rss()
+        count = RECORDS[self.phase]
+        made = [{"id": i, "text": f"{i:6} " * 30, "values": [i + k / 8 for k in range(20)]} for i in range(count)]
+        # What is held at once while a store is built of a list: the list; the store is counted by itself.
+        note(self.folder, f"built {self.phase} {os.getpid()} {memory.usage().rss - before}")
+        return made
+
+    def __len__(self):
+        return CHUNKS
+
+    def __getitem__(self, chunk):
+        first = chunk * CHUNK % len(self.samples)
+        return zlib.crc32(repr(self.samples[first : first + CHUNK].to_list()).encode())
+
+
+def main(name, folder):
+    rank = os.environ["RANK"]
+    for phase in RECORDS:
+        wait(os.path.join(folder, f"go {phase}"))
+        dataset = Samples(name, phase, folder)
+        note(folder, f"has {phase} {rank}")
+        wait(os.path.join(folder, f"has {phase}"))
+        loader = torch.utils.data.DataLoader(dataset, batch_size=1, num_workers=2)
+        sums = [int(one) for one in loader]
+        note(folder, f"read {phase} {rank} {dataset.samples.nbytes} {zlib.crc32(repr(sums).encode())}")
+        wait(os.path.join(folder, f"read {phase}"))  # nobody leaves before all have come
+        dataset.samples.close()
+        del dataset, loader
+
+
+def wait(path):
+    end = time.monotonic() + DEADLINE
+    while not os.path.exists(path):
+        if time.monotonic() > end:
+            raise TimeoutError(path)
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
