@@ -343,6 +343,28 @@ def test_small_dev_shm(tmp_path):
     assert built == "300 []" and small == "1000"
 
 
+READ_ONLY = """
+import os, sys, recstore
+with recstore.shared("somewhere else", lambda: [1, 2]) as x, recstore.attach("somewhere else") as y:
+    print(os.path.dirname(x.segment.path), y.to_list(), len(recstore.segments()))
+print(len(recstore.RecordList([1])))
+"""
+
+
+def test_read_only_dev_shm(tmp_path):
+    """A real one, in a private mount namespace."""
+    script = tmp_path / "script.py"
+    script.write_text(READ_ONLY)
+    mount = "mount -t tmpfs -o ro none /dev/shm"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
+        pytest.skip("no private mount namespace here")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
+    command = f'{mount} && exec "$0" "$1"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
+
+
 def test_backing_shm(monkeypatch):
     for by_environment in (False, True):
         if by_environment:
