@@ -19,6 +19,12 @@ from recstore import naming
 # ---- Names and places -----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def alone(tmp_path_factory, monkeypatch):
+    """A folder where no other program of this user builds or collects meanwhile."""
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
+
+
 @pytest.mark.parametrize(
     "bad, why",
     [
@@ -36,7 +42,7 @@ from recstore import naming
     ],
     ids=range(11),
 )
-def test_bad_names(bad, why):
+def test_bad_names(bad, why, alone):
     before = os.listdir(naming.folder())
     for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.attach(bad), lambda: recstore.unlink(bad),
                  lambda: recstore.RecordList([1], name=bad), lambda: recstore.segments(bad)):  # fmt: skip
@@ -186,7 +192,7 @@ def damaged(kind, path, other):
 
 
 @pytest.mark.parametrize("kind", ["empty", "zeros", "cut", "short", "no head"])
-def test_half_written(name, kind):
+def test_half_written(name, kind, alone):
     target = naming.Target(name, "1")
     with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
         damaged(kind, target.path, whole.segment.path)

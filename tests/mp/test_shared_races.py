@@ -11,6 +11,12 @@ from mp.sharers import FORK, Build, end, left, notes, start
 from recstore import _locks, naming
 
 
+@pytest.fixture(autouse=True)
+def alone(tmp_path_factory, monkeypatch):
+    """A folder where no other program of this user collects meanwhile."""
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
+
+
 def orphan(name, **options):
     """A store whose only user was killed."""
     process = FORK.Process(target=_abandon, args=(name, options))
