@@ -140,6 +140,20 @@ RS_NODISCARD rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error
 RS_NODISCARD rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed,
                                            rs_error *err);
 
+/* What a file was when somebody looked whether it may go. */
+typedef struct rs_os_judged {
+    uint64_t device;
+    uint64_t inode;
+    uint64_t modified_ns;
+} rs_os_judged;
+
+/* The same for a file that is still what it was: what came in its place meanwhile stays, and so does what was touched, for
+ * who attaches to a kept file touches it. */
+RS_NODISCARD rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool *out_removed, rs_error *err);
+
+/* Whether somebody has it leased or locked, at this moment. */
+RS_NODISCARD rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err);
+
 /* Sets the file's times to now, as far as that is possible: when a file that is kept was last used. */
 void rs_os_touch(int fd);
 

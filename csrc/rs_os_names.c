@@ -164,7 +164,24 @@ rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
     return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "somebody replaces %s again and again", path);
 }
 
-rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed, rs_error *err) {
+static uint64_t modified_ns(const struct stat *st) {
+#if defined(__APPLE__)
+    return (uint64_t)st->st_mtimespec.tv_sec * 1000000000u + (uint64_t)st->st_mtimespec.tv_nsec;
+#else
+    return (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+#endif
+}
+
+/* Whether the file behind fd is what somebody looked at before; `judged` NULL: it is whatever it is. */
+static bool still(int fd, const rs_os_judged *judged) {
+    struct stat st;
+    if (judged == NULL) return true;
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_dev == judged->device && (uint64_t)st.st_ino == judged->inode &&
+           modified_ns(&st) == judged->modified_ns;
+}
+
+static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_judged *judged, bool *out_removed,
+                               rs_error *err) {
     rs_os_identity found;
     struct stat st;
     rs_status code;
@@ -178,7 +195,7 @@ rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, 
     code = rs_os_identify(fd, &found, err);
     if (code == RS_OK && found.uid == (uint32_t)geteuid() && (expected == NULL || rs_os_same_file(&found, expected))) {
         code = lock_now(fd, LOCK_EX, err, path);
-        if (code == RS_OK && leads_to(path, fd)) {
+        if (code == RS_OK && leads_to(path, fd) && still(fd, judged)) {
             if (unlink(path) == 0) {
                 *out_removed = true;
             } else if (errno != ENOENT) {
@@ -188,6 +205,25 @@ rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, 
     }
     rs_os_close(&fd); /* ends the lock */
     return code == RS_E_STATE_BUSY ? RS_OK : code;
+}
+
+rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed, rs_error *err) {
+    return unlink_unused(path, expected, NULL, out_removed, err);
+}
+
+rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool *out_removed, rs_error *err) {
+    return unlink_unused(path, NULL, judged, out_removed, err);
+}
+
+rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err) {
+    rs_status code;
+    int fd;
+    *out = false;
+    RS_TRY(rs_os_open_readonly(path, false, &fd, err));
+    code = lock_now(fd, LOCK_EX, err, path);
+    rs_os_close(&fd); /* ends the lock */
+    *out = code == RS_E_STATE_BUSY;
+    return *out ? RS_OK : code;
 }
 
 void rs_os_touch(int fd) {

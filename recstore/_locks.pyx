@@ -2,7 +2,8 @@
 """Locks of builders: a file that exists while somebody builds, locked by who does, with what others want to know of it.
 
 Opening and locking are one call without Python code between them, and whoever drops a Lock gives it back: a KeyboardInterrupt leaves
-nothing behind, wherever it comes.
+nothing behind, wherever it comes. A forked child lets go of all locks at once: it shares them with its parent, also one that the parent gets only
+later, and if it outlived a killed parent, everybody would wait for it.
 """
 
 from recstore._blobs cimport encode_path
@@ -10,10 +11,13 @@ from recstore._c cimport *
 from recstore._codec cimport check, raise_status
 
 import os
+import weakref
 
 HELD, BUSY, GONE = "held", "busy", "gone"
 cdef enum:
     MOST = 1 << 16  # bytes of content
+
+_locks = weakref.WeakSet()
 
 
 cdef class Lock:
@@ -25,11 +29,13 @@ cdef class Lock:
     cdef readonly str path
     cdef bytes encoded
     cdef object pid
+    cdef object __weakref__
 
     def __cinit__(self, str path):
         cdef rs_error err
         self.fd = -1
         self.path, self.encoded, self.pid = path, encode_path(path), os.getpid()
+        _locks.add(self)
         check(rs_os_open_lock(self.encoded, &self.fd, &err), &err)
         self.attempt()
 
@@ -83,10 +89,34 @@ cdef class Lock:
         return 0
 
 
-def unlink_unused(path):
-    """Removes a file of this user that nobody has locked; whether it did."""
+def _after_fork():
+    for lock in list(_locks):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def unlink_unused(path, judged=None):
+    """Removes a file of this user that nobody has locked; whether it did. With `judged`, what os.lstat said of it, only if it has been neither replaced
+    nor touched since."""
     cdef rs_error err
     cdef rs_bool removed
+    cdef rs_os_judged was
     encoded = encode_path(path)
-    check(rs_os_unlink_unused(encoded, NULL, &removed, &err), &err)
+    if judged is None:
+        check(rs_os_unlink_unused(encoded, NULL, &removed, &err), &err)
+    else:
+        was.device, was.inode = judged.st_dev, judged.st_ino
+        was.modified_ns = <uint64_t><int64_t>judged.st_mtime_ns
+        check(rs_os_unlink_judged(encoded, &was, &removed, &err), &err)
     return bool(removed)
+
+
+def is_leased(path):
+    """Whether a process has it leased or locked. One call without Python code in it: a child forked meanwhile would keep the lock. OSError."""
+    cdef rs_error err
+    cdef rs_bool leased
+    encoded = encode_path(path)
+    check(rs_os_is_leased(encoded, &leased, &err), &err)
+    return bool(leased)

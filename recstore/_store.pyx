@@ -523,7 +523,7 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
 
 
 def open_named(path, limits=None):
-    """Maps a published segment and leases it; this process unlinks it if it is its last user. SegmentNotFoundError, PermissionError for
+    """Maps a published segment and leases it; this process unlinks it if it is its last user, once `kept` is False. SegmentNotFoundError, PermissionError for
     what is not this user's, BusyError while somebody may be removing it, CorruptError, VersionError, OSError."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
@@ -533,6 +533,7 @@ def open_named(path, limits=None):
     segment.backing = "named"
     segment.path = path
     segment.encoded = encoded
+    segment.kept = True  # until its label has said so: who is interrupted before removes nothing
     segment.owner_pid = os.getpid()
     return segment
 

@@ -85,27 +85,30 @@ def _child(work, result, life, parents):
     """Never returns."""
     import _thread
 
-    status = 1
+    status, held = 1, None
     try:
         for fd in parents:
             os.close(fd)
-        _thread.start_new_thread(_end_with_parent, (life,))
+        ending = _thread.allocate_lock()
+        _thread.start_new_thread(_end_with_parent, (life, ending))
         held = work()
+        ending.acquire()  # from here on this thread ends the process, for it has a name to remove first
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
         os.write(result, _DONE)
         os.read(life, 1)  # the lease is held until the parent has its own
-        del held
         status = 0
     except Exception:
         import traceback
 
         os.write(result, traceback.format_exc()[-60000:].encode("utf-8", "replace"))
     finally:
+        held = None  # its name goes, unless the parent has a lease: also where a Ctrl-C was for this process, too
         os._exit(status)
 
 
-def _end_with_parent(life):
+def _end_with_parent(life, ending):
     os.read(life, 1)
+    ending.acquire()
     os._exit(0)

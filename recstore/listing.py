@@ -101,19 +101,12 @@ def _describe(path, users):
 
 def _leased(path):
     """Whether a process holds a lease."""
-    import fcntl
+    from recstore import _locks
 
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _locks.is_leased(path)
     except OSError:
         return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
 
 
 def _users():

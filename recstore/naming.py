@@ -276,30 +276,30 @@ def collect(place):
         return 0
     for name in names:
         path = os.path.join(place, name)
-        if is_segment(name) and not _may_go(path):
-            continue
-        if is_segment(name) or is_segment(name[:-4]):
+        judged = _may_go(path) if is_segment(name) else None
+        if judged is not None or is_segment(name[:-4]):
             try:
-                removed += _locks.unlink_unused(path)
+                removed += _locks.unlink_unused(path, judged)
             except OSError:
                 continue  # gone meanwhile, or of a kind that cannot be locked
     return removed
 
 
 def _may_go(path):
-    """Whether a segment is not kept, or no longer. A damaged one may go; one of a later version we cannot judge."""
+    """What os.lstat says of a segment that is not kept, or no longer; None where it must stay. A damaged one may go; one of a later version we
+    cannot judge."""
     try:
         status = os.lstat(path)
         if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400:
-            return False
+            return None
         segment = _store.open_path(path, _store.OURS, follow_links=False, backing="named")
     except (CorruptError, SegmentNotFoundError):
-        return True
+        return status
     except (VersionError, OSError):
-        return False
+        return None
     label = Label.of(segment)
     segment.close()
-    return label is None or expired(label, status.st_mtime)
+    return status if label is None or expired(label, status.st_mtime) else None
 
 
 def expired(label, used):

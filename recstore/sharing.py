@@ -9,14 +9,13 @@ import os
 import sys
 import time
 
-from recstore.errors import BuildError, CorruptError, SegmentNotFoundError, WaitTimeoutError
+from recstore.errors import BuildError, CorruptError, SegmentExistsError, SegmentNotFoundError, WaitTimeoutError
 
 __all__ = ["attach", "collect", "segments", "shared", "unlink"]
 
 _FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
 _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
-_building = {}  # path -> (thread, process, Lock) of builds going on
-_fork_hook = False
+_building = {}  # path -> (thread, process) of builds going on
 
 
 def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=False, dir=None, timeout=None):
@@ -211,8 +210,7 @@ class _Call:
         if before.attempt and not before.failed:
             _logger().warning("%s, which was building %r, has died; building it here", before.builder, self.target.name)
         lock.write(_State.pack(attempt))
-        _mind_forks()
-        _building[self.target.path] = _thread_number(), os.getpid(), lock
+        _building[self.target.path] = _thread_number(), os.getpid()
         try:
             if not self.isolate:
                 return self.make()
@@ -232,7 +230,14 @@ class _Call:
     def make(self):
         from recstore import building
 
-        return building.build_shared(self.build(), self.target, _untrusting())
+        try:
+            return building.build_shared(self.build(), self.target, _untrusting())
+        except SegmentExistsError:
+            # The child of a builder that was killed (isolate=True) may have published after our last look.
+            store = self.attach()
+            if store is None:
+                raise
+            return store
 
 
 class _State:
@@ -262,7 +267,7 @@ def _refuse_nested(target):
     entry = _building.get(target.path)
     if entry is None or entry[0] != _thread_number():
         return
-    thread, pid, lock = entry
+    thread, pid = entry
     if pid != os.getpid():
         # Forked while it was building: it may have finished meanwhile.
         from recstore import _locks
@@ -288,19 +293,6 @@ class _Peek:
 
     def read(self):
         return os.pread(self.fd, 1 << 16, 0)
-
-
-def _mind_forks():
-    global _fork_hook
-    if not _fork_hook:
-        _fork_hook = True
-        os.register_at_fork(after_in_child=_after_fork)
-
-
-def _after_fork():
-    # A lock held by a child that outlives a killed builder would keep everybody waiting.
-    for _, _, lock in _building.values():
-        lock.forget()
 
 
 # ---- Helpers ----

@@ -92,6 +92,43 @@ static void life(rs_backing backing) {
     free(temporary);
 }
 
+static void test_judged(void) {
+    rs_segment made;
+    rs_os_judged judged;
+    struct stat st;
+    struct timespec old[2] = {{1000, 5}, {1000, 5}};
+    char *temporary;
+    bool out;
+    int fd = -1;
+    REQUIRE_OK(make(RS_BACKING_NAMED, "bytes", &made, &temporary), &err);
+    REQUIRE_OK(rs_os_publish(made.fd, temporary, at("name"), NULL, &err), &err);
+    CHECK(futimens(made.fd, old) == 0 && stat(at("name"), &st) == 0);
+    judged.device = (uint64_t)st.st_dev, judged.inode = (uint64_t)st.st_ino, judged.modified_ns = UINT64_C(1000000000005);
+    CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
+    CHECK(out);
+    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK(!out); /* the lease */
+    fd = dup(made.fd);
+    rs_os_touch(made.fd);
+    rs_segment_close(&made);
+    CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
+    CHECK(out); /* a duplicate is the same lease */
+    rs_os_close(&fd);
+    CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
+    CHECK(!out);
+    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK(!out); /* touched */
+    CHECK(utimensat(AT_FDCWD, at("name"), old, 0) == 0);
+    judged.inode++;
+    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK(!out); /* another file */
+    judged.inode--;
+    CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);
+    CHECK(out && access(at("name"), F_OK) != 0);
+    CHECK_CODE(rs_os_is_leased(at("name"), &out, &err), RS_E_SYS_NOT_FOUND, &err);
+    free(temporary);
+}
+
 static void test_life(void) {
     life(RS_BACKING_NAMED);
     life(RS_BACKING_TEMPORARY);
@@ -300,6 +337,7 @@ int main(void) {
     (void)snprintf(base, sizeof base, "/tmp/recstore_test_os_names_XXXXXX");
     if (mkdtemp(base) == NULL) return 1;
     RUN(test_life);
+    RUN(test_judged);
     RUN(test_abort);
     RUN(test_generations);
     RUN(test_publishing_at_once);

@@ -19,6 +19,12 @@ from recstore import naming
 # ---- Names and places -----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def alone(tmp_path_factory, monkeypatch):
+    """A folder where no other program of this user builds or collects meanwhile."""
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
+
+
 @pytest.mark.parametrize(
     "bad, why",
     [
@@ -36,7 +42,7 @@ from recstore import naming
     ],
     ids=range(11),
 )
-def test_bad_names(bad, why):
+def test_bad_names(bad, why, alone):
     before = os.listdir(naming.folder())
     for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.attach(bad), lambda: recstore.unlink(bad),
                  lambda: recstore.RecordList([1], name=bad), lambda: recstore.segments(bad)):  # fmt: skip
@@ -186,7 +192,7 @@ def damaged(kind, path, other):
 
 
 @pytest.mark.parametrize("kind", ["empty", "zeros", "cut", "short", "no head"])
-def test_half_written(name, kind):
+def test_half_written(name, kind, alone):
     target = naming.Target(name, "1")
     with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
         damaged(kind, target.path, whole.segment.path)
@@ -341,6 +347,28 @@ def test_small_dev_shm(tmp_path):
     assert "bytes are needed and the file system leaves" in named and "--shm-size" in named and "dir=" in named
     assert 'backing="anonymous"' in nameless and "--shm-size" in nameless
     assert built == "300 []" and small == "1000"
+
+
+READ_ONLY = """
+import os, sys, recstore
+with recstore.shared("somewhere else", lambda: [1, 2]) as x, recstore.attach("somewhere else") as y:
+    print(os.path.dirname(x.segment.path), y.to_list(), len(recstore.segments()))
+print(len(recstore.RecordList([1])))
+"""
+
+
+def test_read_only_dev_shm(tmp_path):
+    """A real one, in a private mount namespace."""
+    script = tmp_path / "script.py"
+    script.write_text(READ_ONLY)
+    mount = "mount -t tmpfs -o ro none /dev/shm"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode != 0:
+        pytest.skip("no private mount namespace here")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
+    command = f'{mount} && exec "$0" "$1"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
 
 
 def test_backing_shm(monkeypatch):

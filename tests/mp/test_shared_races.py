@@ -1,0 +1,166 @@
+"""Races of stores shared by name, each brought about by hand: what the storms would meet once in a million rounds."""
+
+import gc
+import os
+import signal
+import time
+
+import pytest
+import recstore
+from mp.sharers import FORK, Build, end, left, notes, start
+from recstore import _locks, naming
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path_factory, monkeypatch):
+    """A folder where no other program of this user collects meanwhile."""
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path_factory.mktemp("shared")))
+
+
+def orphan(name, **options):
+    """A store whose only user was killed."""
+    process = FORK.Process(target=_abandon, args=(name, options))
+    process.start()
+    process.join()
+    process.close()
+    (path,) = naming.found(name)
+    return path
+
+
+def _abandon(name, options):
+    x = recstore.shared(name, lambda: [1], fingerprint="1", **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+    x.close()
+
+
+def meanwhile(monkeypatch, what):
+    """What happens once between the look whether a segment may go and its removal."""
+    real, todo = naming.expired, [what]
+
+    def expired(label, used):
+        may_go = real(label, used)
+        if todo:
+            todo.pop()()
+        return may_go
+
+    monkeypatch.setattr(naming, "expired", expired)
+
+
+def test_collector_judges_what_it_removes(name, monkeypatch):
+    """An orphan is judged, and a kept store has its name before it is removed: that was not judged."""
+    path = orphan(name)
+
+    def replace():
+        os.unlink(path)
+        recstore.shared(name, lambda: [2], fingerprint="1", keep=True).close()
+
+    meanwhile(monkeypatch, replace)
+    assert recstore.collect() == 0
+    with recstore.attach(name) as x:
+        assert x[0] == 2
+    assert recstore.unlink(name) == 1
+
+
+def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
+    recstore.shared(name, lambda: [1], fingerprint="1", keep="1h").close()
+    (path,) = naming.found(name)
+    os.utime(path, (time.time() - 7200,) * 2)
+
+    def use():
+        segment, _ = naming.open_leased(path)
+        segment.close()
+
+    meanwhile(monkeypatch, use)
+    assert recstore.collect() == 0 and len(left(name)) == 1
+    os.utime(path, (time.time() - 7200,) * 2)
+    assert recstore.collect() == 1
+
+
+def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
+    recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
+    (path,) = naming.found(name)
+
+    def interrupted(segment):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(naming.Label, "of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            naming.open_leased(path)
+    gc.collect()
+    assert len(left(name)) == 1 and recstore.unlink(name) == 1
+
+
+def _sleep(connection):
+    connection.send("here")
+    connection.recv()
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_forked_child_holds_no_lock(tmp_path, waiting):
+    """Forked by another thread while this one waits for a lock, or has just got it: who builds here and is killed keeps nobody waiting."""
+    path = str(tmp_path / "lock")
+    first = _locks.Lock(path) if waiting else None
+    second = _locks.Lock(path)
+    child = start(_sleep)
+    assert child[1].recv() == "here"
+    if waiting:
+        assert second.state == _locks.BUSY
+        first.forget()  # as a kill would: its file stays
+        assert second.attempt() == _locks.HELD
+    second.forget()
+    third = _locks.Lock(path)
+    assert third.state == _locks.HELD
+    third.close()
+    end(child)
+    assert os.listdir(tmp_path) == []
+
+
+def test_published_behind_the_builders_back(name):
+    """By the child of a builder that was killed, say, in its last moment."""
+    from recstore import building, sharing
+
+    early = []
+
+    def build():
+        early.append(building.build_shared([7], naming.Target(name, "1"), sharing._untrusting()))
+        return [8]
+
+    with recstore.shared(name, build, fingerprint="1") as x:
+        assert x.to_list() == [7] == early[0].to_list()
+        early[0].close()
+        with recstore.RecordList([1], name=f"{name} own"), pytest.raises(recstore.SegmentExistsError):
+            recstore.shared(name, lambda: recstore.RecordList([2], name=f"{name} own"), fingerprint="2")
+
+
+@pytest.mark.parametrize("both", [False, True] * 4, ids=range(8))
+def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
+    """The child has published and waits for its parent, which attaches no more."""
+    from recstore import sharing
+
+    real, calls = sharing._Call.attach, []
+
+    def attach(self):
+        calls.append(os.getpid())
+        if len(calls) == 3:
+            if both:  # as a terminal does it
+                os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
+                time.sleep(0.1)
+            raise KeyboardInterrupt
+        return real(self)
+
+    monkeypatch.setattr(sharing._Call, "attach", attach)
+    with pytest.raises(KeyboardInterrupt):
+        recstore.shared(name, Build(log, 1), fingerprint="1", isolate=True)
+    assert len(calls) == 3 and left(name) == []
+
+
+def test_reused_process_number(name, monkeypatch):
+    """The label of an orphan names a process that lives, but is another one: who uses a store is known by leases, not by numbers."""
+    me = str(os.getpid())
+    with monkeypatch.context() as patched:
+        patched.setattr(naming, "maker", lambda: {"pid": me, "started": "0", "command": "train.py"})
+        orphan(name)
+    (info,) = recstore.segments(name)
+    assert info.state == "orphan" and info.builder == f"process {me} (train.py)"
+    assert recstore.collect() == 1 and left(name) == []
