@@ -1,12 +1,18 @@
 /* rs_decode.c: failing paths of the cursor and the walk that checks a record (rules 20 to 23 of FORMAT.md). */
 #include "rs_decode.h"
 
+#include "rs_text.h"
+
 void rs_decode_truncated(rs_error *err) {
     (void)rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the record ends within a value");
 }
 
 void rs_decode_past_limit(rs_error *err) {
     (void)rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "the record holds more than the header declares");
+}
+
+void rs_decode_trailing(rs_error *err) {
+    (void)rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after an entry of a table");
 }
 
 void rs_decode_bad_value(rs_error *err, const char *what) {
@@ -22,6 +28,35 @@ rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8
 }
 
 static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
+
+/* A value that lies in a table: read there like one of a record. */
+static rs_status check_entry(rs_cursor *self, const rs_node *node, uint64_t i, rs_error *err) {
+    const rs_table *table;
+    rs_outer outer;
+    RS_TRY(rs_decode_enter_entry(self, node, i, &table, &outer, err));
+    RS_TRY(rs_decode_skip(self, table->tree->nodes, err));
+    return rs_decode_leave_entry(self, &outer, err);
+}
+
+static rs_status check_text(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
+    rs_text text;
+    rs_status status;
+    rs_text_begin(&text);
+    status = rs_text_take(&text, self, node, body, bits, err);
+    rs_text_clear(&text);
+    return status;
+}
+
+static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
+    rs_numbers numbers;
+    uint64_t n;
+    RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+/* An optional that is not fixed: there may be a body at the cursor. */
+static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
 /* Fixed bodies lie within bytes already taken; what can still be wrong is a union's number. */
 static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
@@ -51,7 +86,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: {
         rs_slice group = rs_slice_of(body, node->group_bytes);
-        RS_TRY(rs_decode_enter(self, node->n_children, err));
+        RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
         for (i = 0; i < node->n_children; i++) {
             const rs_node *child = &node->children[i];
             RS_TRY(check_fixed(self, child, body + child->body_off,
@@ -72,6 +107,10 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
                            err);
     }
     case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
+    case RS_FMT_NODE_DICT: return check_entry(self, node, bits, err);
+    case RS_FMT_NODE_OPTIONAL:
+        return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
+    case RS_FMT_NODE_CONCAT: return check_text(self, node, body, bits, err);
     default: return RS_OK;
     }
 }
@@ -99,9 +138,9 @@ static rs_status skip_row(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *head;
     rs_slice group;
     uint32_t i;
-    RS_TRY(rs_decode_enter(self, node->n_children, err));
     RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
@@ -135,7 +174,17 @@ static rs_status skip_array(rs_cursor *self, const rs_node *node, rs_error *err)
     if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
         RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
     }
-    return rs_decode_array_data(self, size, &data, err);
+    RS_TRY(rs_decode_array_data(self, size, &data, err));
+    return rs_decode_spend_shared(self, node, size, err);
+}
+
+static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    const rs_node *child = node->children;
+    const uint8_t *body;
+    if ((bits & 1) == 0) return RS_OK;
+    if (!child->fixed) return skip_appended(self, child, bits >> 1, err);
+    RS_TRY(rs_decode_take(self, child->size_bytes, &body, err));
+    return check_fixed(self, child, body, bits >> 1, err);
 }
 
 static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
@@ -148,9 +197,11 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
         }
         return rs_any_skip(&self->in, self->arrays_size, &self->budget, err);
     case RS_FMT_NODE_STR: return skip_str(self, node, err);
-    case RS_FMT_NODE_BYTES:
-        RS_TRY(rs_decode_varint(self, &n, err));
-        return rs_decode_take(self, n, &p, err);
+    case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
+    case RS_FMT_NODE_NUMBERS: return skip_numbers(self, node, err);
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_CONCAT: return check_text(self, node, NULL, bits, err);
+    case RS_FMT_NODE_OPTIONAL: return skip_optional(self, node, bits, err);
     case RS_FMT_NODE_LIST: return skip_list(self, node, err);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);

@@ -5,7 +5,9 @@
 #define RS_DECODE_H
 
 #include "rs_any.h"
+#include "rs_numbers.h"
 #include "rs_schema.h"
+#include "rs_tables.h"
 
 /* Where a decode stands. Borrows everything. One per call, never shared between threads. */
 typedef struct rs_cursor {
@@ -19,6 +21,7 @@ typedef struct rs_cursor {
  * another file the compiler cannot know that outputs are set on success. */
 RS_COLD void rs_decode_truncated(rs_error *err);
 RS_COLD void rs_decode_past_limit(rs_error *err);
+RS_COLD void rs_decode_trailing(rs_error *err);
 RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
 #define RS_FAIL(call, code) ((call), (code))
 
@@ -60,11 +63,43 @@ RS_NODISCARD static inline rs_status rs_decode_units(rs_cursor *self, uint64_t n
     return RS_OK;
 }
 
+/* Counts units of a node that many records may share. */
+RS_NODISCARD static inline rs_status rs_decode_spend_shared(rs_cursor *self, const rs_node *node, uint64_t n,
+                                                            rs_error *err) {
+    return RS_LIKELY(!node->spends) ? RS_OK : rs_decode_spend_bytes(self, n, err);
+}
+
+/* Bytes with their count, or all that are left: the codes of symbols. */
+RS_NODISCARD static inline rs_status rs_decode_counted(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                       const uint8_t **out, rs_error *err) {
+    if ((node->flags & RS_FMT_FLAG_REST) != 0) {
+        *n = rs_slice_left(&self->in);
+    } else {
+        RS_TRY(rs_decode_varint(self, n, err));
+    }
+    return rs_decode_take(self, *n, out, err);
+}
+
+/* The value of a `bytes` node. */
+RS_NODISCARD static inline rs_status rs_decode_bytes(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                     const uint8_t **out, rs_error *err) {
+    RS_TRY(rs_decode_counted(self, node, n, out, err));
+    return rs_decode_spend_shared(self, node, *n, err);
+}
+
 /* Length and unit of a `str` node's value, then its units. */
-RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
-                                                   unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
-    RS_TRY(rs_decode_varint(self, n, err));
+RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                         unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     *unit_bytes = node->param;
+    if ((node->flags & RS_FMT_FLAG_REST) != 0) {
+        uint64_t left = rs_slice_left(&self->in);
+        *n = left / node->param;
+        if (RS_UNLIKELY(*n * node->param != left)) {
+            return RS_FAIL(rs_decode_bad_value(err, "a string that ends within a unit"), RS_E_FMT_VALUE);
+        }
+        return rs_decode_units(self, *n, *unit_bytes, units, err);
+    }
+    RS_TRY(rs_decode_varint(self, n, err));
     if (node->param == 0) {
         if (RS_UNLIKELY((*n & 3) == 3)) {
             return RS_FAIL(rs_decode_bad_value(err, "a string unit of no meaning"), RS_E_FMT_VALUE);
@@ -73,6 +108,48 @@ RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_nod
         *n >>= 2;
     }
     return rs_decode_units(self, *n, *unit_bytes, units, err);
+}
+
+/* The same for a value of its own, not a piece of one. */
+RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                   unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
+    RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
+    return rs_decode_spend_shared(self, node, *n, err);
+}
+
+/* The count of a `numbers` node, then its packed numbers (not set when there are none). Enters the container. */
+RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                       rs_numbers *out, rs_error *err) {
+    *n = node->count;
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_decode_varint(self, n, err));
+    RS_TRY(rs_decode_enter(self, *n, err));
+    if (RS_UNLIKELY(*n != 0 && !rs_numbers_take(node, *n, &self->in, out))) {
+        return RS_FAIL(rs_decode_bad_value(err, "packed numbers that are malformed or end too early"), RS_E_FMT_VALUE);
+    }
+    return RS_OK;
+}
+
+/* What an entry of a table takes the place of while it is read. */
+typedef struct rs_outer {
+    rs_slice in;
+    uint64_t arrays_size;
+} rs_outer;
+
+/* Goes to entry i of a dict node: the cursor then stands before the root, standing alone, of (*table)->tree. */
+RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, const rs_node *node, uint64_t i,
+                                                           const rs_table **table, rs_outer *outer, rs_error *err) {
+    outer->in = self->in;
+    outer->arrays_size = self->arrays_size;
+    self->arrays_size = 0;
+    return rs_dict_find(node, i, table, &self->in, err);
+}
+
+/* Back from an entry, of which nothing may be left. */
+RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, const rs_outer *outer, rs_error *err) {
+    if (RS_UNLIKELY(self->in.ptr != self->in.end)) return RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
+    self->in = outer->in;
+    self->arrays_size = outer->arrays_size;
+    return RS_OK;
 }
 
 /* The count of a list, and its bit group (empty when the child has no bits). Enters the container. */
@@ -109,9 +186,28 @@ static inline int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t
     return (int64_t)(node->base + stored);
 }
 
+/* The same of a decimal node. */
+static inline double rs_decode_decimal_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits) {
+    return rs_numbers_decimal(node, node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes)
+                                                          : bits);
+}
+
 /* Field of n_bits from a bit group; the caller has checked that the group holds it. */
 static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits) {
     return rs_load_bits_unchecked(group->ptr, (uint64_t)(group->end - group->ptr), bit_off, n_bits);
+}
+
+/* Elements of a tuple or struct: its children less the keys that are absent. */
+static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *group) {
+    uint32_t n = node->n_children, i;
+    if (RS_LIKELY(!node->partial)) return n;
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0) {
+            n -= (uint32_t)(rs_decode_bits_unchecked(group, child->bit_off, 1) == 0);
+        }
+    }
+    return n;
 }
 
 /* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be

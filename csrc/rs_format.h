@@ -10,7 +10,11 @@ enum { RS_FMT_VERSION = 1 };
 #define RS_FMT_FEATURE_EXT UINT64_C(1)
 #define RS_FMT_FEATURE_MAPPING UINT64_C(2)
 #define RS_FMT_FEATURE_DTYPES UINT64_C(4)
-#define RS_FMT_FEATURES_KNOWN (RS_FMT_FEATURE_EXT | RS_FMT_FEATURE_MAPPING | RS_FMT_FEATURE_DTYPES)
+#define RS_FMT_FEATURE_PACKED UINT64_C(8)
+#define RS_FMT_FEATURE_TABLES UINT64_C(16)
+#define RS_FMT_FEATURE_TEXT UINT64_C(32)
+#define RS_FMT_FEATURE_OPTIONAL UINT64_C(64)
+#define RS_FMT_FEATURES_KNOWN UINT64_C(127)
 
 /* Header fields. */
 enum {
@@ -60,7 +64,8 @@ enum {
     RS_FMT_SECTION_STORE_LAST = 6, /* what every store has ends here */
     RS_FMT_SECTION_KEY_INDEX = 7,
     RS_FMT_SECTION_ORDER = 8,
-    RS_FMT_SECTION_LAST = 8,
+    RS_FMT_SECTION_TABLES = 9,
+    RS_FMT_SECTION_LAST = 9,
     RS_FMT_SECTION_OPTIONAL = 32768,
     RS_FMT_SECTION_LABEL = 32768
 };
@@ -83,6 +88,9 @@ enum {
     RS_FMT_B_ARRAYS_CRC = 68,
     RS_FMT_B_RESERVED_2 = 72
 };
+
+/* Tables: block entries with their kind in place of first_record. */
+enum { RS_FMT_B_TABLE_KIND = RS_FMT_B_FIRST_RECORD, RS_FMT_TABLE_VALUES = 1, RS_FMT_TABLE_SYMBOLS = 2 };
 
 /* Trees. */
 enum { RS_FMT_TREE_ENTRY_SIZE = 16, RS_FMT_TREE_HEAD_SIZE = 8, RS_FMT_NODE_SIZE = 24 };
@@ -110,11 +118,45 @@ enum {
     RS_FMT_NODE_UNION = 11,
     RS_FMT_NODE_NDARRAY = 12,
     RS_FMT_NODE_EXT = 13,
-    RS_FMT_NODE_LAST = 13
+    RS_FMT_NODE_DECIMAL = 14,
+    RS_FMT_NODE_NUMBERS = 15,
+    RS_FMT_NODE_DICT = 16,
+    RS_FMT_NODE_SYMBOLS = 17,
+    RS_FMT_NODE_CONCAT = 18,
+    RS_FMT_NODE_DIGITS = 19,
+    RS_FMT_NODE_HEX = 20,
+    RS_FMT_NODE_SAME = 21,
+    RS_FMT_NODE_OPTIONAL = 22,
+    RS_FMT_NODE_LAST = 22
 };
-/* Flag 1 of list (count is fixed) and of ndarray (shape is fixed). */
-enum { RS_FMT_FLAG_FIXED = 1 };
-enum { RS_FMT_UNION_CHILDREN = 256 };
+/* FIXED: of list and numbers (count is fixed) and of ndarray (shape is fixed). REST: of str, bytes and symbols. */
+enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
+enum { RS_FMT_UNION_CHILDREN = 256, RS_FMT_CONCAT_CHILDREN = 64 };
+
+/* Packed nodes. */
+enum {
+    RS_FMT_DECIMAL_AUX_SIZE = 10,
+    RS_FMT_DECIMAL_SCALE = 8,
+    RS_FMT_DECIMAL_CORRECTION = 9,
+    RS_FMT_NUMBERS_AUX_SIZE = 16,
+    RS_FMT_NUMBERS_KIND = 8,
+    RS_FMT_NUMBERS_SCALE = 9,
+    RS_FMT_NUMBERS_STRIDE = 10,
+    RS_FMT_NUMBERS_HEAD_WIDTH = 11,
+    RS_FMT_NUMBERS_MAX_WIDTH = 12,
+    RS_FMT_NUMBERS_RESERVED = 13,
+    RS_FMT_NUMBERS_INTS = 0,
+    RS_FMT_NUMBERS_FLOATS = 1,
+    RS_FMT_NUMBERS_CHUNK = 8,
+    RS_FMT_NUMBERS_CHUNK_BITS = 4,
+    RS_FMT_SCALE_MAX = 22,
+    RS_FMT_CORRECTION_MAX = 32,
+    RS_FMT_STRIDE_MAX = 16
+};
+/* Text nodes. */
+enum { RS_FMT_DIGITS_MAX = 20, RS_FMT_HEX_MAX = 65535 };
+/* A dict node's tables. */
+enum { RS_FMT_DICT_TABLES = 64, RS_FMT_DICT_WIDTH = 32 };
 
 /* any values. */
 enum {

@@ -78,7 +78,8 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
 static uint64_t entry_size(unsigned kind) {
     switch (kind) {
     case RS_FMT_SECTION_GROUPS: return 4;
-    case RS_FMT_SECTION_BLOCKS: return RS_FMT_BLOCK_SIZE;
+    case RS_FMT_SECTION_BLOCKS:
+    case RS_FMT_SECTION_TABLES: return RS_FMT_BLOCK_SIZE;
     case RS_FMT_SECTION_TREE_TABLE: return RS_FMT_TREE_ENTRY_SIZE;
     default: return 0;
     }
@@ -88,11 +89,14 @@ static uint64_t entry_size(unsigned kind) {
 static rs_status check_counts(const rs_header *header, const rs_directory *dir, rs_error *err) {
     uint64_t n = header->n_records;
     uint64_t blocks = dir->sections[RS_FMT_SECTION_BLOCKS].count;
-    uint64_t groups = dir->sections[RS_FMT_SECTION_GROUPS].count;
+    uint64_t groups = dir->sections[RS_FMT_SECTION_GROUPS].count, tables = dir->sections[RS_FMT_SECTION_TABLES].count;
     if (n > RS_FMT_RECORDS || (n == 0) != (blocks == 0) || blocks > n || blocks > UINT32_MAX ||
         dir->sections[RS_FMT_SECTION_TREE_TABLE].count > UINT32_MAX) {
         return rs_error_set(err, RS_E_FMT_BLOCK, RS_FMT_H_N_RECORDS, "%llu records in %llu blocks",
                             (unsigned long long)n, (unsigned long long)blocks);
+    }
+    if (tables > UINT32_MAX) {
+        return rs_error_set(err, RS_E_FMT_BLOCK, RS_FMT_H_N_RECORDS, "%llu tables", (unsigned long long)tables);
     }
     if (groups != (n + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS) {
         return rs_error_set(err, RS_E_FMT_SECTION, RS_FMT_H_N_RECORDS, "%llu groups for %llu records",
@@ -119,13 +123,15 @@ static uint32_t kinds_needed(const rs_header *header, unsigned store) {
 
 static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
     bool keys = store == 1 && header->content == RS_FMT_CONTENT_MAPPING;
-    return kinds_needed(header, store) | (keys ? 1u << RS_FMT_SECTION_ORDER : 0);
+    bool there = store == 0 || keys;
+    return kinds_needed(header, store) | (keys ? 1u << RS_FMT_SECTION_ORDER : 0) |
+           (there ? 1u << RS_FMT_SECTION_TABLES : 0);
 }
 
 /* Whether kind and store are ones that a segment of this content may speak of at all. */
 static bool is_known(const rs_header *header, unsigned kind, unsigned store) {
     if (header->content == RS_FMT_CONTENT_MAPPING) return kind <= RS_FMT_SECTION_LAST && store <= 1;
-    return kind <= RS_FMT_SECTION_STORE_LAST && store == 0;
+    return (kind <= RS_FMT_SECTION_STORE_LAST || kind == RS_FMT_SECTION_TABLES) && store == 0;
 }
 
 static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t at, rs_error *err) {
@@ -250,6 +256,12 @@ static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store,
     return RS_OK;
 }
 
+/* TABLES, where there are some. */
+static rs_status write_tables(const rs_directory *directory, unsigned store, rs_buffer *out, rs_error *err) {
+    const rs_section *tables = &directory->sections[RS_FMT_SECTION_TABLES];
+    return tables->off == 0 ? RS_OK : write_entry(tables, RS_FMT_SECTION_TABLES, store, out, err);
+}
+
 rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header, rs_buffer *out,
                              rs_error *err) {
     size_t begin = out->size_bytes;
@@ -257,9 +269,16 @@ rs_status rs_directory_write(const rs_directory *directory, const rs_directory *
     for (kind = 1; kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
         RS_TRY(write_entry(&directory->sections[kind], kind, 0, out, err));
     }
-    for (kind = RS_FMT_SECTION_HEAP + 1; keys != NULL && kind <= RS_FMT_SECTION_LAST; kind++) {
-        if (kind == RS_FMT_SECTION_ORDER && keys->sections[kind].off == 0) continue;
+    RS_TRY(write_tables(directory, 0, out, err));
+    for (kind = RS_FMT_SECTION_HEAP + 1; keys != NULL && kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
         RS_TRY(write_entry(&keys->sections[kind], kind, 1, out, err));
+    }
+    if (keys != NULL) {
+        RS_TRY(write_tables(keys, 1, out, err));
+        RS_TRY(write_entry(&keys->sections[RS_FMT_SECTION_KEY_INDEX], RS_FMT_SECTION_KEY_INDEX, 1, out, err));
+        if (keys->sections[RS_FMT_SECTION_ORDER].off != 0) {
+            RS_TRY(write_entry(&keys->sections[RS_FMT_SECTION_ORDER], RS_FMT_SECTION_ORDER, 1, out, err));
+        }
     }
     if (directory->label.off != 0) RS_TRY(write_entry(&directory->label, RS_FMT_SECTION_LABEL, 0, out, err));
     header->directory_count = (uint32_t)((out->size_bytes - begin) / RS_FMT_ENTRY_SIZE);

@@ -9,11 +9,17 @@ static bool inside(uint64_t off, uint64_t size, const rs_section *section) {
 rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_t number, rs_block *out,
                         rs_error *err) {
     const rs_section *blocks = &directory->sections[RS_FMT_SECTION_BLOCKS];
-    const rs_section *heap = &directory->sections[RS_FMT_SECTION_HEAP];
-    uint64_t at = blocks->off + number * RS_FMT_BLOCK_SIZE, index_size = 0, rows;
+    uint64_t at = blocks->off + number * RS_FMT_BLOCK_SIZE;
     uint8_t e[RS_FMT_BLOCK_SIZE];
     RS_ASSERT(number < blocks->count);
     memcpy(e, segment.ptr + at, sizeof e);
+    return rs_block_parse(e, at, directory, out, err);
+}
+
+rs_status rs_block_parse(const uint8_t e[RS_FMT_BLOCK_SIZE], uint64_t at, const rs_directory *directory, rs_block *out,
+                         rs_error *err) {
+    const rs_section *heap = &directory->sections[RS_FMT_SECTION_HEAP];
+    uint64_t index_size = 0, rows;
     out->first_record = rs_load_u64(e + RS_FMT_B_FIRST_RECORD);
     out->n_records = rs_load_u32(e + RS_FMT_B_N_RECORDS);
     out->tree = rs_load_u32(e + RS_FMT_B_TREE);
@@ -29,8 +35,7 @@ rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_
 
     if (e[RS_FMT_B_RESERVED] != 0 || rs_load_u16(e + RS_FMT_B_RESERVED + 1) != 0 ||
         rs_load_u64(e + RS_FMT_B_RESERVED_2) != 0) {
-        return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of block %llu is not zero",
-                            (unsigned long long)number);
+        return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of a block or table is not zero");
     }
     rows = (uint64_t)out->n_records * out->row_size_bytes; /* 17 and 32 bits: fits */
     switch (out->index_width) {
@@ -57,7 +62,7 @@ rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_
     }
     return RS_OK;
 bad:
-    return rs_error_set(err, RS_E_FMT_BLOCK, at, "block %llu has a field out of range", (unsigned long long)number);
+    return rs_error_set(err, RS_E_FMT_BLOCK, at, "a block or table has a field out of range");
 }
 
 void rs_block_write(const rs_block *block, uint8_t out[RS_FMT_BLOCK_SIZE]) {

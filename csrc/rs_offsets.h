@@ -25,6 +25,10 @@ typedef struct rs_block {
 RS_NODISCARD rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_t number, rs_block *out,
                                      rs_error *err);
 
+/* The same for the bytes of an entry, which were copied from `at` in the segment. */
+RS_NODISCARD rs_status rs_block_parse(const uint8_t entry[RS_FMT_BLOCK_SIZE], uint64_t at,
+                                      const rs_directory *directory, rs_block *out, rs_error *err);
+
 void rs_block_write(const rs_block *block, uint8_t out[RS_FMT_BLOCK_SIZE]);
 
 /* Bytes of an offset group with ends of `width`. */

@@ -40,10 +40,26 @@ static rs_status pass_children(rs_cursor *self, const rs_node *node, const rs_sl
 static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *head;
     rs_slice group;
-    RS_TRY(rs_decode_enter(self, node->n_children, err));
     RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
     RS_TRY(pass_children(self, node, &group, node->n_children, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status pass_pieces(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *head;
+    rs_slice group;
+    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    return pass_children(self, node, &group, node->n_children, err);
+}
+
+static rs_status pass_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
+    rs_numbers numbers;
+    uint64_t n;
+    RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
     rs_decode_leave(self);
     return RS_OK;
 }
@@ -76,10 +92,15 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     const uint8_t *p;
     switch (node->kind) {
     case RS_FMT_NODE_ANY: return rs_path_any_pass(self, err);
-    case RS_FMT_NODE_STR: return rs_decode_str(self, node, &n, &unit, &p, err);
+    case RS_FMT_NODE_STR: return rs_decode_str_units(self, node, &n, &unit, &p, err);
     case RS_FMT_NODE_BYTES:
-        RS_TRY(rs_decode_varint(self, &n, err));
-        return rs_decode_take(self, n, &p, err);
+    case RS_FMT_NODE_SYMBOLS: return rs_decode_counted(self, node, &n, &p, err);
+    case RS_FMT_NODE_NUMBERS: return pass_numbers(self, node, err);
+    case RS_FMT_NODE_CONCAT: return pass_pieces(self, node, err);
+    case RS_FMT_NODE_OPTIONAL:
+        if ((bits & 1) == 0) return RS_OK;
+        if (!node->children->fixed) return pass_appended(self, node->children, bits >> 1, err);
+        return rs_decode_take(self, node->children->size_bytes, &p, err);
     case RS_FMT_NODE_LIST: return pass_list(self, node, err);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return pass_row(self, node, err);
@@ -90,37 +111,76 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     }
 }
 
-/* Goes on to the child that the bits name. A fixed union's child stands at the body, another one at the cursor. */
-rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
-    while (place->node->kind == RS_FMT_NODE_UNION) {
-        const rs_node *child;
-        const uint8_t *p = place->body;
-        rs_slice group;
-        if (place->bits >= place->node->n_children) return no_child(err);
-        child = &place->node->children[place->bits];
-        if (p == NULL) {
-            RS_TRY(rs_decode_take(self, child->alone_bytes, &p, err));
-            if (child->fixed) RS_TRY(rs_decode_take(self, child->size_bytes, &place->body, err));
-        } else {
-            place->body = p + child->alone_bytes;
-        }
-        group = rs_slice_of(p, child->alone_bytes);
-        place->bits = rs_decode_bits_unchecked(&group, 0, child->bits);
-        place->node = child;
+/* The child of a union that the bits name. A fixed union's child stands at the body, another one at the cursor. */
+static rs_status settle_union(rs_cursor *self, rs_place *place, rs_error *err) {
+    const rs_node *child;
+    const uint8_t *p = place->body;
+    rs_slice group;
+    if (place->bits >= place->node->n_children) return no_child(err);
+    child = &place->node->children[place->bits];
+    if (p == NULL) {
+        RS_TRY(rs_decode_take(self, child->alone_bytes, &p, err));
+        if (child->fixed) RS_TRY(rs_decode_take(self, child->size_bytes, &place->body, err));
+    } else {
+        place->body = p + child->alone_bytes;
     }
-    if (place->node->kind == RS_FMT_NODE_ANY) place->node = NULL;
+    group = rs_slice_of(p, child->alone_bytes);
+    place->bits = rs_decode_bits_unchecked(&group, 0, child->bits);
+    place->node = child;
     return RS_OK;
 }
 
-rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err) {
+/* The value of an optional; None, as an `any` value, or no change, where it has none. */
+static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {
+    static const uint8_t none[1] = {RS_FMT_TAG_NONE};
+    const rs_node *child = place->node->children;
+    *absent = (place->bits & 1) == 0;
+    if (*absent) {
+        if (place->node->param == 0) return RS_OK;
+        self->in = rs_slice_of(none, sizeof none);
+        place->node = NULL;
+        return RS_OK;
+    }
+    place->bits >>= 1;
+    place->node = child;
+    if (child->fixed && place->body == NULL) return rs_decode_take(self, child->size_bytes, &place->body, err);
+    return RS_OK;
+}
+
+/* A node standing alone at the cursor. */
+static rs_status place_alone(rs_cursor *self, const rs_node *root, rs_place *out, rs_error *err) {
     const uint8_t *p;
     rs_slice group;
-    RS_TRY(rs_decode_take(cursor, root->alone_bytes, &p, err));
+    RS_TRY(rs_decode_take(self, root->alone_bytes, &p, err));
     group = rs_slice_of(p, root->alone_bytes);
     out->node = root;
     out->bits = rs_decode_bits_unchecked(&group, 0, root->bits);
     out->body = NULL;
-    if (root->fixed) RS_TRY(rs_decode_take(cursor, root->size_bytes, &out->body, err));
+    return root->fixed ? rs_decode_take(self, root->size_bytes, &out->body, err) : RS_OK;
+}
+
+rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
+    bool absent = false;
+    while (place->node != NULL && !absent) {
+        switch (place->node->kind) {
+        case RS_FMT_NODE_UNION: RS_TRY(settle_union(self, place, err)); break;
+        case RS_FMT_NODE_OPTIONAL: RS_TRY(settle_optional(self, place, &absent, err)); break;
+        case RS_FMT_NODE_DICT: {
+            const rs_table *table;
+            RS_TRY(rs_dict_find(place->node, place->bits, &table, &self->in, err));
+            self->arrays_size = 0;
+            RS_TRY(place_alone(self, table->tree->nodes, place, err));
+            break;
+        }
+        case RS_FMT_NODE_ANY: place->node = NULL; break;
+        default: return RS_OK;
+        }
+    }
+    return RS_OK;
+}
+
+rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err) {
+    RS_TRY(place_alone(cursor, root, out, err));
     return rs_path_settle(cursor, out, err);
 }
 
@@ -142,9 +202,9 @@ rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error
     const rs_node *node = place->node, *child = &node->children[i];
     const uint8_t *head = place->body;
     rs_slice group;
-    RS_TRY(rs_decode_enter(cursor, node->n_children, err));
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
     if (child->fixed) {
         place->body = head + child->body_off;
     } else {
@@ -190,6 +250,23 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
     return rs_path_settle(cursor, place, err);
 }
 
+/* An element of packed numbers: a place of the node that stands for them, with the number in its bits. */
+static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
+    const rs_node *node = place->node;
+    const int64_t *some;
+    rs_numbers numbers;
+    uint64_t n, at;
+    unsigned count;
+    RS_TRY(rs_decode_numbers(cursor, node, &n, &numbers, err));
+    *found = within(i, n, &at);
+    if (!*found) return RS_OK;
+    while ((count = rs_numbers_next(&numbers, &some)) != 0 && at >= count) at -= count;
+    place->node = node->children;
+    place->body = cursor->in.ptr; /* of no bytes */
+    place->bits = (uint64_t)some[at];
+    return RS_OK;
+}
+
 rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err) {
     RS_TRY(rs_decode_varint(cursor, n, err));
     RS_TRY(rs_decode_enter(cursor, *n, err));
@@ -203,6 +280,7 @@ rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *f
     *found = false;
     if (place->node != NULL) {
         if (place->node->kind == RS_FMT_NODE_LIST) return list_element(cursor, place, i, found, err);
+        if (place->node->kind == RS_FMT_NODE_NUMBERS) return number_element(cursor, place, i, found, err);
         if (place->node->kind != RS_FMT_NODE_TUPLE) return RS_OK;
         *found = within(i, place->node->n_children, &at);
         return *found ? rs_path_child(cursor, place, (uint32_t)at, err) : RS_OK;

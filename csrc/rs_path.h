@@ -9,7 +9,8 @@
 
 /* A value that a walk has come to. Borrows tree and record; used with the cursor that came here, by one thread at a
  * time. Either `node` is NULL: an `any` value at the cursor. Or it is a node, never a union or `any`, whose body stands
- * at `body`, already taken, or, where `body` is NULL, at the cursor. */
+ * at `body`, already taken, or, where `body` is NULL, at the cursor; or it is an optional, and there is no such key. A
+ * walk into an entry of a table leaves the record: the cursor then stands in the entry. */
 typedef struct rs_place {
     const rs_node *node;
     const uint8_t *body;

@@ -30,8 +30,18 @@ typedef struct rs_node {
     uint64_t data_bytes;  /* ndarray of fixed shape, or scalar: size of the data */
     uint64_t base;        /* int */
     uint64_t shape_hash;  /* struct: rs_schema_hash_key over its keys */
-    const struct rs_node *children;
+    const struct rs_node *children; /* of numbers, which has none: its element */
     const uint8_t *aux;
+    uint8_t scale;        /* decimal, numbers: the power of ten */
+    uint8_t correction;   /* decimal: bits of it */
+    uint8_t number_kind;  /* numbers: RS_FMT_NUMBERS_INTS or FLOATS */
+    uint8_t stride, head_width, max_width; /* numbers */
+    bool spends;          /* its text or data counts against the record's bytes: it may stand in a table */
+    bool partial;         /* struct: one of its children is an optional key */
+    double divisor;       /* decimal, numbers: 10^scale */
+    const struct rs_dict *dict;         /* dict: its tables, set when the store links the tree */
+    const struct rs_symbols *symbols;   /* symbols: its table, likewise */
+    void *slot;           /* for whoever reads: what this process keeps with the node; NULL at first, not touched here */
 } rs_node;
 
 /* Owns copies of nodes and bytes: what it was compiled from may change afterwards. */
@@ -40,6 +50,10 @@ typedef struct rs_tree {
     uint8_t *bytes; /* the tree as stored */
     uint32_t n_nodes;
     uint32_t size_bytes;
+    uint32_t levels;     /* of nodes with children, those of the trees of its tables added once it is linked */
+    uint32_t n_links;    /* dict and symbols nodes: they need tables */
+    uint32_t tables_end; /* above the number of every table that they name; set when the tree is linked */
+    rs_node *elements;   /* what the children of numbers nodes stand in for: an int or decimal whose value is its bits */
 } rs_tree;
 
 /* Rules 17 to 19. On failure nothing is held; else free with rs_tree_clear. `offset` is where the bytes

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "rs_crc.h"
+#include "rs_text.h"
 
 rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header, const rs_directory *directory,
                                  rs_error *err) {
@@ -15,10 +16,12 @@ rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header
     self->groups = bytes.ptr + self->directory.sections[RS_FMT_SECTION_GROUPS].off;
     self->n_blocks = self->directory.sections[RS_FMT_SECTION_BLOCKS].count;
     self->n_trees = self->directory.sections[RS_FMT_SECTION_TREE_TABLE].count;
+    self->n_tables = self->directory.sections[RS_FMT_SECTION_TABLES].count;
     /* calloc of a large table touches no page of it, so opening stays constant in time. */
     self->blocks = (rs_block *)calloc((size_t)self->n_blocks + 1, sizeof *self->blocks);
     self->trees = (rs_tree *)calloc((size_t)self->n_trees + 1, sizeof *self->trees);
-    if (self->blocks == NULL || self->trees == NULL) {
+    self->tables = (rs_table *)calloc((size_t)self->n_tables + 1, sizeof *self->tables);
+    if (self->blocks == NULL || self->trees == NULL || self->tables == NULL) {
         rs_store_close(self);
         return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to open a store");
     }
@@ -51,19 +54,105 @@ void rs_store_close(rs_store *self) {
         for (i = 0; i < self->n_trees; i++) rs_tree_clear(&self->trees[i]);
     }
     free(self->trees);
+    free(self->tables);
     free(self->blocks);
     memset(self, 0, sizeof *self);
 }
 
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
+
+/* Reads table `number` for a tree that is `hops` tables away from a block. */
+static rs_status load_table(rs_store *self, uint32_t number, unsigned hops, rs_error *err) {
+    rs_table table;
+    rs_tree *tree;
+    uint32_t i;
+    if (self->tables[number].kind != 0) return RS_OK;
+    RS_TRY(rs_table_read(self->segment, &self->directory, number, &table, err));
+    if (table.kind == RS_FMT_TABLE_VALUES) {
+        RS_TRY(load_tree(self, table.block.tree, number, hops, err));
+        tree = &self->trees[table.block.tree];
+        /* From now on the tree may stand in many records at once: what it gives is counted. */
+        for (i = 0; i < tree->n_nodes; i++) tree->nodes[i].spends = true;
+        table.tree = tree;
+    }
+    self->tables[number] = table;
+    return RS_OK;
+}
+
+rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err) {
+    return load_table(self, number, 0, err);
+}
+
+static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_error *err) {
+    return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
+}
+
+/* The tables of one dict or symbols node, which all lie below tables_end. */
+static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
+                           uint32_t *levels, uint64_t at, rs_error *err) {
+    uint32_t n = node->aux_size_bytes / 4, i;
+    bool symbols = node->kind == RS_FMT_NODE_SYMBOLS;
+    rs_dict *dict = NULL;
+    if (!symbols) {
+        dict = (rs_dict *)calloc(1, sizeof *dict);
+        if (dict == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+        node->dict = dict; /* freed with the tree */
+        dict->n_tables = n;
+    }
+    for (i = 0; i < n; i++) {
+        uint32_t number = rs_load_u32(node->aux + 4 * (size_t)i);
+        const rs_table *table;
+        if (number >= tables_end) return bad_link(node, at, "a table that is not there or not below its own", err);
+        RS_TRY(load_table(self, number, hops + 1, err));
+        table = &self->tables[number];
+        if (number >= tree->tables_end) tree->tables_end = number + 1;
+        if (table->kind != (symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES)) {
+            return bad_link(node, at, "a table of the wrong kind", err);
+        }
+        if (symbols) {
+            node->symbols = &table->symbols;
+            return RS_OK;
+        }
+        dict->tables[i] = table;
+        dict->first[i + 1] = dict->first[i] + table->block.n_records; /* at most 64 times 65,536 */
+        if (table->tree->levels + 1 > *levels) *levels = table->tree->levels + 1;
+    }
+    dict->count = dict->first[n];
+    return dict->count == node->count ? RS_OK : bad_link(node, at, "a dict whose tables have other entries", err);
+}
+
+static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned hops, uint64_t at,
+                           rs_error *err) {
+    uint32_t i, levels = 0;
+    if (tree->n_links == 0) return RS_OK;
+    if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables within tables too deep");
+    for (i = 0; i < tree->n_nodes; i++) {
+        rs_node *node = &tree->nodes[i];
+        if (node->kind != RS_FMT_NODE_DICT && node->kind != RS_FMT_NODE_SYMBOLS) continue;
+        RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
+    }
+    tree->levels += levels;
+    if (tree->levels > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "nested too deep through tables");
+    return RS_OK;
+}
+
 rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err) {
+    return load_tree(self, number, self->n_tables, 0, err);
+}
+
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err) {
     const rs_section *table = &self->directory.sections[RS_FMT_SECTION_TREE_TABLE];
     const rs_section *section = &self->directory.sections[RS_FMT_SECTION_TREES];
     uint64_t at = table->off + (uint64_t)number * RS_FMT_TREE_ENTRY_SIZE;
     const uint8_t *e = self->segment.ptr + at;
     uint64_t off = rs_load_u64(e);
     uint32_t size = rs_load_u32(e + 8), crc = rs_load_u32(e + 12);
+    rs_status status;
     rs_tree tree;
-    if (self->trees[number].nodes != NULL) return RS_OK;
+    if (self->trees[number].nodes != NULL) {
+        if (self->trees[number].tables_end <= tables_end) return RS_OK;
+        return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u, of a table, names a table that is not below it", number);
+    }
     if (off % 8 != 0 || off > section->size_bytes || size > section->size_bytes - off) {
         return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u lies outside its section", number);
     }
@@ -73,6 +162,11 @@ rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err) {
     if (rs_crc32c(0, tree.bytes, tree.size_bytes) != crc) {
         rs_tree_clear(&tree);
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);
+    }
+    status = link_tree(self, &tree, tables_end, hops, off, err);
+    if (status != RS_OK) {
+        rs_tree_clear(&tree);
+        return status;
     }
     self->trees[number] = tree;
     return RS_OK;
@@ -163,13 +257,26 @@ static void take_any(rs_cursor *c, rs_scalar *out) {
     }
 }
 
-static void take_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_scalar *out) {
-    const uint8_t *body = NULL, *units;
+/* A text that has to be put together: short ones only. */
+static void take_text(rs_cursor *c, const rs_node *node, const uint8_t *body, uint64_t bits, rs_scalar *out) {
+    rs_text text;
+    rs_text_begin(&text);
+    if (rs_text_take(&text, c, node, body, bits, NULL) == RS_OK &&
+        text.n_units <= RS_SCALAR_TEXT / text.unit_bytes) {
+        memcpy(out->within, text.units, (size_t)(text.n_units * text.unit_bytes));
+        out->kind = RS_SCALAR_STR;
+        out->units = out->within;
+        out->n = text.n_units;
+        out->unit_bytes = text.unit_bytes;
+    }
+    rs_text_clear(&text);
+}
+
+static void take_body(rs_cursor *c, const rs_node *node, const uint8_t *body, uint64_t bits, rs_scalar *out) {
+    const uint8_t *units;
     uint64_t n;
     unsigned unit_bytes;
-    if (node->fixed && !rs_take(&c->in, node->size_bytes, &body)) return;
     switch (node->kind) {
-    case RS_FMT_NODE_ANY: take_any(c, out); break;
     case RS_FMT_NODE_CONST: {
         rs_cursor aux = *c;
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
@@ -194,7 +301,21 @@ static void take_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_scala
         take_units(c, out, RS_SCALAR_STR, n, unit_bytes);
         break;
     case RS_FMT_NODE_BYTES:
-        if (rs_take_varint(&c->in, &n)) take_units(c, out, RS_SCALAR_BYTES, n, 1);
+        if (rs_decode_bytes(c, node, &n, &units, NULL) != RS_OK) break;
+        c->in.ptr = units;
+        take_units(c, out, RS_SCALAR_BYTES, n, 1);
+        break;
+    case RS_FMT_NODE_DECIMAL:
+        out->kind = RS_SCALAR_FLOAT;
+        out->number = rs_decode_decimal_unchecked(node, body, bits);
+        break;
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX: take_text(c, node, body, bits, out); break;
+    case RS_FMT_NODE_NUMBERS:
+        if (node->param == 1) out->kind = RS_SCALAR_TUPLE;
+        c->in.ptr = c->in.end;
         break;
     case RS_FMT_NODE_TUPLE:
         if (node->param == 1) out->kind = RS_SCALAR_TUPLE;
@@ -205,23 +326,15 @@ static void take_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_scala
 }
 
 void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out) {
-    const rs_node *node;
-    const uint8_t *group;
-    uint64_t bits;
+    rs_place place;
     rs_record record;
     rs_cursor cursor;
     out->kind = RS_SCALAR_UNKNOWN;
     if (rs_store_find(self, index, &record, NULL) != RS_OK) return;
     cursor = rs_store_cursor(self, &record);
-    for (node = record.tree->nodes;; node = &node->children[bits]) {
-        rs_slice bits_of;
-        if (!rs_take(&cursor.in, node->alone_bytes, &group)) return;
-        bits_of = rs_slice_of(group, node->alone_bytes);
-        bits = rs_decode_bits_unchecked(&bits_of, 0, node->bits);
-        if (node->kind != RS_FMT_NODE_UNION) break;
-        if (bits >= node->n_children) return;
-    }
-    take_body(&cursor, node, bits, out);
+    if (rs_path_begin(&cursor, record.tree->nodes, &place, NULL) != RS_OK) return;
+    if (place.node == NULL) take_any(&cursor, out);
+    else take_body(&cursor, place.node, place.body, place.bits, out);
     if (cursor.in.ptr != cursor.in.end) out->kind = RS_SCALAR_UNKNOWN;
 }
 

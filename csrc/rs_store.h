@@ -7,6 +7,7 @@
 #include "rs_encode.h"
 #include "rs_header.h"
 #include "rs_offsets.h"
+#include "rs_path.h"
 #include "rs_scan.h"
 #include "rs_schema.h"
 #include "rs_segment.h"
@@ -22,8 +23,10 @@ typedef struct rs_store {
     const uint8_t *groups;
     rs_block *blocks;    /* n_records == 0: not read yet */
     rs_tree *trees;      /* nodes == NULL: not compiled yet */
+    rs_table *tables;    /* kind == 0: not read yet */
     uint64_t n_blocks;
     uint64_t n_trees;
+    uint64_t n_tables;
 } rs_store;
 
 /* Where a record lies and how to read it. Borrows from store and segment. */
@@ -46,8 +49,11 @@ void rs_store_close(rs_store *self);
 
 /* Reads block `number` and compiles its tree, once. */
 RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
-/* Compiles tree `number`, which is below n_trees, once; its checksum is checked. */
+/* Compiles tree `number`, which is below n_trees, and links it with the tables it names, once; its checksum is checked,
+ * those of the tables are not (rules 17 to 19, 29 and 30). */
 RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
+/* Reads table `number`, which is below n_tables, and compiles its tree, once. */
+RS_NODISCARD RS_COLD rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err);
 /* The rest of rs_store_find: blocks that begin within a group, and all that can be wrong. */
 RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
                                             rs_error *err);
@@ -83,7 +89,8 @@ static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *r
 
 typedef enum rs_key_match { RS_KEY_DIFFERS = 0, RS_KEY_EQUAL = 1, RS_KEY_UNKNOWN = 2 } rs_key_match;
 
-/* What a record is, where it is of one piece. `units` borrows from the segment (or from a tree, for a const). */
+/* What a record is, where it is of one piece. `units` borrows from the segment, from a tree (of a const) or from the
+ * scalar itself. */
 typedef enum rs_scalar_kind {
     RS_SCALAR_UNKNOWN = 0, /* only its reader can tell, or it is malformed */
     RS_SCALAR_NONE = 1,
@@ -94,6 +101,7 @@ typedef enum rs_scalar_kind {
     RS_SCALAR_BIGINT = 6,  /* not looked into, like tuples */
     RS_SCALAR_TUPLE = 7
 } rs_scalar_kind;
+enum { RS_SCALAR_TEXT = 256 };
 typedef struct rs_scalar {
     rs_scalar_kind kind;
     unsigned unit_bytes;   /* str: 1, 2, 4, not always the narrowest that would do */
@@ -101,6 +109,7 @@ typedef struct rs_scalar {
     const uint8_t *units;
     int64_t integer;
     double number;
+    uint8_t within[RS_SCALAR_TEXT]; /* the units of a short text that does not lie in the segment as it is */
 } rs_scalar;
 
 /* Reads record `index`, which is below header.n_records, without making an object of it. Never fails: what is not of

@@ -35,6 +35,35 @@ static rs_status check_records(rs_store *store, const rs_block *block, rs_error 
     return RS_OK;
 }
 
+/* Every entry of a table, as if it were a record. */
+static rs_status check_entries(const rs_store *store, const rs_table *table, rs_error *err) {
+    uint32_t i;
+    for (i = 0; i < table->block.n_records; i++) {
+        rs_record entry;
+        rs_cursor cursor;
+        entry.block = &table->block;
+        entry.tree = table->tree;
+        RS_TRY(rs_offsets_locate(store->segment.ptr, &table->block, i, &entry.bytes, err));
+        cursor = rs_store_cursor(store, &entry);
+        RS_TRY(rs_decode_check_record(&cursor, table->tree, err));
+    }
+    return RS_OK;
+}
+
+static rs_status check_tables(rs_store *store, rs_error *err) {
+    const rs_section *s = &store->directory.sections[RS_FMT_SECTION_TABLES];
+    uint64_t i;
+    RS_TRY(check_crc(store, s->off, s->size_bytes, s->crc, "tables", err));
+    for (i = 0; i < store->n_tables; i++) {
+        const rs_table *table = &store->tables[i];
+        RS_TRY(rs_store_load_table(store, (uint32_t)i, err));
+        RS_TRY(check_crc(store, table->block.heap_off, table->block.heap_size_bytes, table->block.heap_crc, "table",
+                         err));
+        if (table->kind == RS_FMT_TABLE_VALUES) RS_TRY(check_entries(store, table, err));
+    }
+    return RS_OK;
+}
+
 static rs_status check_store(rs_store *store, rs_error *err) {
     static const struct {
         unsigned kind;
@@ -51,6 +80,7 @@ static rs_status check_store(rs_store *store, rs_error *err) {
         const rs_section *label = &store->directory.label;
         RS_TRY(check_crc(store, label->off, label->size_bytes, label->crc, "label", err));
     }
+    if (store->n_tables > 0) RS_TRY(check_tables(store, err));
     for (i = 0; i < store->n_trees; i++) RS_TRY(rs_store_load_tree(store, (uint32_t)i, err));
     for (i = 0; i < store->n_blocks; i++) {
         const rs_block *block = &store->blocks[i];

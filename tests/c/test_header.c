@@ -105,7 +105,8 @@ static const struct {
     {4, 4092, 4, 0, 0, RS_E_FMT_CHECKSUM, 4092},
     {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE}, /* ext values */
     {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE}, /* dtypes */
-    {5, 16, 8, 8, SEAL, RS_E_FMT_VERSION, 16},
+    {5, 16, 8, 127 - 2, SEAL, RS_OK, RS_NOWHERE}, /* every feature but MAPPING */
+    {5, 16, 8, 128, SEAL, RS_E_FMT_VERSION, 16},
     {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
     {5, 64, 4, 0, SEAL, RS_E_FMT_VERSION, 64},
     {5, 64, 4, 2, SEAL, RS_E_FMT_VERSION, 64},

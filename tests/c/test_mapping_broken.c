@@ -87,7 +87,7 @@ static void test_header_and_directory(void) {
     check_open(68, 6, 4, RS_E_FMT_SECTION, dir);                   /* all of store 1 missing */
     check_open(keys_blocks, 3, 2, RS_E_FMT_SECTION, keys_blocks);  /* GROUPS twice */
     check_open(keys_blocks + 2, 2, 2, RS_E_FMT_VERSION, keys_blocks);
-    check_open(keys_blocks, 9, 2, RS_E_FMT_VERSION, keys_blocks);
+    check_open(keys_blocks, 10, 2, RS_E_FMT_VERSION, keys_blocks);
     check_open(keys_offsets, 1, 2, RS_E_FMT_SECTION, keys_offsets); /* HEAP of store 1 */
     check_open(index + 2, 0, 2, RS_E_FMT_SECTION, index);          /* KEY_INDEX of store 0 */
     check_open(keys_offsets + 2, 0, 2, RS_E_FMT_SECTION, keys_offsets);

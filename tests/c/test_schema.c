@@ -35,7 +35,7 @@ static const struct {
 } cases[] = {
     {"any", RS_OK, {{ANY, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"kind 0", RS_E_FMT_TREE, {{0, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"kind 14", RS_E_FMT_VERSION, {{14, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"kind 23", RS_E_FMT_VERSION, {{23, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"kind 255", RS_E_FMT_VERSION, {{255, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"any with param", RS_E_FMT_TREE, {{ANY, 1, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"any with flag", RS_E_FMT_TREE, {{ANY, 0, 1, 0, 0, 0, 0, 0}}, 1, {0}, 0},
@@ -45,7 +45,7 @@ static const struct {
     {"leaf with first child", RS_E_FMT_TREE, {{ANY, 0, 0, 0, 1, 0, 0, 0}}, 1, {0}, 0},
     {"float with param", RS_E_FMT_TREE, {{FLOAT, 8, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"bool with aux", RS_E_FMT_TREE, {{BOOL, 0, 0, 0, 0, 0, 1, 0}}, 1, {0}, 1},
-    {"bytes with flag", RS_E_FMT_TREE, {{BYTES, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"bytes with flag", RS_E_FMT_TREE, {{BYTES, 0, 1, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"int 64", RS_OK, {{INT, 64, 0, 0, 0, 0, 8, 0}}, 1, AUX_BASE, 8},
     {"int 65", RS_E_FMT_TREE, {{INT, 65, 0, 0, 0, 0, 8, 0}}, 1, AUX_BASE, 8},
     {"int base of 7 bytes", RS_E_FMT_TREE, {{INT, 1, 0, 0, 0, 0, 7, 0}}, 1, AUX_BASE, 7},

@@ -357,7 +357,7 @@ static void test_broken_tables(void) {
         {6, 8, 4, UINT32_MAX, RS_E_FMT_TREE},
         {6, 8, 4, 0, RS_E_FMT_TREE},
         {5, 0, 4, 0, RS_E_FMT_TREE},                       /* a tree of no nodes */
-        {5, 8, 1, 14, RS_E_FMT_VERSION},                   /* a root of a later kind */
+        {5, 8, 1, 23, RS_E_FMT_VERSION},                   /* a root of a later kind */
     };
     built c = build(add_uneven, 103, true);
     built_layout layout;

@@ -141,7 +141,7 @@ BROKEN = {
     "two indexes": (dict(more=[(1, 7, b"", 0)]), "SECTION"),
     "heap of keys": (dict(more=[(1, 1, b"", 0)]), "SECTION"),
     "store 2": (dict(more=[(2, 2, b"", 0)]), "VERSION"),
-    "kind 9": (dict(more=[(1, 9, b"", 0)]), "VERSION"),
+    "kind 10": (dict(more=[(1, 10, b"", 0)]), "VERSION"),
     "short head": (dict(key_index=bytes(63)), "TRUNCATED"),
     "reserved": (dict(key_index=mw.table(FORMS, reserved=b"\1" * 12)), "RESERVED"),
     "factory": (dict(key_index=mw.table(FORMS, factory=13)), "VERSION"),

@@ -161,7 +161,7 @@ def test_node_literal(tree, raw, value):
 
 
 BAD_TREES = [
-    (w.Node(0), "TREE"), (w.Node(14), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
+    (w.Node(0), "TREE"), (w.Node(23), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
     (w.Node(11, (w.any_(),)), "TREE"), (w.Node(8), "TREE"), (w.Node(2), "TREE"), (w.Node(2, aux=b"\0\0"), "TREE"),
     (w.Node(6, param=3), "TREE"), (w.Node(1, flags=1), "TREE"), (w.Node(4, count=1), "TREE"),
     (w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x02"), "TREE"), (w.list_(w.float_(), 0, 1 << 28), "TREE"),
@@ -209,7 +209,7 @@ def test_limits():
 
 HEADERS = [
     ({"magic": b"12345678"}, "MAGIC"), ({"reader_version": 2}, "VERSION"), ({"features_required": 1 << 63}, "VERSION"),
-    ({"features_required": 8}, "VERSION"),
+    ({"features_required": 128}, "VERSION"),
     ({"content": 2}, "VERSION"), ({"header_size": 8192}, "VALUE"), ({"max_depth": 201}, "VALUE"),
     ({"segment_size": 1 << 40}, "TRUNCATED"), ({"max_values": (1 << 28) + 1}, "LIMIT"), ({"max_bytes": (1 << 32) + 1}, "LIMIT"),
     ({"directory_count": 65}, "SECTION"), ({"directory_count": 5}, "CHECKSUM"), ({"directory_offset": 1 << 63}, "SECTION"),
