@@ -141,7 +141,7 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
     uint64_t piece;
     for (piece = 0; piece < self->n_pieces; piece++) {
         const uint8_t *end = self->sample + self->piece_ends[piece] * unit_bytes;
-        uint32_t before = UINT32_MAX;
+        uint32_t before = 0;
         unsigned n_before = 0;
         while (units != end) {
             uint32_t best = rs_trie_match(&self->trie, units, (uint64_t)(end - units) / unit_bytes, unit_bytes);
@@ -151,7 +151,9 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
             if (best == 0) {
                 number = self->n_symbols, n = 1;
                 RS_TRY(add_symbol(self, units, 1, err));
-            } else if (before != UINT32_MAX && n_before + n <= self->max_units && count_pair(self, before, number)) {
+            } else if (n_before < self->max_units && n_before != 0 && count_pair(self, before, number)) {
+                /* What is too long for one symbol is cut: the next begins in the middle of the second. */
+                if (n > self->max_units - n_before) n = self->max_units - n_before;
                 number = self->n_symbols;
                 RS_TRY(add_symbol(self, units - n_before * unit_bytes, n_before + n, err));
                 units += n * unit_bytes;
