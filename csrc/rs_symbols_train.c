@@ -6,6 +6,7 @@
  * are dropped. The third counts again, which gives the cost, and the order: the most frequent get the short codes. */
 #include "rs_symbols_train.h"
 
+#include "rs_symbols_match.h"
 #include "rs_symbols_trie.h"
 
 #include <stdlib.h>
@@ -33,13 +34,14 @@ typedef struct trainer {
     uint8_t *sample;      /* pieces of strings, one after another */
     uint64_t *piece_ends; /* in units */
     uint64_t n_pieces, n_sampled, n_all;
-    rs_trie trie;
+    rs_trie trie;         /* of the first pass */
+    rs_matcher matcher;   /* of the others */
     pair_slot *pairs;
     unsigned pair_bits;
     uint32_t threshold;   /* times that a pair was seen before it is a symbol */
     uint8_t *symbols;     /* RS_SYMBOLS_COPY bytes each */
     uint8_t *n_units;     /* 0: dropped */
-    uint32_t *ends;       /* nodes of the trie */
+    const uint8_t **units; /* of each symbol */
     uint32_t *counts;     /* uses in the sample; the escape is the last one */
     uint32_t *places;     /* units before the symbol in the pool */
     uint32_t *order;      /* of the table: candidates, or ESCAPE */
@@ -52,12 +54,13 @@ static rs_status no_memory(rs_error *err) {
 
 static void trainer_clear(trainer *self) {
     rs_trie_clear(&self->trie);
+    rs_matcher_clear(&self->matcher);
     free(self->sample);
     free(self->piece_ends);
     free(self->pairs);
     free(self->symbols);
     free(self->n_units);
-    free(self->ends);
+    free(self->units);
     free(self->counts);
     free(self->places);
     free(self->order);
@@ -89,7 +92,7 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
         most += strings[i].n_units < piece_units ? strings[i].n_units : piece_units;
     }
     if (most > sample_units + piece_units) most = sample_units + piece_units;
-    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes + 1));
+    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes + RS_SYMBOLS_COPY));
     self->piece_ends = (uint64_t *)malloc((n < most ? n + 1 : (size_t)most + 1) * sizeof *self->piece_ends);
     if (self->sample == NULL || self->piece_ends == NULL) return no_memory(err);
     if (n == 0) return RS_OK;
@@ -110,9 +113,11 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
 
 static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_error *err) {
     uint32_t number = self->n_symbols;
-    RS_TRY(rs_trie_add(&self->trie, units, n, number, &self->ends[number], err));
-    memset(self->symbols + (size_t)number * RS_SYMBOLS_COPY, 0, RS_SYMBOLS_COPY);
-    memcpy(self->symbols + (size_t)number * RS_SYMBOLS_COPY, units, n * self->unit_bytes);
+    uint8_t *copy = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
+    RS_TRY(rs_trie_add(&self->trie, units, n, number, err));
+    memset(copy, 0, RS_SYMBOLS_COPY);
+    memcpy(copy, units, n * self->unit_bytes);
+    self->units[number] = copy;
     self->n_units[number] = (uint8_t)n;
     self->n_symbols++;
     return RS_OK;
@@ -133,6 +138,14 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
         slot->tag = tag, slot->count = 1;
     }
     return false;
+}
+
+/* The longest symbol in `left` bytes, after which RS_SYMBOLS_COPY more are readable. */
+static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
+    if (matcher->unit_bytes == 1) {
+        return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);
+    }
+    return left >= 16 ? rs_matcher_find(matcher, p, 16, 2) : rs_matcher_find(matcher, p, (unsigned)left, 2);
 }
 
 /* The first pass. */
@@ -167,24 +180,24 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
     return RS_OK;
 }
 
-static inline void count_uses(trainer *self, unsigned unit_bytes) {
-    const uint8_t *units = self->sample;
+/* How often each symbol is used when the whole sample is coded with those that are there. */
+static rs_status count_uses(trainer *self, rs_error *err) {
+    const unsigned unit_bytes = self->unit_bytes;
+    const uint8_t *p = self->sample;
     uint64_t piece;
-    rs_trie_settle(&self->trie, self->ends, self->n_units, self->n_symbols);
+    rs_matcher_clear(&self->matcher);
+    RS_TRY(rs_matcher_init(&self->matcher, self->units, self->n_units, self->n_symbols, unit_bytes, err));
     memset(self->counts, 0, (ESCAPE + 1) * sizeof *self->counts);
     for (piece = 0; piece < self->n_pieces; piece++) {
         const uint8_t *end = self->sample + self->piece_ends[piece] * unit_bytes;
-        while (units != end) {
-            uint32_t best = rs_trie_match(&self->trie, units, (uint64_t)(end - units) / unit_bytes, unit_bytes);
-            if (RS_UNLIKELY(best == 0)) {
-                self->counts[ESCAPE]++;
-                units += unit_bytes;
-            } else {
-                self->counts[(best >> RS_TRIE_BEST_BITS) - 1]++;
-                units += (best & ((1u << RS_TRIE_BEST_BITS) - 1)) * unit_bytes;
-            }
+        while (p != end) {
+            uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p));
+            uint32_t bytes = rs_match_bytes(match);
+            self->counts[bytes == 0 ? ESCAPE : rs_match_number(match)]++;
+            p += bytes == 0 ? unit_bytes : bytes;
         }
     }
+    return RS_OK;
 }
 
 /* Drops what saves less than it takes: where a symbol is missing, two others stand for it, one byte or two longer. */
@@ -229,15 +242,17 @@ static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded
 
 /* Notes where in the pool the symbols are that occur within one that lies there. */
 static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32_t place) {
+    uint8_t padded[2 * RS_SYMBOLS_COPY] = {0};
     unsigned from;
+    memcpy(padded, units, RS_SYMBOLS_COPY);
     for (from = 0; from < n; from++) {
-        unsigned left = n - from;
+        unsigned left = (n - from) * self->unit_bytes;
         while (left > 0) {
-            uint32_t best = rs_trie_match(&self->trie, units + from * self->unit_bytes, left, self->unit_bytes);
-            uint32_t number = (best >> RS_TRIE_BEST_BITS) - 1;
-            if (best == 0) break;
+            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left), number;
+            if (rs_match_bytes(match) == 0) break;
+            number = rs_match_number(match);
             if (self->places[number] == UINT32_MAX) self->places[number] = place + from;
-            left = (best & ((1u << RS_TRIE_BEST_BITS) - 1)) - 1;
+            left = rs_match_bytes(match) - self->unit_bytes;
         }
     }
 }
@@ -293,31 +308,15 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     self->pairs = (pair_slot *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
     self->symbols = (uint8_t *)malloc((size_t)(candidates + 1) * RS_SYMBOLS_COPY);
     self->n_units = (uint8_t *)malloc((size_t)candidates + 1);
-    self->ends = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->ends);
+    self->units = (const uint8_t **)malloc((size_t)(candidates + 1) * sizeof *self->units);
     self->counts = (uint32_t *)malloc((ESCAPE + 1) * sizeof *self->counts);
     self->places = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->places);
     self->order = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->order);
-    if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->ends == NULL ||
+    if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->units == NULL ||
         self->counts == NULL || self->places == NULL || self->order == NULL) {
         return no_memory(err);
     }
     return rs_trie_init(&self->trie, self->unit_bytes, err);
-}
-
-/* With unit_bytes a constant in each branch, the passes are compiled for both. */
-static rs_status run_passes(trainer *self, rs_error *err) {
-    if (self->unit_bytes == 1) {
-        RS_TRY(find_symbols(self, 1, err));
-        count_uses(self, 1);
-        drop_symbols(self);
-        count_uses(self, 1);
-    } else {
-        RS_TRY(find_symbols(self, 2, err));
-        count_uses(self, 2);
-        drop_symbols(self);
-        count_uses(self, 2);
-    }
-    return RS_OK;
 }
 
 static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n, rs_buffer *out, uint64_t *coded_bytes,
@@ -327,7 +326,10 @@ static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n,
     uint64_t coded = 0;
     RS_TRY(take_sample(self, strings, n, err));
     RS_TRY(trainer_init(self, err));
-    RS_TRY(run_passes(self, err));
+    RS_TRY(self->unit_bytes == 1 ? find_symbols(self, 1, err) : find_symbols(self, 2, err));
+    RS_TRY(count_uses(self, err));
+    drop_symbols(self);
+    RS_TRY(count_uses(self, err));
     RS_TRY(order_symbols(self, &n_short, &coded, err));
     RS_TRY(write_table(self, n_short, out, err));
     if (self->n_sampled != 0) coded = (uint64_t)((double)coded * ((double)self->n_all / (double)self->n_sampled));
@@ -358,32 +360,35 @@ rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned u
 /* ---- The encoder ---- */
 
 struct rs_symbols_encoder {
-    rs_trie trie;
+    rs_matcher matcher;
     uint32_t n_short;
     uint32_t escape;
 };
 
-static rs_status fill_trie(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
-    uint32_t *ends = (uint32_t *)malloc((symbols->n_symbols + 1) * sizeof *ends), i;
+static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
+    uint8_t *copies = (uint8_t *)malloc((size_t)RS_SYMBOLS_COPY * symbols->n_symbols + 1);
+    const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
     uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
-    rs_status status = ends == NULL || n_units == NULL ? no_memory(err) : RS_OK;
+    rs_status status = copies == NULL || units == NULL || n_units == NULL ? no_memory(err) : RS_OK;
+    uint32_t i;
     self->escape = UINT32_MAX;
     for (i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
-        uint32_t entry = rs_symbols_entry_unchecked(symbols, i);
+        uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
+        uint8_t *copy = copies + (size_t)RS_SYMBOLS_COPY * i;
         n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
-        ends[i] = 0;
-        if (n_units[i] == 0) {
-            if (self->escape == UINT32_MAX) self->escape = i;
-        } else {
-            const uint8_t *units = symbols->pool + (size_t)(entry >> RS_SYMBOLS_LENGTH_BITS) * symbols->unit_bytes;
-            status = rs_trie_add(&self->trie, units, n_units[i], i, &ends[i], err);
-        }
+        units[i] = copy;
+        if (n_units[i] > symbols->max_units || offset > symbols->pool_units) n_units[i] = 0;
+        memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
+        if (n_units[i] == 0 && self->escape == UINT32_MAX) self->escape = i;
     }
     if (status == RS_OK && self->escape == UINT32_MAX) {
         status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");
     }
-    if (status == RS_OK) rs_trie_settle(&self->trie, ends, n_units, symbols->n_symbols);
-    free(ends);
+    if (status == RS_OK) {
+        status = rs_matcher_init(&self->matcher, units, n_units, symbols->n_symbols, symbols->unit_bytes, err);
+    }
+    free(copies);
+    free(units);
     free(n_units);
     return status;
 }
@@ -396,8 +401,7 @@ rs_status rs_symbols_encoder_open(rs_slice table, rs_symbols_encoder **out, rs_e
     self = (rs_symbols_encoder *)calloc(1, sizeof *self);
     if (self == NULL) return no_memory(err);
     self->n_short = symbols.n_short;
-    status = rs_trie_init(&self->trie, symbols.unit_bytes, err);
-    if (status == RS_OK) status = fill_trie(self, &symbols, err);
+    status = fill_matcher(self, &symbols, err);
     if (status != RS_OK) {
         rs_symbols_encoder_close(self);
         return status;
@@ -408,40 +412,58 @@ rs_status rs_symbols_encoder_open(rs_slice table, rs_symbols_encoder **out, rs_e
 
 void rs_symbols_encoder_close(rs_symbols_encoder *self) {
     if (self == NULL) return;
-    rs_trie_clear(&self->trie);
+    rs_matcher_clear(&self->matcher);
     free(self);
 }
 
 /* Writes the code of a symbol; both bytes are there to be written. */
 static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
-    uint32_t high = (number - n_short) >> 8;
-    p[0] = (uint8_t)(number < n_short ? number : n_short + high);
-    p[1] = (uint8_t)(number - n_short);
-    return p + (number < n_short ? 1 : 2);
+    uint32_t wide = number >= n_short, above = number - n_short;
+    p[0] = (uint8_t)(wide ? n_short + (above >> 8) : number);
+    p[1] = (uint8_t)above;
+    return p + 1 + wide;
 }
 
-static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n, uint8_t *p,
-                                    unsigned unit_bytes) {
-    while (n > 0) {
-        uint32_t best = rs_trie_match(&self->trie, units, n, unit_bytes);
-        unsigned length = best & ((1u << RS_TRIE_BEST_BITS) - 1);
-        if (RS_UNLIKELY(best == 0)) {
+/* Codes units until `left` bytes or fewer than `least` are left. RS_SYMBOLS_COPY bytes after them are readable. */
+static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
+                                  uint8_t *p, unsigned unit_bytes) {
+    const uint8_t *from = *units;
+    uint64_t rest = *left;
+    while (rest >= least) {
+        unsigned limit = least == 16 ? 16 : (unsigned)rest, bytes;
+        uint32_t match = rs_matcher_find(&self->matcher, from, limit, unit_bytes);
+        bytes = rs_match_bytes(match);
+        if (RS_UNLIKELY(bytes == 0)) {
             p = put_code(p, self->escape, self->n_short);
-            memcpy(p, units, unit_bytes);
+            memcpy(p, from, unit_bytes);
             p += unit_bytes;
-            length = 1;
+            bytes = unit_bytes;
         } else {
-            p = put_code(p, (best >> RS_TRIE_BEST_BITS) - 1, self->n_short);
+            p = put_code(p, rs_match_number(match), self->n_short);
         }
-        units += length * unit_bytes;
-        n -= length;
+        from += bytes;
+        rest -= bytes;
     }
+    *units = from;
+    *left = rest;
     return p;
+}
+
+/* The end of a string is copied to where it may be read beyond. */
+static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
+                                    unsigned unit_bytes) {
+    uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};
+    const uint8_t *from = tail;
+    uint64_t left = n_units * unit_bytes;
+    p = encode_run(self, &units, &left, 16, p, unit_bytes);
+    if (left == 0) return p;
+    memcpy(tail, units, (size_t)left);
+    return encode_run(self, &from, &left, 1, p, unit_bytes);
 }
 
 rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, rs_buffer *out,
                             rs_error *err) {
-    unsigned unit_bytes = self->trie.unit_bytes;
+    unsigned unit_bytes = self->matcher.unit_bytes;
     uint64_t most;
     uint8_t *begin, *end;
     if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return no_memory(err);
@@ -451,18 +473,4 @@ rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units
     end = unit_bytes == 1 ? encode_units(self, units, n_units, begin, 1) : encode_units(self, units, n_units, begin, 2);
     out->size_bytes += (size_t)(end - begin);
     return RS_OK;
-}
-
-uint64_t rs_symbols_encoded_size(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units) {
-    unsigned unit_bytes = self->trie.unit_bytes;
-    uint64_t size = 0;
-    while (n_units > 0) {
-        uint32_t best = rs_trie_match(&self->trie, units, n_units, unit_bytes);
-        uint32_t length = best & ((1u << RS_TRIE_BEST_BITS) - 1), number = (best >> RS_TRIE_BEST_BITS) - 1;
-        if (best == 0) length = 1, number = self->escape, size += unit_bytes;
-        size += number < self->n_short ? 1 : 2;
-        units += length * unit_bytes;
-        n_units -= length;
-    }
-    return size;
 }

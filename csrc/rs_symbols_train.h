@@ -31,9 +31,6 @@ RS_NODISCARD rs_status rs_symbols_encoder_open(rs_slice table, rs_symbols_encode
 RS_NODISCARD rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units,
                                          rs_buffer *out, rs_error *err);
 
-/* Bytes that rs_symbols_encode would append. Any thread. */
-uint64_t rs_symbols_encoded_size(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units);
-
 /* Frees it; NULL is allowed. */
 void rs_symbols_encoder_close(rs_symbols_encoder *self);
 

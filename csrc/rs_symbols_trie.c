@@ -1,4 +1,4 @@
-/* rs_symbols_trie.c: building of the trie that finds the longest symbol. */
+/* rs_symbols_trie.c: building of the trie that the first pass of training matches with. */
 #include "rs_symbols_trie.h"
 
 #include <stdlib.h>
@@ -45,7 +45,6 @@ void rs_trie_clear(rs_trie *self) {
     free(self->first);
     free(self->pairs);
     free(self->best);
-    free(self->parent);
     memset(self, 0, sizeof *self);
 }
 
@@ -54,11 +53,10 @@ rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err) {
     self->unit_bytes = unit_bytes;
     self->first = (uint32_t *)calloc(unit_bytes == 1 ? 256 : 65536, sizeof *self->first);
     self->best = (uint32_t *)calloc(FIRST_NODES, sizeof *self->best);
-    self->parent = (uint32_t *)calloc(FIRST_NODES, sizeof *self->parent);
     if (unit_bytes == 1) self->pairs = (uint32_t *)calloc(65536, sizeof *self->pairs);
     self->n_nodes = 1;
     self->capacity = FIRST_NODES;
-    if (self->first == NULL || self->best == NULL || self->parent == NULL ||
+    if (self->first == NULL || self->best == NULL ||
         (unit_bytes == 1 && self->pairs == NULL) || map_init(&self->edges, FIRST_BITS, err) != RS_OK ||
         map_init(&self->jumps, FIRST_BITS, err) != RS_OK) {
         rs_trie_clear(self);
@@ -74,13 +72,9 @@ static rs_status new_node(rs_trie *self, uint32_t parent, uint32_t *out, rs_erro
         uint32_t *grown = (uint32_t *)realloc(self->best, capacity * sizeof *grown);
         if (grown == NULL) return no_memory(err);
         self->best = grown;
-        grown = (uint32_t *)realloc(self->parent, capacity * sizeof *grown);
-        if (grown == NULL) return no_memory(err);
-        self->parent = grown;
         self->capacity = capacity;
     }
     self->best[self->n_nodes] = self->best[parent];
-    self->parent[self->n_nodes] = parent;
     *out = self->n_nodes++;
     return RS_OK;
 }
@@ -108,22 +102,10 @@ static rs_status descend(rs_trie *self, const uint8_t *units, unsigned i, uint32
     return RS_OK;
 }
 
-rs_status rs_trie_add(rs_trie *self, const uint8_t *units, unsigned n, uint32_t number, uint32_t *node, rs_error *err) {
+rs_status rs_trie_add(rs_trie *self, const uint8_t *units, unsigned n, uint32_t number, rs_error *err) {
     uint32_t at = 0;
     unsigned i;
     for (i = 0; i < n; i++) RS_TRY(descend(self, units, i, at, &at, err));
     self->best[at] = (number + 1) << RS_TRIE_BEST_BITS | n;
-    *node = at;
     return RS_OK;
-}
-
-void rs_trie_settle(rs_trie *self, const uint32_t *ends, const uint8_t *n_units, uint32_t n) {
-    uint32_t i;
-    memset(self->best, 0, self->n_nodes * sizeof *self->best);
-    for (i = 0; i < n; i++) {
-        if (n_units[i] != 0) self->best[ends[i]] = (i + 1) << RS_TRIE_BEST_BITS | n_units[i];
-    }
-    for (i = 1; i < self->n_nodes; i++) {
-        if (self->best[i] == 0) self->best[i] = self->best[self->parent[i]];
-    }
 }

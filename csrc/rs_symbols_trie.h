@@ -1,9 +1,10 @@
-/* rs_symbols_trie.h: longest match of symbols, private to the writing side of symbol tables.
+/* rs_symbols_trie.h: longest match while symbols are still being found, private to the trainer of symbol tables.
  *
  * A trie whose edges lie in one hash table, keyed by node and unit. Most of the time goes into the chain of loads from
  * node to node, so a match jumps over its beginning: a second hash table leads from 4 bytes straight to their node,
  * and where those 4 are not in the trie, plain arrays lead from the first unit, or the first two of one byte each.
- * Every node knows the longest symbol that ends at it or above it, so nothing but the walk is needed. */
+ * Every node knows the longest symbol that ends at it or above it, so nothing but the walk is needed: those that are
+ * added later are not told to nodes that lie below them already, which only makes a match shorter than it could be. */
 #ifndef RS_SYMBOLS_TRIE_H
 #define RS_SYMBOLS_TRIE_H
 
@@ -24,19 +25,14 @@ typedef struct rs_trie {
     uint32_t *first;    /* node of a first unit: by byte, or by unit of two bytes */
     uint32_t *pairs;    /* node of two first units of one byte; NULL for two */
     uint32_t *best;     /* of each node: number + 1 of its longest symbol, and the units of that; 0: none */
-    uint32_t *parent;   /* of each node, a smaller number */
     uint32_t n_nodes, capacity;
     unsigned unit_bytes;
 } rs_trie;
 
 RS_NODISCARD rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err);
 void rs_trie_clear(rs_trie *self);
-/* Puts a symbol of n units in. Symbols above it are found from below only after rs_trie_settle. *node: where it ends. */
-RS_NODISCARD rs_status rs_trie_add(rs_trie *self, const uint8_t *units, unsigned n, uint32_t number, uint32_t *node,
-                                   rs_error *err);
-/* Makes every node know its longest symbol: `ends` has the node of each of n symbols, n_units their units, 0 for one
- * that is left out. */
-void rs_trie_settle(rs_trie *self, const uint32_t *ends, const uint8_t *n_units, uint32_t n);
+/* Puts a symbol of n units in. RS_E_MEM. */
+RS_NODISCARD rs_status rs_trie_add(rs_trie *self, const uint8_t *units, unsigned n, uint32_t number, rs_error *err);
 
 static inline uint32_t rs_trie_unit(const uint8_t *units, uint64_t i, unsigned unit_bytes) {
     return unit_bytes == 1 ? units[i] : rs_load_u16(units + 2 * i);
