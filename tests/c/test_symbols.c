@@ -1,0 +1,403 @@
+/* test_symbols.c: strings coded with symbol tables: round trips, the rules of a table and of codes, hostile bytes in
+ * both, and tables that change after they were opened. */
+#include "rs_make.h"
+#include "rs_symbols_train.h"
+
+static rs_error err;
+
+enum { STRINGS_MAX = 4000 };
+
+/* Strings in one arena; each is allocated exactly, so that the sanitizer sees a read beyond it. */
+static rs_symbol_string strings[STRINGS_MAX];
+static size_t n_strings;
+
+static void drop_strings(void) {
+    while (n_strings > 0) free((uint8_t *)(uintptr_t)strings[--n_strings].units);
+}
+
+static void add_string(const void *units, uint64_t n_units, unsigned unit_bytes) {
+    if (n_strings == STRINGS_MAX) abort();
+    strings[n_strings].units = make_exact(units, (size_t)n_units * unit_bytes);
+    strings[n_strings++].n_units = n_units;
+}
+
+static uint64_t draw_state;
+static uint32_t draw(uint32_t below) {
+    draw_state = draw_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((draw_state >> 33) % below);
+}
+
+/* Sentences of a few hundred words, which are the same for both widths; the second has high bytes. */
+static void add_sentences(size_t n, unsigned unit_bytes) {
+    static const char syllables[] = "thereandingouhasalornotiselkam";
+    uint8_t text[2 * 400];
+    draw_state = 1;
+    while (n-- > 0) {
+        size_t size = 0, words = 1 + draw(20);
+        while (words-- > 0) {
+            uint32_t word = draw(300), k, parts = 1 + word % 4;
+            for (k = 0; k < parts; k++, word = word * 7 + 3) {
+                uint32_t at = word % 28, i;
+                for (i = 0; i < 2; i++) {
+                    text[size * unit_bytes] = (uint8_t)syllables[at + i];
+                    if (unit_bytes == 2) text[size * 2 + 1] = (uint8_t)(word % 300 < 100 ? 0x30 : 0x04);
+                    size++;
+                }
+            }
+            text[size * unit_bytes] = ' ';
+            if (unit_bytes == 2) text[size * 2 + 1] = 0;
+            size++;
+        }
+        add_string(text, size, unit_bytes);
+    }
+}
+
+/* A table for `strings`, or abort: for tests that are about something else. */
+static rs_slice trained(unsigned unit_bytes, rs_buffer *table) {
+    if (rs_symbols_train(strings, n_strings, unit_bytes, table, NULL, &err) != RS_OK) abort();
+    return rs_slice_of(table->data, table->size_bytes);
+}
+
+/* Codes the string, checks that it decodes to itself, and returns the size of the codes. */
+static size_t check_round_trip(const rs_symbols_encoder *encoder, const rs_symbols *symbols, const void *units,
+                               uint64_t n_units) {
+    uint64_t size = n_units * symbols->unit_bytes, got = 0, length = 0;
+    uint8_t *out = (uint8_t *)malloc((size_t)size + RS_SYMBOLS_SLACK), *exact;
+    rs_buffer codes = {0};
+    size_t coded;
+    if (out == NULL) abort();
+    CHECK_OK(rs_symbols_encode(encoder, (const uint8_t *)units, n_units, &codes, &err), &err);
+    coded = codes.size_bytes;
+    exact = make_exact(codes.data, coded);
+    CHECK_OK(rs_symbols_length(symbols, rs_slice_of(exact, coded), &length, &err), &err);
+    CHECK_U64(length, n_units);
+    CHECK_OK(rs_symbols_decode(symbols, rs_slice_of(exact, coded), out, size + RS_SYMBOLS_SLACK, &got, &err), &err);
+    CHECK_U64(got, size);
+    CHECK(size == 0 || (got == size && memcmp(out, units, (size_t)size) == 0));
+    free(out);
+    free(exact);
+    rs_buffer_clear(&codes);
+    return coded;
+}
+
+/* Everything that strings can be, trained on or not: every unit alone, random units, long strings, none. */
+static void check_any_string(const rs_symbols_encoder *encoder, const rs_symbols *symbols) {
+    uint8_t units[3000];
+    uint32_t unit_bytes = symbols->unit_bytes, i, n;
+    check_round_trip(encoder, symbols, NULL, 0);
+    for (i = 0; i < (unit_bytes == 1 ? 256u : 65536u); i += i < 1024 ? 1 : 61) {
+        rs_store_u16(units, (uint16_t)i);
+        check_round_trip(encoder, symbols, units, 1);
+    }
+    memset(units, 0xFF, sizeof units); /* 0xFFFF */
+    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    memset(units, 0, sizeof units);
+    for (n = 1; n < 40; n++) check_round_trip(encoder, symbols, units, n);
+    for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)(i % 2 == 0 ? i : 0xD8 + (i / 2) % 8); /* surrogates */
+    check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
+    for (n = 0; n < 200; n++) {
+        for (i = 0; i < sizeof units; i++) units[i] = (uint8_t)draw(256);
+        check_round_trip(encoder, symbols, units, draw(64));
+    }
+    check_round_trip(encoder, symbols, units, sizeof units / unit_bytes);
+}
+
+static void check_strings(unsigned unit_bytes, uint64_t at_most) {
+    rs_buffer table = {0}, again = {0};
+    rs_symbols_encoder *encoder = NULL;
+    rs_symbols symbols;
+    uint64_t total, estimate = 0;
+    uint8_t *exact;
+    size_t i;
+    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, &table, &estimate, &err), &err);
+    REQUIRE_OK(rs_buffer_append_byte(&again, 'x', &err), &err);
+    REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, &again, NULL, &err), &err);
+    CHECK_U64(again.size_bytes, table.size_bytes + 1);
+    CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
+    exact = make_exact(table.data, table.size_bytes);
+    REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, table.size_bytes), &symbols, &err), &err);
+    REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(exact, table.size_bytes), &encoder, &err), &err);
+    CHECK_U64(symbols.unit_bytes, unit_bytes);
+    total = 0;
+    for (i = 0; i < n_strings; i++) total += check_round_trip(encoder, &symbols, strings[i].units, strings[i].n_units);
+    CHECK(total + table.size_bytes <= at_most);
+    CHECK(estimate >= total / 2 && estimate <= 2 * total + 16);
+    check_any_string(encoder, &symbols);
+    rs_symbols_encoder_close(encoder);
+    rs_buffer_clear(&table);
+    rs_buffer_clear(&again);
+    free(exact);
+}
+
+static uint64_t all_units(void) {
+    uint64_t units = 0;
+    size_t i;
+    for (i = 0; i < n_strings; i++) units += strings[i].n_units;
+    return units;
+}
+
+static void test_sentences(void) {
+    unsigned unit_bytes;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        add_sentences(2000, unit_bytes);
+        check_strings(unit_bytes, all_units() * unit_bytes / 2);
+        drop_strings();
+    }
+}
+
+/* One string that is longer than the sample's pieces, and empty ones beside it. */
+static void test_long_string(void) {
+    static uint8_t text[100000];
+    unsigned unit_bytes;
+    size_t i;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)(unit_bytes == 1 ? i % 37 * 5 : i % 2 * 4 + i / 2 % 31);
+        add_string(NULL, 0, unit_bytes);
+        add_string(text, sizeof text / unit_bytes, unit_bytes);
+        add_string(NULL, 0, unit_bytes);
+        check_strings(unit_bytes, sizeof text / 4);
+        drop_strings();
+    }
+}
+
+/* One unit throughout: symbols of nearly the greatest length are all there is. */
+static void test_one_unit(void) {
+    static uint8_t text[20000];
+    memset(text, 'a', sizeof text);
+    add_string(text, sizeof text, 1);
+    check_strings(1, sizeof text / 8);
+    drop_strings();
+    add_string(text, sizeof text / 2, 2);
+    check_strings(2, sizeof text / 8);
+    drop_strings();
+}
+
+/* What gains nothing is told, and leaves the buffer alone. */
+static void test_nothing_gained(void) {
+    uint8_t text[2000];
+    rs_buffer table = {0};
+    unsigned unit_bytes;
+    size_t i;
+    REQUIRE_OK(rs_buffer_append_byte(&table, 7, &err), &err);
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        add_string(NULL, 0, unit_bytes);
+        CHECK_CODE(rs_symbols_train(strings, 1, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        add_string("abcd", 4 / unit_bytes, unit_bytes);
+        CHECK_CODE(rs_symbols_train(strings, 2, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        draw_state = 5;
+        for (i = 0; i < sizeof text; i++) text[i] = (uint8_t)draw(256);
+        add_string(text, sizeof text / unit_bytes, unit_bytes);
+        CHECK_CODE(rs_symbols_train(strings, 3, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
+        drop_strings();
+    }
+    CHECK(table.size_bytes == 1 && table.data[0] == 7);
+    rs_buffer_clear(&table);
+}
+
+/* ---- The layout, spelled out ---- */
+
+/* Two short codes and one two-byte code: "ab", the escape, "b"; the pool is "ab". */
+static const uint8_t small[] = {1, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 'b',
+                                0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+/* The same of units of two bytes. */
+static const uint8_t small_wide[] = {2, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 1, 'b', 2,
+                                     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+static void check_codes(const uint8_t *table, size_t size, const char *codes, size_t n, rs_status code,
+                        const char *units, uint64_t n_bytes) {
+    uint8_t *exact = make_exact(table, size), *coded = make_exact(codes, n), out[100 + RS_SYMBOLS_SLACK];
+    rs_symbols symbols;
+    uint64_t got = 77, length = 77;
+    REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, size), &symbols, &err), &err);
+    CHECK_CODE(rs_symbols_decode(&symbols, rs_slice_of(coded, n), out, sizeof out, &got, &err), code, &err);
+    CHECK_CODE(rs_symbols_length(&symbols, rs_slice_of(coded, n), &length, &err), code, &err);
+    CHECK_U64(got, code == RS_OK ? n_bytes : 77);
+    CHECK_U64(length, code == RS_OK ? n_bytes / symbols.unit_bytes : 77);
+    if (code == RS_OK) CHECK(memcmp(out, units, (size_t)n_bytes) == 0);
+    free(exact);
+    free(coded);
+}
+
+static void test_layout(void) {
+    check_codes(small, sizeof small, "", 0, RS_OK, "", 0);
+    check_codes(small, sizeof small, "\0", 1, RS_OK, "ab", 2);
+    check_codes(small, sizeof small, "\2\0\0\1\xFE", 5, RS_OK, "bab\xFE", 4);
+    check_codes(small, sizeof small, "\0\0\0\0\0\0\0\1x\2\0\0", 12, RS_OK, "ababababababab" "xbab", 18);
+    check_codes(small, sizeof small, "\1", 1, RS_E_FMT_VALUE, NULL, 0);       /* an escape without its unit */
+    check_codes(small, sizeof small, "\2", 1, RS_E_FMT_VALUE, NULL, 0);       /* half a code */
+    check_codes(small, sizeof small, "\0\0\0\0\0\0\0\0\2", 9, RS_E_FMT_VALUE, NULL, 0);
+    check_codes(small, sizeof small, "\0\0\0\0\0\0\0\1", 8, RS_E_FMT_VALUE, NULL, 0);
+    check_codes(small, sizeof small, "\2\1", 2, RS_E_FMT_VALUE, NULL, 0);     /* symbol 3 of 3 */
+    check_codes(small, sizeof small, "\3\0", 2, RS_E_FMT_VALUE, NULL, 0);
+    check_codes(small, sizeof small, "\xFF\xFF", 2, RS_E_FMT_VALUE, NULL, 0);
+    check_codes(small, sizeof small, "\0\0\0\xFF\xFF\0\0\0\0", 9, RS_E_FMT_VALUE, NULL, 0);
+    check_codes(small_wide, sizeof small_wide, "\2\0\0\1\xFE\xFF", 6, RS_OK, "b\2a\1b\2\xFE\xFF", 8);
+    check_codes(small_wide, sizeof small_wide, "\1\xFE", 2, RS_E_FMT_VALUE, NULL, 0);
+}
+
+/* The room that a decode asks for, to the byte, with nothing written beyond it. */
+static void test_room(void) {
+    uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
+    rs_symbols symbols;
+    uint64_t got, capacity;
+    if (out == NULL) abort();
+    REQUIRE_OK(rs_symbols_open(rs_slice_of(small, sizeof small), &symbols, &err), &err);
+    CHECK_OK(rs_symbols_decode(&symbols, rs_slice_of(codes, 40), out, 80 + RS_SYMBOLS_SLACK, &got, &err), &err);
+    CHECK_U64(got, 80);
+    free(out);
+    for (capacity = 0; capacity < RS_SYMBOLS_SLACK + 70; capacity++) {
+        out = (uint8_t *)malloc((size_t)capacity + 1);
+        if (out == NULL) abort();
+        out[capacity] = 0xA5;
+        CHECK_CODE(rs_symbols_decode(&symbols, rs_slice_of(codes, 40), out, capacity, &got, &err), RS_E_SPACE, &err);
+        CHECK(out[capacity] == 0xA5);
+        free(out);
+    }
+}
+
+/* ---- Hostile tables ---- */
+
+/* `small` with one byte changed, or cut to `size`. */
+static rs_status open_changed(size_t size, size_t at, unsigned value) {
+    uint8_t bytes[sizeof small], *exact;
+    rs_symbols symbols;
+    rs_status status;
+    memcpy(bytes, small, sizeof small);
+    if (at < sizeof small) bytes[at] = (uint8_t)value;
+    exact = make_exact(bytes, size);
+    status = rs_symbols_open(rs_slice_of(exact, size), &symbols, &err);
+    if (status == RS_OK) {
+        rs_symbols_encoder *encoder = NULL;
+        rs_status opened = rs_symbols_encoder_open(rs_slice_of(exact, size), &encoder, &err);
+        if (CHECK(opened == RS_OK || opened == RS_E_ARG_RANGE) && opened == RS_OK) check_any_string(encoder, &symbols);
+        if (opened == RS_OK) rs_symbols_encoder_close(encoder);
+    }
+    free(exact);
+    return status;
+}
+
+static void test_bad_tables(void) {
+    static const struct {
+        size_t at;
+        unsigned value;
+        rs_status code;
+    } cases[] = {
+        {0, 1, RS_OK},          {0, 0, RS_E_FMT_VALUE},      {0, 3, RS_E_FMT_VALUE}, {0, 4, RS_E_FMT_VALUE},
+        {0, 2, RS_E_FMT_VALUE}, /* "ab" is one unit then, and the first symbol has two */
+        {1, 1, RS_E_FMT_RESERVED},
+        {2, 0, RS_OK},          {2, 255, RS_OK},             {3, 1, RS_E_FMT_VALUE}, /* 258 short codes */
+        {4, 2, RS_OK},          /* the third entry is part of the pool then */
+        {4, 255, RS_E_FMT_TRUNCATED},
+        {4, 4, RS_E_FMT_TRUNCATED},
+        {6, 1, RS_E_FMT_VALUE}, /* more symbols than codes */
+        {7, 255, RS_E_FMT_VALUE},
+        {8, 0x03, RS_E_FMT_VALUE},  {8, 0x12, RS_E_FMT_VALUE},  {8, 0x20, RS_OK}, /* an escape may stand anywhere */
+        {8, 0x30, RS_E_FMT_VALUE},  {8, 0x0F, RS_E_FMT_VALUE},  {9, 1, RS_E_FMT_VALUE}, {10, 0x80, RS_E_FMT_VALUE},
+        {11, 0x02, RS_OK},          /* no escape: reads, codes nothing */
+    };
+    size_t i, size;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_CODE(open_changed(sizeof small, cases[i].at, cases[i].value), cases[i].code, &err);
+    }
+    for (size = 0; size < sizeof small; size++) {
+        rs_status code = size < 8 + 9 + 16 ? RS_E_FMT_TRUNCATED : RS_E_FMT_VALUE;
+        CHECK_CODE(open_changed(size, sizeof small, 0), code, &err);
+    }
+}
+
+static void test_escape_is_needed(void) {
+    uint8_t bytes[sizeof small];
+    rs_symbols_encoder *encoder = NULL;
+    memcpy(bytes, small, sizeof small);
+    bytes[11] = 0x02;
+    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, sizeof bytes), &encoder, &err), RS_E_ARG_RANGE, &err);
+    CHECK(encoder == NULL);
+    CHECK_CODE(rs_symbols_encoder_open(rs_slice_of(bytes, 5), &encoder, &err), RS_E_FMT_TRUNCATED, &err);
+    rs_symbols_encoder_close(NULL);
+}
+
+/* Decodes with whatever is there: an error or some units, never anything out of bounds. */
+static void decode_anything(const rs_symbols *symbols, const uint8_t *codes, size_t n) {
+    uint8_t *exact = make_exact(codes, n), *out = (uint8_t *)malloc(16 * n + RS_SYMBOLS_SLACK);
+    uint64_t got = 0, length = 0;
+    rs_status decoded, measured;
+    if (out == NULL) abort();
+    decoded = rs_symbols_decode(symbols, rs_slice_of(exact, n), out, 16 * n + RS_SYMBOLS_SLACK, &got, &err);
+    measured = rs_symbols_length(symbols, rs_slice_of(exact, n), &length, &err);
+    CHECK(decoded == RS_OK || decoded == RS_E_FMT_VALUE);
+    CHECK(measured == decoded);
+    if (decoded == RS_OK && measured == RS_OK) CHECK_U64(length * symbols->unit_bytes, got);
+    free(exact);
+    free(out);
+}
+
+/* Bits that flip after the table was opened, as a file that is mapped may change; and codes at random. */
+static void test_bytes_that_change(void) {
+    unsigned unit_bytes;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        rs_buffer table = {0};
+        rs_symbols symbols;
+        uint8_t *exact, codes[100];
+        size_t size, round, i;
+        add_sentences(500, unit_bytes);
+        (void)trained(unit_bytes, &table);
+        size = table.size_bytes;
+        exact = make_exact(table.data, size);
+        REQUIRE_OK(rs_symbols_open(rs_slice_of(exact, size), &symbols, &err), &err);
+        for (round = 0; round < 3000; round++) {
+            for (i = 0; i < 20; i++) exact[draw((uint32_t)size)] ^= (uint8_t)(1u << draw(8));
+            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(draw(4) == 0 ? 256 : symbols.n_short);
+            decode_anything(&symbols, codes, draw(sizeof codes));
+        }
+        memset(exact, 0xFF, size);
+        decode_anything(&symbols, codes, sizeof codes);
+        memset(exact, 0, size);
+        decode_anything(&symbols, codes, sizeof codes);
+        free(exact);
+        rs_buffer_clear(&table);
+        drop_strings();
+    }
+}
+
+/* Every bit of a trained table flipped before it is opened: refused, or as good a table as any. */
+static void test_flipped_bits(void) {
+    rs_buffer table = {0};
+    uint8_t codes[64], *exact;
+    size_t size, bit, i;
+    add_sentences(200, 1);
+    (void)trained(1, &table);
+    size = table.size_bytes;
+    for (bit = 0; bit < 8 * size; bit++) {
+        rs_symbols symbols;
+        exact = make_exact(table.data, size);
+        exact[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (rs_symbols_open(rs_slice_of(exact, size), &symbols, &err) == RS_OK) {
+            for (i = 0; i < sizeof codes; i++) codes[i] = (uint8_t)draw(256);
+            decode_anything(&symbols, codes, sizeof codes);
+        }
+        free(exact);
+    }
+    for (i = 0; i < size; i++) { /* a table that is cut short: what is left of the pool is no longer enough */
+        rs_symbols symbols;
+        exact = make_exact(table.data, i);
+        CHECK(rs_symbols_open(rs_slice_of(exact, i), &symbols, &err) != RS_OK);
+        free(exact);
+    }
+    rs_buffer_clear(&table);
+    drop_strings();
+}
+
+int main(void) {
+    RUN(test_sentences);
+    RUN(test_long_string);
+    RUN(test_one_unit);
+    RUN(test_nothing_gained);
+    RUN(test_layout);
+    RUN(test_room);
+    RUN(test_bad_tables);
+    RUN(test_escape_is_needed);
+    RUN(test_bytes_that_change);
+    RUN(test_flipped_bits);
+    return rs_test_finish("test_symbols");
+}
