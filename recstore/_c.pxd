@@ -293,7 +293,11 @@ cdef extern from "recstore.h" nogil:
                                          const uint8_t *units, uint64_t n)
     rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
 
+    ctypedef struct rs_flusher:
+        pass
+
     ctypedef struct rs_builder:
+        rs_flusher *flusher
         rs_buffer raw
         rs_buffer arrays
         uint64_t n_records
@@ -305,6 +309,7 @@ cdef extern from "recstore.h" nogil:
     void rs_builder_drop_record(rs_builder *self, size_t arrays_mark)
     bint rs_builder_is_full(const rs_builder *self)
     rs_status rs_builder_flush(rs_builder *self, rs_error *err)
+    rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err)
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
 

@@ -24,10 +24,11 @@ cdef str entry_name(uint64_t number, key):
 
 
 cdef class MappingBuilder:
-    """Streams pairs into a new segment. Nothing stays behind unless `finish` returned."""
+    """Streams pairs into a new segment. Nothing stays behind unless `finish` returned. `threaded` as of Builder."""
 
     cdef rs_segment_writer writer
     cdef rs_mapping_builder builder
+    cdef rs_flusher flusher
     cdef KeyHashes hashes
     cdef object outside  # bytes of large arrays of each value, up to the last value that has any
     cdef str backing
@@ -36,7 +37,8 @@ cdef class MappingBuilder:
     cdef object label
     cdef bint active
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
+                  bint threaded=True):
         cdef rs_error err
         self.active = False
         self.label = label
@@ -48,6 +50,8 @@ cdef class MappingBuilder:
         self.outside = array.array("Q")
         check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
         set_label(&self.builder.keys, label)
+        if threaded:
+            self.builder.keys.flusher = self.builder.values.flusher = &self.flusher
 
     def __dealloc__(self):
         self.abort()
@@ -56,7 +60,8 @@ cdef class MappingBuilder:
         """Drops everything; nothing when finished or aborted already."""
         if self.active:
             self.active = False
-            rs_mapping_builder_close(&self.builder)
+            with nogil:
+                rs_mapping_builder_close(&self.builder)
             rs_segment_writer_abort(&self.writer)
 
     def append(self, key, value):
@@ -114,7 +119,7 @@ cdef class MappingBuilder:
         cdef rs_status status
         if rs_builder_is_full(builder):
             with nogil:
-                status = rs_builder_flush(builder, &err)
+                status = rs_builder_flush_beside(builder, &err)
             check(status, &err)
         return 0
 
