@@ -583,7 +583,7 @@ cdef class Builder:
     cdef str backing
     cdef str path
     cdef bint active
-    cdef object settings
+    cdef readonly object settings
     cdef object label
 
     def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
@@ -648,6 +648,18 @@ cdef class Builder:
         for record in records:
             self.append(record)
             record = None  # the stream's next item must not find the last one alive
+
+    def append_piece(self, bytes packed):
+        """Adds the records of a piece (_shards.ListEncoder), without the GIL."""
+        cdef rs_piece_reader piece
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        check(rs_piece_open(rs_slice_of(<const char *>packed, len(packed)), &piece, &err), &err)
+        with nogil:
+            status = rs_piece_append_all(&piece, &self.builder, &err)
+        check(status, &err)
 
     def end_block(self):
         """Ends the block: what comes next is of another kind, and would spoil what the schema of this one has found."""

@@ -44,6 +44,7 @@ ALLOWED = {
     "segment": {"base", "status", "bytes", "os"},
     "store": BASE | LAYOUT | {"any", "scan", "infer", "encode", "decode", "os", "segment"},
     "builder": BASE | LAYOUT | {"any", "scan", "infer", "encode", "os", "segment", "store"},
+    "piece": {"base", "status", "bytes", "buffer", "format", "scan", "store"},
     "mapping": BASE | LAYOUT | {"decode", "keys", "os", "segment", "store"},
     "verify": BASE | LAYOUT | {"any", "decode", "hash", "keys", "store", "mapping"},
 }
