@@ -24,6 +24,7 @@
 #include "rs_os.h"
 #include "rs_segment.h"
 #include "rs_store.h"
+#include "rs_piece.h"
 #include "rs_mapping.h"
 #include "rs_verify.h"
 

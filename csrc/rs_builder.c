@@ -20,19 +20,49 @@ rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool comp
     return rs_segment_writer_append(writer, blank, sizeof blank, err);
 }
 
+/* Waits for the flusher's thread, whosever block it has; RS_E_* where that block, or an earlier one, failed. */
+static rs_status settle(rs_builder *self, rs_error *err) {
+    rs_builder *other = self->flusher == NULL ? NULL : self->flusher->builder;
+    if (self->writer->process_id != rs_os_process_id()) {
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot go on with a build of its parent");
+    }
+    if (other != NULL) {
+        rs_os_thread_join(&self->flusher->thread);
+        self->flusher->builder = NULL;
+    } else {
+        other = self;
+    }
+    if (other->failed == RS_OK) other = self;
+    if (other->failed != RS_OK && err != NULL) *err = other->failure;
+    return other->failed;
+}
+
+static void clear_block(rs_block_input *block) {
+    rs_buffer_clear(&block->raw);
+    rs_buffer_clear(&block->arrays);
+    rs_scan_clear(&block->scan);
+    free(block->ends);
+}
+
 void rs_builder_close(rs_builder *self) {
+    bool has_thread = self->flusher != NULL && self->flusher->builder == self;
+    bool is_left = has_thread && self->flusher->process_id != rs_os_process_id();
+    if (has_thread && !is_left) (void)settle(self, NULL);
     rs_buffer_clear(&self->raw);
     rs_buffer_clear(&self->arrays);
-    rs_buffer_clear(&self->encoded);
-    rs_buffer_clear(&self->offsets);
-    rs_buffer_clear(&self->groups);
-    rs_buffer_clear(&self->blocks);
-    rs_buffer_clear(&self->trees);
-    rs_buffer_clear(&self->tree_table);
-    rs_buffer_clear(&self->tree_bytes);
     rs_scan_clear(&self->scan);
     free(self->ends);
-    free(self->encoded_ends);
+    if (!is_left) {
+        clear_block(&self->block);
+        rs_buffer_clear(&self->encoded);
+        rs_buffer_clear(&self->offsets);
+        rs_buffer_clear(&self->groups);
+        rs_buffer_clear(&self->blocks);
+        rs_buffer_clear(&self->trees);
+        rs_buffer_clear(&self->tree_table);
+        rs_buffer_clear(&self->tree_bytes);
+        free(self->encoded_ends);
+    }
     memset(self, 0, sizeof *self);
 }
 
@@ -46,11 +76,8 @@ void rs_builder_drop_record(rs_builder *self, size_t arrays_mark) {
 static rs_status grow_ends(rs_builder *self, rs_error *err) {
     size_t capacity = self->ends_capacity == 0 ? 1024 : self->ends_capacity * 2;
     uint64_t *ends = (uint64_t *)realloc(self->ends, capacity * sizeof *ends);
-    uint64_t *encoded;
-    if (ends != NULL) self->ends = ends;
-    encoded = (uint64_t *)realloc(self->encoded_ends, capacity * sizeof *encoded);
-    if (encoded != NULL) self->encoded_ends = encoded;
-    if (ends == NULL || encoded == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+    if (ends == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+    self->ends = ends;
     self->ends_capacity = capacity;
     return RS_OK;
 }
@@ -82,18 +109,21 @@ void rs_builder_pop_record(rs_builder *self, size_t shapes) {
     self->scan.n_shapes = shapes;
 }
 
-/* Encodes the open block as `tree`; RS_E_ARG_RANGE when a record does not fit. */
+/* ---- Writing a block: only the builder's `block`, and what it owns of the output, may be looked at here ---- */
+
+/* Encodes the block as `tree`; RS_E_ARG_RANGE when a record does not fit. */
 static rs_status encode_block(rs_builder *self, const rs_tree *tree, rs_error *err) {
+    rs_block_input *block = &self->block;
     uint32_t i;
     uint64_t begin = 0;
     self->encoded.size_bytes = 0;
-    self->scan.next = 0;
-    for (i = 0; i < self->n_open; i++) {
+    block->scan.next = 0;
+    for (i = 0; i < block->n_records; i++) {
         rs_slice record;
-        record.ptr = self->raw.data + begin;
-        record.end = self->raw.data + self->ends[i];
-        begin = self->ends[i];
-        RS_TRY(rs_encode_record(tree, record, &self->scan, &self->encoded, err));
+        record.ptr = block->raw.data + begin;
+        record.end = block->raw.data + block->ends[i];
+        begin = block->ends[i];
+        RS_TRY(rs_encode_record(tree, record, &block->scan, &self->encoded, err));
         self->encoded_ends[i] = self->encoded.size_bytes;
     }
     return RS_OK;
@@ -141,14 +171,15 @@ static bool fits_last_tree(rs_builder *self, uint64_t *size) {
 /* Leaves the block's best form in `encoded` (or, for `any`, in raw) and its tree's number. A new tree is added only
  * where it saves more than its own bytes, against `any` and against the last block's tree. */
 static rs_status choose_form(rs_builder *self, uint32_t *number, bool *is_raw, rs_error *err) {
+    rs_block_input *block = &self->block;
     rs_tree tree;
     rs_status status = RS_OK;
-    uint64_t best = self->raw.size_bytes, size, last = 0;
+    uint64_t best = block->raw.size_bytes, size, last = 0;
     *is_raw = true;
     self->tree_bytes.size_bytes = 0;
     if (self->compress) {
-        status = rs_infer_tree(rs_slice_of(self->raw.data, self->raw.size_bytes), self->ends, self->n_open, &self->scan,
-                               &self->tree_bytes, err);
+        status = rs_infer_tree(rs_slice_of(block->raw.data, block->raw.size_bytes), block->ends, block->n_records,
+                               &block->scan, &self->tree_bytes, err);
         if (status == RS_OK) {
             status = rs_tree_compile(rs_slice_of(self->tree_bytes.data, self->tree_bytes.size_bytes), 0, &tree, err);
         }
@@ -167,7 +198,7 @@ static rs_status choose_form(rs_builder *self, uint32_t *number, bool *is_raw, r
             best = size;
         }
         /* A short block seldom pays for a tree of its own: the one before may do. */
-        if (self->n_open < RS_FMT_BLOCK_RECORDS && self->tree_bytes.size_bytes * 16 > self->encoded.size_bytes) {
+        if (block->n_records < RS_FMT_BLOCK_RECORDS && self->tree_bytes.size_bytes * 16 > self->encoded.size_bytes) {
             if (fits_last_tree(self, &last) && last <= best) {
                 *is_raw = false;
                 *number = self->last_tree - 1;
@@ -195,49 +226,116 @@ static rs_status write_part(rs_builder *self, const rs_buffer *part, uint64_t *o
     return part->size_bytes == 0 ? RS_OK : rs_segment_writer_append(self->writer, part->data, part->size_bytes, err);
 }
 
-/* GROUPS entries for the groups that begin in this block. */
-static rs_status add_groups(rs_builder *self, uint64_t first_record, uint32_t block_number, rs_error *err) {
-    uint64_t n = (self->n_records + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS, g;
+/* GROUPS entries for the groups that begin in the block. */
+static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *err) {
+    uint64_t first = self->block.first_record, end = first + self->block.n_records;
+    uint64_t n = (end + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS, g;
     uint8_t entry[4];
     rs_store_u32(entry, block_number);
-    for (g = (first_record + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS; g < n; g++) {
+    for (g = (first + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS; g < n; g++) {
         RS_TRY(rs_buffer_append(&self->groups, entry, sizeof entry, err));
     }
     return RS_OK;
 }
 
-rs_status rs_builder_flush(rs_builder *self, rs_error *err) {
+static rs_status grow_encoded_ends(rs_builder *self, rs_error *err) {
+    uint64_t *ends;
+    if (self->encoded_capacity >= self->block.n_records) return RS_OK;
+    ends = (uint64_t *)realloc(self->encoded_ends, self->block.ends_capacity * sizeof *ends);
+    if (ends == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+    self->encoded_ends = ends;
+    self->encoded_capacity = self->block.ends_capacity;
+    return RS_OK;
+}
+
+/* One giant record must not keep its buffers for the rest of the build. */
+static void empty(rs_buffer *buffer) {
+    buffer->size_bytes = 0;
+    if (buffer->capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(buffer);
+}
+
+static rs_status write_block(rs_builder *self, rs_error *err) {
+    rs_block_input *input = &self->block;
     rs_block block;
     uint8_t entry[RS_FMT_BLOCK_SIZE];
     bool is_raw;
     const rs_buffer *heap;
-    if (self->n_open == 0) return RS_OK;
     memset(&block, 0, sizeof block);
+    RS_TRY(grow_encoded_ends(self, err));
     RS_TRY(choose_form(self, &block.tree, &is_raw, err));
-    heap = is_raw ? &self->raw : &self->encoded;
-    block.first_record = self->n_records - self->n_open;
-    block.n_records = self->n_open;
+    heap = is_raw ? &input->raw : &self->encoded;
+    block.first_record = input->first_record;
+    block.n_records = input->n_records;
     block.heap_size_bytes = heap->size_bytes;
-    block.arrays_size_bytes = self->arrays.size_bytes;
+    block.arrays_size_bytes = input->arrays.size_bytes;
     RS_TRY(write_part(self, heap, &block.heap_off, &block.heap_crc, err));
-    RS_TRY(write_part(self, &self->arrays, &block.arrays_off, &block.arrays_crc, err));
+    RS_TRY(write_part(self, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
     block.index_off = self->offsets.size_bytes; /* from the section's start until finish knows where that is */
-    RS_TRY(rs_offsets_append(is_raw ? self->ends : self->encoded_ends, self->n_open, &block, &self->offsets, err));
-    RS_TRY(add_groups(self, block.first_record, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
+    RS_TRY(rs_offsets_append(is_raw ? input->ends : self->encoded_ends, input->n_records, &block, &self->offsets, err));
+    RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
     rs_block_write(&block, entry);
     RS_TRY(rs_buffer_append(&self->blocks, entry, sizeof entry, err));
-    self->raw_size += self->raw.size_bytes + self->arrays.size_bytes;
+    self->raw_size += input->raw.size_bytes + input->arrays.size_bytes;
     self->last_tree = block.tree + 1;
-    self->raw.size_bytes = 0;
-    self->arrays.size_bytes = 0;
-    self->n_open = 0;
-    rs_scan_reset(&self->scan);
-    /* One giant record must not keep its buffers for the rest of the build. */
-    if (self->raw.capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(&self->raw);
-    if (self->encoded.capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(&self->encoded);
-    if (self->arrays.capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(&self->arrays);
+    input->n_records = 0;
+    rs_scan_reset(&input->scan);
+    empty(&input->raw);
+    empty(&input->arrays);
+    empty(&self->encoded);
     return RS_OK;
 }
+
+/* What a thread runs, and who has none. */
+static void write_and_remember(void *builder) {
+    rs_builder *self = (rs_builder *)builder;
+    self->failed = write_block(self, &self->failure);
+}
+
+/* ---- Handing a block over ---- */
+
+/* The open block becomes `block`, whose empty buffers are those of the next one. */
+static void exchange(rs_builder *self) {
+    rs_block_input next = self->block;
+    self->block.raw = self->raw;
+    self->block.arrays = self->arrays;
+    self->block.ends = self->ends;
+    self->block.ends_capacity = self->ends_capacity;
+    self->block.n_records = self->n_open;
+    self->block.first_record = self->n_records - self->n_open;
+    self->block.scan = self->scan;
+    /* Maxima and features are the segment's, and stay with the records that come. */
+    self->scan.shapes = next.scan.shapes;
+    self->scan.capacity = next.scan.capacity;
+    rs_scan_reset(&self->scan);
+    self->raw = next.raw;
+    self->arrays = next.arrays;
+    self->ends = next.ends;
+    self->ends_capacity = next.ends_capacity;
+    self->n_open = 0;
+}
+
+static rs_status flush(rs_builder *self, bool beside, rs_error *err) {
+    RS_TRY(settle(self, err));
+    if (self->n_open == 0) return RS_OK;
+    /* A giant record and its successors at once would be more memory than without a thread. */
+    if (self->raw.size_bytes + self->arrays.size_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) beside = false;
+    exchange(self);
+    if (beside && self->flusher != NULL &&
+        rs_os_thread_start(&self->flusher->thread, write_and_remember, self, NULL) == RS_OK) {
+        self->flusher->builder = self;
+        self->flusher->process_id = rs_os_process_id();
+        return RS_OK;
+    }
+    write_and_remember(self);
+    if (self->failed == RS_OK) exchange(self); /* without a thread one set of buffers does */
+    return settle(self, err);
+}
+
+rs_status rs_builder_flush(rs_builder *self, rs_error *err) { return flush(self, false, err); }
+
+rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err) { return flush(self, true, err); }
+
+/* ---- Finishing ---- */
 
 rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count, rs_section *out,
                                    rs_error *err) {

@@ -178,6 +178,23 @@ RS_NODISCARD rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **ou
 /* Undoes rs_os_map, with the size given there; nothing when data is NULL. */
 void rs_os_unmap(const uint8_t *data, uint64_t size_bytes);
 
+/* --- A thread (rs_os_thread.c). --- */
+
+/* A thread that runs one function. Does not move, and is not copied, from start to join. */
+typedef struct rs_os_thread {
+    void (*run)(void *argument);
+    void *argument;
+    uint64_t id; /* the system's own */
+} rs_os_thread;
+
+/* Runs run(argument) in a thread of its own, which takes no signals: they stay with the threads that were there. After
+ * RS_OK rs_os_thread_join must follow, in the same process: a forked child has the struct and no thread. RS_E_SYS where
+ * the system gives none. */
+RS_NODISCARD rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), void *argument, rs_error *err);
+
+/* Waits until it has ended; what it has written can be read then. */
+void rs_os_thread_join(rs_os_thread *self);
+
 /* --- The rest. --- */
 
 /* n bytes that nobody can guess. */

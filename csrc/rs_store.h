@@ -7,6 +7,7 @@
 #include "rs_encode.h"
 #include "rs_header.h"
 #include "rs_offsets.h"
+#include "rs_os.h"
 #include "rs_path.h"
 #include "rs_scan.h"
 #include "rs_schema.h"
@@ -152,30 +153,57 @@ static inline void rs_store_prefetch(const rs_store *self, uint64_t index) {
 
 /* ---- Building ---- */
 
+/* A full block, as whoever writes it gets it. Owns its buffers. */
+typedef struct rs_block_input {
+    rs_buffer raw;          /* `any` records */
+    rs_buffer arrays;
+    uint64_t *ends;         /* where each record ends in raw */
+    size_t ends_capacity;
+    uint32_t n_records;
+    uint64_t first_record;
+    rs_scan scan;
+} rs_block_input;
+
+/* A thread that writes one block while the caller fills the next. It lives for that block only, so that an idle
+ * builder has none. The builders that share a writer share one of these, and so write in the order in which their
+ * blocks were full. Zero it to begin; the caller owns it, and it outlives its builders and does not move. */
+typedef struct rs_flusher {
+    struct rs_builder *builder; /* whose block the thread has; NULL: there is no thread */
+    int64_t process_id;         /* that has the thread */
+    rs_os_thread thread;
+} rs_flusher;
+
 /* Owns its buffers; borrows the writer. The binding appends one `any` value at a time to `raw` (array data of
  * RS_FMT_ARRAY_INLINE bytes and more to `arrays`, 64-aligned) and ends each with rs_builder_end_record. One thread
- * at a time. */
+ * at a time, that of the flusher apart. A forked child may close its copy, and nothing else. */
 typedef struct rs_builder {
     rs_segment_writer *writer;
     bool compress;       /* false: every block keeps `any` */
     bool finished;
-    rs_buffer raw;       /* records of the open block */
-    rs_buffer arrays;
-    rs_buffer encoded;   /* the same, as the tree says */
-    uint64_t *ends;      /* where each record of the open block ends in raw */
-    uint64_t *encoded_ends;
-    size_t ends_capacity;
-    uint32_t n_open;     /* records of the open block */
-    uint64_t n_records;  /* all of them */
-    uint64_t raw_size;
-    rs_scan scan;
-    rs_buffer offsets, groups, blocks, trees, tree_table;
-    uint32_t n_trees;
-    uint32_t last_tree;  /* index + 1 of the tree of the last block, 0 for none */
+    rs_flusher *flusher; /* NULL: the caller's thread writes. Set before the first record */
     uint64_t features_required; /* bits that the caller adds to those of the header */
     rs_slice label;      /* the bytes of LABEL, borrowed until finish; empty: the segment has none */
     uint64_t label_pairs;
+    /* The open block, which the caller fills. */
+    rs_buffer raw;
+    rs_buffer arrays;
+    uint64_t *ends;
+    size_t ends_capacity;
+    uint32_t n_open;     /* records of the open block */
+    uint64_t n_records;  /* all of them */
+    rs_scan scan;
+    /* What follows belongs to whoever writes a block: to the flusher's thread while there is one. */
+    rs_block_input block;
+    rs_buffer encoded;   /* its records as the tree says */
+    uint64_t *encoded_ends;
+    size_t encoded_capacity;
+    uint64_t raw_size;
+    rs_buffer offsets, groups, blocks, trees, tree_table;
+    uint32_t n_trees;
+    uint32_t last_tree;  /* index + 1 of the tree of the last block, 0 for none */
     rs_buffer tree_bytes;
+    rs_status failed;    /* of a block that could not be written: nothing can follow it */
+    rs_error failure;
 } rs_builder;
 
 /* Starts a store in an open, empty writer, which outlives the builder. */
@@ -190,7 +218,7 @@ RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
  * then. */
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 
-/* Whether the open block is full: then call rs_builder_flush before the next record. */
+/* Whether the open block is full: then call rs_builder_flush(_beside) before the next record. */
 static inline bool rs_builder_is_full(const rs_builder *self) {
     uint64_t raw = self->raw.size_bytes + self->arrays.size_bytes;
     return raw >= RS_FMT_BLOCK_RAW_HARD ||
@@ -198,13 +226,19 @@ static inline bool rs_builder_is_full(const rs_builder *self) {
             (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
 }
 
-/* Chooses a tree for the open block, encodes and writes it. Needs no lock. After RS_E_SPACE the builder is fit only
- * to be closed. */
+/* Chooses a tree for the open block, encodes and writes it. Needs no lock. After a failure the builder is fit only to
+ * be closed, and every further call fails alike. In a forked child RS_E_STATE_FINISHED. */
 RS_NODISCARD rs_status rs_builder_flush(rs_builder *self, rs_error *err);
+/* The same by the flusher's thread, where there is a flusher and the system gives a thread: returns once the block
+ * before is written, with its error if it failed, and the open block is the thread's. Its own error comes with the
+ * next flush of any builder of the flusher, or with finish. The bytes are those of rs_builder_flush. */
+RS_NODISCARD rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err);
 
 /* Flushes, writes tables, directory and, last, the header. `self` is then fit only to be closed; the caller finishes
  * the writer. */
 RS_NODISCARD rs_status rs_builder_finish(rs_builder *self, rs_error *err);
+/* Waits for the flusher's thread and gives everything back. In a forked child, which has no such thread, what that had
+ * in hand is left alone. */
 void rs_builder_close(rs_builder *self);
 
 /* ---- The steps of finishing, for who composes several stores into one segment (rs_mapping.h) ---- */

@@ -293,7 +293,11 @@ cdef extern from "recstore.h" nogil:
                                          const uint8_t *units, uint64_t n)
     rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value)
 
+    ctypedef struct rs_flusher:
+        pass
+
     ctypedef struct rs_builder:
+        rs_flusher *flusher
         rs_buffer raw
         rs_buffer arrays
         uint64_t n_records
@@ -305,8 +309,31 @@ cdef extern from "recstore.h" nogil:
     void rs_builder_drop_record(rs_builder *self, size_t arrays_mark)
     bint rs_builder_is_full(const rs_builder *self)
     rs_status rs_builder_flush(rs_builder *self, rs_error *err)
+    rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err)
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
+
+    ctypedef struct rs_piece:
+        rs_buffer raw
+        rs_buffer arrays
+        rs_buffer places
+
+    enum:
+        RS_PIECE_PLACE_SIZE
+
+    void rs_piece_clear(rs_piece *self)
+    rs_status rs_piece_end_record(rs_piece *self, rs_error *err)
+    void rs_piece_drop_record(rs_piece *self, size_t arrays_mark, size_t places_mark)
+    void rs_piece_pop_record(rs_piece *self, size_t arrays_mark, size_t places_mark)
+    size_t rs_piece_size(const rs_piece *self)
+    size_t rs_piece_packed_size(const rs_piece *self)
+    void rs_piece_pack(rs_piece *self, uint8_t *out)
+
+    ctypedef struct rs_piece_reader:
+        uint64_t n_records
+    rs_status rs_piece_open(rs_slice packed, rs_piece_reader *self, rs_error *err)
+    rs_status rs_piece_next(rs_piece_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
+    rs_status rs_piece_append_all(rs_piece_reader *self, rs_builder *builder, rs_error *err)
 
     uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
 

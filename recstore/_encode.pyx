@@ -47,13 +47,14 @@ def varint(uint64_t n):
 
 # Where values go, and what the builder wants and learns (a classes.Writer or None), borrowed. `python` counts the values that Python
 # code described: it may have changed the containers that are being stored, itself or in another thread. `keys` is not 0 within
-# a dict key or a set.
+# a dict key or a set. `places` gets where the positions of arrays stand (csrc/rs_piece.h), or is NULL.
 cdef struct Out:
     rs_buffer *raw
     rs_buffer *arrays
     PyObject *writer
     size_t python
     size_t keys
+    rs_buffer *places
 
 
 cdef inline int put_head(rs_buffer *raw, uint8_t tag, uint64_t n) except -1:
@@ -118,6 +119,7 @@ cdef bint put_array(Out *out, object value) except -1:
     cdef Py_buffer view
     cdef rs_error err
     cdef uint8_t position[10]
+    cdef uint64_t place[2]
     cdef rs_buffer *arrays = out.arrays
     cdef size_t gap = <size_t>(-<int64_t>arrays.size_bytes & (RS_FMT_ALIGNMENT - 1))
     from recstore import arrays as _arrays
@@ -136,6 +138,9 @@ cdef bint put_array(Out *out, object value) except -1:
             put_bytes(out.raw, view.buf, view.len)
             return True
         check(rs_buffer_append_zeros(arrays, gap, &err), &err)
+        if out.places != NULL:
+            place[0], place[1] = out.raw.size_bytes, view.len
+            check(rs_buffer_append(out.places, place, RS_PIECE_PLACE_SIZE, &err), &err)
         put_bytes(out.raw, position, rs_put_varint(position, arrays.size_bytes // RS_FMT_ALIGNMENT))
         put_bytes(arrays, view.buf, view.len)
         return True
@@ -258,7 +263,8 @@ cdef int put(Out *out, object value, int depth) except -1:
     return put_extended(out, value, depth)
 
 
-cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None, bint key=False) except -1:
+cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None, bint key=False,
+                      rs_buffer *places=NULL) except -1:
     """Appends one `any` value, with `key` one that has to be hashed when it is read. EncodeError with the path of what cannot be stored;
     the buffers then hold part of it."""
     cdef Out out
@@ -266,6 +272,7 @@ cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object wr
     out.arrays = arrays
     out.python = 0
     out.keys = key
+    out.places = places
     out.writer = NULL if writer is None else <PyObject *>writer
     try:
         return put(&out, value, RS_FMT_DEPTH)

@@ -257,6 +257,28 @@ cdef class KeyHashes:
         check(rs_buffer_append(&self.hashes, &h, 8, &err), &err)
         self.n += 1
 
+    def extend(self, bytes hashes, opaque):
+        """Adds keys that another KeyHashes with this seed has hashed. `opaque` has `(number among them, key)` of each one
+        without a canonical form, in their order."""
+        cdef rs_error err
+        for number, key in opaque:
+            number += self.n
+            self.opaque.setdefault(key, []).append(number)
+            self.opaque_flags.extend(bytes(number - len(self.opaque_flags)))
+            self.opaque_flags.append(1)
+        check(rs_buffer_append(&self.hashes, PyBytes_AS_STRING(hashes), len(hashes), &err), &err)
+        self.n += len(hashes) // 8
+
+    def first_opaque(self, key, uint64_t number):
+        """The first record of the opaque key that was added as `number`; None where that one has a canonical form."""
+        if len(self.opaque_flags) <= number:
+            return None
+        return self.opaque[key][0]
+
+    def since(self, uint64_t first):
+        """The hashes from the key of this number on."""
+        return PyBytes_FromStringAndSize(<const char *>self.hashes.data + 8 * first, 8 * (self.n - first))
+
     def drop_last(self):
         """Takes the last key back: what went with it could not be stored."""
         self.n -= 1

@@ -24,19 +24,21 @@ cdef str entry_name(uint64_t number, key):
 
 
 cdef class MappingBuilder:
-    """Streams pairs into a new segment. Nothing stays behind unless `finish` returned."""
+    """Streams pairs into a new segment. Nothing stays behind unless `finish` returned. `threaded` as of Builder."""
 
     cdef rs_segment_writer writer
     cdef rs_mapping_builder builder
-    cdef KeyHashes hashes
+    cdef rs_flusher flusher
+    cdef readonly KeyHashes hashes
     cdef object outside  # bytes of large arrays of each value, up to the last value that has any
     cdef str backing
     cdef str path
-    cdef object settings
+    cdef readonly object settings
     cdef object label
     cdef bint active
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
+                  bint threaded=True):
         cdef rs_error err
         self.active = False
         self.label = label
@@ -48,6 +50,8 @@ cdef class MappingBuilder:
         self.outside = array.array("Q")
         check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
         set_label(&self.builder.keys, label)
+        if threaded:
+            self.builder.keys.flusher = self.builder.values.flusher = &self.flusher
 
     def __dealloc__(self):
         self.abort()
@@ -56,7 +60,8 @@ cdef class MappingBuilder:
         """Drops everything; nothing when finished or aborted already."""
         if self.active:
             self.active = False
-            rs_mapping_builder_close(&self.builder)
+            with nogil:
+                rs_mapping_builder_close(&self.builder)
             rs_segment_writer_abort(&self.writer)
 
     def append(self, key, value):
@@ -89,11 +94,37 @@ cdef class MappingBuilder:
                 raise_status(&err)
             from recstore import unsupported
             raise errors.EncodeError(f"{entry_name(number, key)}: {unsupported.refused(value, err.message.decode())}")
+        self.pair_ended(number, values_mark)
+
+    cdef int pair_ended(self, uint64_t number, size_t values_mark) except -1:
         if self.builder.values.arrays.size_bytes != values_mark:
             self.outside.extend([0] * (number - len(self.outside)))
             self.outside.append(self.builder.values.arrays.size_bytes - values_mark)
         self.flush_if_full(&self.builder.keys)
-        self.flush_if_full(&self.builder.values)
+        return self.flush_if_full(&self.builder.values)
+
+    def append_piece(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
+        """Adds the pairs of a piece (_shards.PairEncoder), whose hashes were made with this builder's seed; `opaque` as of
+        KeyHashes.extend."""
+        cdef rs_piece_reader keys, values
+        cdef rs_error err
+        cdef rs_builder *k = &self.builder.keys
+        cdef rs_builder *v = &self.builder.values
+        cdef uint64_t i, first = self.hashes.n
+        cdef size_t mark
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        check(rs_piece_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
+        check(rs_piece_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
+        if keys.n_records != values.n_records or 8 * keys.n_records != <uint64_t>len(hashes):
+            raise errors.CorruptError("a piece of pairs contradicts itself")
+        self.hashes.extend(hashes, opaque)
+        for i in range(keys.n_records):
+            mark = v.arrays.size_bytes
+            check(rs_piece_next(&keys, &k.raw, &k.arrays, &err), &err)
+            check(rs_piece_next(&values, &v.raw, &v.arrays, &err), &err)
+            check(rs_mapping_builder_end_pair(&self.builder, &err), &err)
+            self.pair_ended(first + i, mark)
 
     def extend(self, pairs):
         for key, value in pairs:
@@ -114,7 +145,7 @@ cdef class MappingBuilder:
         cdef rs_status status
         if rs_builder_is_full(builder):
             with nogil:
-                status = rs_builder_flush(builder, &err)
+                status = rs_builder_flush_beside(builder, &err)
             check(status, &err)
         return 0
 

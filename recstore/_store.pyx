@@ -574,17 +574,20 @@ cdef class Builder:
     """Streams records into a new segment. Nothing stays behind unless `finish` returned.
 
     `writer` is a classes.Writer: what to do with values that cannot be stored, and how this process reads the segment.
+    Full blocks are written by a thread, which needs no GIL, unless `threaded` is false; the bytes are the same.
     """
 
     cdef rs_segment_writer writer
     cdef rs_builder builder
+    cdef rs_flusher flusher
     cdef str backing
     cdef str path
     cdef bint active
-    cdef object settings
+    cdef readonly object settings
     cdef object label
 
-    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None):
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
+                  bint threaded=True):
         cdef rs_error err
         self.active = False
         self.label = label
@@ -594,6 +597,8 @@ cdef class Builder:
         self.active = True
         check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
         set_label(&self.builder, label)
+        if threaded:
+            self.builder.flusher = &self.flusher
 
     def __dealloc__(self):
         self.abort()
@@ -602,7 +607,8 @@ cdef class Builder:
         """Drops everything; nothing when finished or aborted already."""
         if self.active:
             self.active = False
-            rs_builder_close(&self.builder)
+            with nogil:
+                rs_builder_close(&self.builder)
             rs_segment_writer_abort(&self.writer)
 
     @property
@@ -635,13 +641,25 @@ cdef class Builder:
             raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
         if rs_builder_is_full(&self.builder):
             with nogil:
-                status = rs_builder_flush(&self.builder, &err)
+                status = rs_builder_flush_beside(&self.builder, &err)
             check(status, &err)
 
     def extend(self, records):
         for record in records:
             self.append(record)
             record = None  # the stream's next item must not find the last one alive
+
+    def append_piece(self, bytes packed):
+        """Adds the records of a piece (_shards.ListEncoder), without the GIL."""
+        cdef rs_piece_reader piece
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        check(rs_piece_open(rs_slice_of(<const char *>packed, len(packed)), &piece, &err), &err)
+        with nogil:
+            status = rs_piece_append_all(&piece, &self.builder, &err)
+        check(status, &err)
 
     def end_block(self):
         """Ends the block: what comes next is of another kind, and would spoil what the schema of this one has found."""
@@ -650,7 +668,7 @@ cdef class Builder:
         if not self.active:
             raise errors.ClosedError("the builder is finished")
         with nogil:
-            status = rs_builder_flush(&self.builder, &err)
+            status = rs_builder_flush_beside(&self.builder, &err)
         check(status, &err)
 
     def finish(self):

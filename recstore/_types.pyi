@@ -22,6 +22,7 @@ class BuildOptions(TypedDict, total=False):
     arrays: Arrays
     backing: Backing
     name: str | None
+    workers: SupportsIndex
     progress: bool
 
 class IndexArray(Protocol):

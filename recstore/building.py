@@ -30,9 +30,10 @@ def selections(segment):
 class Options:
     """The keyword arguments that RecordList and RecordDict share, checked."""
 
-    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "target")
+    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target")
 
-    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False, name=None):
+    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False, name=None,
+                 workers=0):
         for option, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
             ("compression", compression, ("auto", "none")),
@@ -45,12 +46,23 @@ class Options:
         self.arrays = arrays
         self.backing = backing
         self.progress = progress
+        self.workers = _count(workers)
         self.target = None if name is None else _target(name, backing)
 
     def __eq__(self, other):
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None
+
+
+def _count(workers):
+    try:
+        number = type(workers).__index__(workers)
+    except AttributeError:
+        raise TypeError(f"workers is a number of processes, not a {type(workers).__name__}") from None
+    if number < 0:
+        raise ValueError(f"workers is a number of processes, 0 for none, not {number}")
+    return number
 
 
 def check_choice(name, value, legal):
@@ -87,18 +99,15 @@ def build_mapping(mapping_or_pairs, options, factory=None):
     It has the default factory `factory`, or that of the mapping."""
     factory = FACTORIES.index(factory) if factory is not None else _factory(mapping_or_pairs)
     kept = private_bytes()
-    segment = _stream_pairs(pairs_of(mapping_or_pairs), factory, options)
+    pairs = mapping_or_pairs if options.workers else pairs_of(mapping_or_pairs)
+    segment = _stream_pairs(pairs, factory, options)
     return finished(segment, options, kept)
 
 
 def _stream_pairs(pairs, factory, options):
     builder = new_builder(_maps.MappingBuilder, options)
     try:
-        if options.progress:
-            from recstore.cli import bars
-
-            pairs = bars.track(pairs)
-        builder.extend(pairs)
+        fill(builder, pairs, options)
         segment, dead_keys, dead_values = builder.finish(factory)
     except BaseException as error:
         builder.abort()
@@ -230,11 +239,7 @@ def build_records(records, options):
     """Streams `records` into a new segment."""
     kept, builder = private_bytes(), new_builder(_store.Builder, options)
     try:
-        if options.progress:
-            from recstore.cli import bars
-
-            records = bars.track(records)
-        builder.extend(records)
+        fill(builder, records, options)
         segment = builder.finish()
     except BaseException as error:
         builder.abort()
@@ -242,6 +247,20 @@ def build_records(records, options):
             raise explained(error, options) from None
         raise
     return finished(segment, options, kept)
+
+
+def fill(builder, source, options):
+    """Streams records or pairs into a builder, or with workers the shards of them."""
+    if options.workers:
+        from recstore import shards
+
+        shards.fill(builder, source, options)
+        return
+    if options.progress:
+        from recstore.cli import bars
+
+        source = bars.track(source)
+    builder.extend(source)
 
 
 def build_shared(result, target, reader):

@@ -55,8 +55,8 @@ class RecordDict(_keys.Mapping):
     _kind = handles.MAPPING
 
     def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy",
-                 backing="auto", name=None, progress=False):
-        options = building.Options(on_unsupported, compression, arrays, backing, progress, name)
+                 backing="auto", name=None, workers=0, progress=False):
+        options = building.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
         if type(mapping_or_pairs) is RecordDict and options == building.Options():
             # The same store once more: nothing is copied.
             source = mapping_or_pairs

@@ -39,6 +39,7 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
+        workers: SupportsIndex = 0,
         progress: bool = False,
     ) -> None: ...
     @overload
@@ -52,6 +53,7 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
+        workers: SupportsIndex = 0,
         progress: bool = False,
     ) -> None: ...
     @classmethod

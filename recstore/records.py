@@ -65,8 +65,8 @@ class RecordList(_views.Records, views.ListOperations):
     _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
 
     def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
-                 name=None, progress=False):
-        options = building.Options(on_unsupported, compression, arrays, backing, progress, name)
+                 name=None, workers=0, progress=False):
+        options = building.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
         shared = _shared(records) if options == building.Options() else None

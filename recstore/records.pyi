@@ -30,6 +30,7 @@ class RecordList(_views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
+        workers: SupportsIndex = 0,
         progress: bool = False,
     ) -> None: ...
     @classmethod

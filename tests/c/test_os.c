@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -436,6 +438,25 @@ static void test_reserve_beyond_headroom(void) {
 }
 #endif
 
+static int run_in;
+static void record_thread(void *argument) {
+    sigset_t mask;
+    int *out = (int *)argument;
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    *out = 1 + sigismember(&mask, SIGINT) + 2 * sigismember(&mask, SIGSEGV);
+}
+
+/* It runs, takes no signal that is meant for the process, and leaves the mask of the one who starts it. */
+static void test_thread(void) {
+    rs_os_thread thread;
+    sigset_t mask;
+    REQUIRE_OK(rs_os_thread_start(&thread, record_thread, &run_in, &err), &err);
+    rs_os_thread_join(&thread);
+    CHECK(run_in == 2);
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    CHECK(sigismember(&mask, SIGINT) == 0);
+}
+
 int main(void) {
     (void)snprintf(base, sizeof base, "/tmp/recstore_test_os_XXXXXX");
     if (mkdtemp(base) == NULL) return 1;
@@ -449,6 +470,7 @@ int main(void) {
     RUN(test_full_device);
     RUN(test_rename_and_unlink);
     RUN(test_random_and_time);
+    RUN(test_thread);
 #if defined(__linux__)
     RUN(test_headroom_of_the_machine);
     RUN(test_headroom_version_2);

@@ -43,14 +43,15 @@ ALLOWED = {
     "os": {"base", "status"},
     "segment": {"base", "status", "bytes", "os"},
     "store": BASE | LAYOUT | {"any", "scan", "infer", "encode", "decode", "os", "segment"},
-    "builder": BASE | LAYOUT | {"any", "scan", "infer", "encode", "segment", "store"},
+    "builder": BASE | LAYOUT | {"any", "scan", "infer", "encode", "os", "segment", "store"},
+    "piece": {"base", "status", "bytes", "buffer", "format", "scan", "store"},
     "mapping": BASE | LAYOUT | {"decode", "keys", "os", "segment", "store"},
     "verify": BASE | LAYOUT | {"any", "decode", "hash", "keys", "store", "mapping"},
 }
 # Files of a module that has several.
-MODULE_OF = {"os_posix": "os", "os_memory": "os", "os_names": "os", "verify_keys": "verify"}
+MODULE_OF = {"os_posix": "os", "os_memory": "os", "os_names": "os", "os_thread": "os", "verify_keys": "verify"}
 # Known to these files alone. What C11 itself has is open to all, but for the streams of stdio.
-POSIX_FILES = {"rs_os_posix.c", "rs_os_memory.c", "rs_os_names.c"}
+POSIX_FILES = {"rs_os_posix.c", "rs_os_memory.c", "rs_os_names.c", "rs_os_thread.c"}
 C11_HEADERS = set(
     "assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h "
     "stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h tgmath.h "
