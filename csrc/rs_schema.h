@@ -32,6 +32,7 @@ typedef struct rs_node {
     uint64_t shape_hash;  /* struct: rs_schema_hash_key over its keys */
     const struct rs_node *children;
     const uint8_t *aux;
+    void *slot;           /* the binding's: what it keeps for this node; NULL when compiled. The core ignores it */
 } rs_node;
 
 /* Owns copies of nodes and bytes: what it was compiled from may change afterwards. */
@@ -40,6 +41,7 @@ typedef struct rs_tree {
     uint8_t *bytes; /* the tree as stored */
     uint32_t n_nodes;
     uint32_t size_bytes;
+    void *program;  /* the binding's: what owns the slots of the nodes; NULL when compiled. The core ignores it */
 } rs_tree;
 
 /* Rules 17 to 19. On failure nothing is held; else free with rs_tree_clear. `offset` is where the bytes
