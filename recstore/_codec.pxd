@@ -14,7 +14,7 @@ cdef extern from "decode.h":
         PyObject *owner
         PyObject **keys
         rs_error err
-    object decode_record(decode_state *self, const rs_tree *tree)
+    PyObject *decode_record(decode_state *self, const rs_tree *tree)
     object decode_any(decode_state *self)
     object value_at "decode_place"(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits)
 
@@ -35,6 +35,8 @@ cdef inline object struct_keys(const rs_node *node):
 cdef Program program_of(const rs_tree *tree, object reader, list programs)
 cdef Program plain_program(object reader)
 
+cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept
+
 
 cdef class Program:
     """The Python objects that go with a compiled tree; one per tree and process."""
@@ -50,6 +52,5 @@ cdef class Program:
     cdef list prepare(self)
     cdef object maker(self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot)
     cdef int remember(self, object value, void **slot) except -1
-    cdef object decode(self, const rs_tree *tree, rs_cursor *cursor, Owner owner)
     cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                              Owner owner)

@@ -179,6 +179,17 @@ cdef Program plain_program(object reader):
     return program
 
 
+cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept:
+    """A record whose tree has its program: a new reference, or NULL with an exception. The bytes stay mapped meanwhile;
+    `owner`, NULL or an Owner, is what large arrays look into."""
+    cdef decode_state c
+    c.cursor = rs_store_cursor(store, record)
+    c.program = <PyObject *>record.tree.program
+    c.owner = owner
+    c.keys = (<Program>record.tree.program).keys
+    return decode_record(&c, record.tree)
+
+
 cdef class Program:
     def __dealloc__(self):
         cdef int i
@@ -254,15 +265,6 @@ cdef class Program:
         self.keep.append(value)
         slot[0] = <void *>value
         return 0
-
-    cdef object decode(self, const rs_tree *tree, rs_cursor *cursor, Owner owner):
-        """A record; with `owner`, large arrays look at its bytes."""
-        cdef decode_state c
-        self.start(&c)
-        c.cursor = cursor[0]
-        if owner is not None:
-            c.owner = <PyObject *>owner
-        return decode_record(&c, tree)
 
     cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                              Owner owner):

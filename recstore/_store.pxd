@@ -28,7 +28,9 @@ cdef class Segment(Owner):
     cpdef int require_open(self) except -1
     cdef int enter(self) except -1
     cdef void leave(self)
+    cdef void leave_closing(self)
     cdef object get(self, int store, uint64_t index)
+    cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2

@@ -8,10 +8,11 @@ unmaps at once, or, with calls in flight elsewhere, when the last of them return
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport PyObject
 
 from recstore._blobs cimport Blob, encode_path, open_writer
 from recstore._c cimport *
-from recstore._codec cimport Program, check, program_of, raise_status
+from recstore._codec cimport Program, check, program_of, raise_status, record_at
 from recstore._encode cimport encode_value
 from recstore._exports cimport Owner
 from recstore import classes, errors
@@ -20,7 +21,14 @@ import errno
 import os
 from _weakref import ref
 
+cdef extern from *:
+    """
+    static int rs_set_already(void) { return -1; }
+    """
+    int raise_what_is_set "rs_set_already"() except -1
+
 cdef extern from "Python.h":
+    void Py_DECREF(PyObject *)
     int PyUnicode_KIND(object)
     void *PyUnicode_DATA(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
@@ -103,7 +111,11 @@ cdef class Segment(Owner):
     cdef void leave(self):
         if self.busy > 0:
             self.busy -= 1
-        if self.closing and self.busy == 0 and self.exports == 0:
+        if self.closing:
+            self.leave_closing()
+
+    cdef void leave_closing(self):
+        if self.busy == 0 and self.exports == 0:
             self.release()
 
     cdef void exports_ended(self):
@@ -296,25 +308,41 @@ cdef class Segment(Owner):
 
     cdef object get(self, int store, uint64_t index):
         """The record `index`, which is in range, of a store, decoded."""
+        cdef PyObject *value
         cdef rs_record record
-        cdef rs_cursor cursor
         cdef rs_error err
+        cdef rs_status status
         if self.closing or not self.open_:
             self.require_open()
-        # Decoding arrays runs Python code, which may switch threads: the mapping stays until `leave`.
+        status = rs_store_find(&self.store if store == 0 else &self.mapping.keys, index, &record, &err)
+        if status != RS_OK or record.tree.program == NULL:
+            return self.get_first(store, index, status, record.tree, &err)
+        # Decoding arrays runs Python code, which may switch threads: the mapping stays until the call is over.
         self.busy += 1
+        value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
+        self.busy -= self.busy > 0  # `forget_calls` may have been called meanwhile
+        if self.closing:
+            self.leave_closing()
+        if value == NULL:
+            name_record(store, index, RS_OK, NULL)
+        out = <object>value
+        Py_DECREF(value)
+        return out
+
+    cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
+        """The rest of get: what cannot be found, and the first record of a tree."""
+        if found != RS_OK:
+            name_record(store, index, found, err)
+        self.enter()
         try:
-            if rs_store_find(self.numbered(store), index, &record, &err) != RS_OK:
-                raise_status(&err)
-            program = self.program(record.tree)
-            cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(record.tree, &cursor, self.owner())
+            self.program(tree)
         except errors.Error as e:
             if type(e) not in NAMED:
                 raise
-            raise type(e)(f"{'record' if store == 0 else 'key'} {index}: {e}") from None
+            raise in_record(e, store, index) from None
         finally:
             self.leave()
+        return self.get(store, index)
 
     cdef Program program(self, const rs_tree *tree):
         """The program of a tree of one of the stores."""
@@ -455,6 +483,22 @@ cdef class Segment(Owner):
         self.closing = True
         if self.busy == 0 and self.exports == 0:
             self.release()
+
+
+cdef object in_record(error, int store, uint64_t index):
+    return type(error)(f"{'record' if store == 0 else 'key'} {index}: {error}")
+
+
+cdef int name_record(int store, uint64_t index, rs_status status, rs_error *err) except -1:
+    """Raises what a status means, or with RS_OK what is set already, with the record named."""
+    try:
+        if status != RS_OK:
+            raise_status(err)
+        raise_what_is_set()
+    except errors.Error as e:
+        if type(e) not in NAMED:
+            raise
+        raise in_record(e, store, index) from None
 
 
 cdef int list_trees(rs_store *store, list out) except -1:
@@ -701,12 +745,17 @@ cdef class StoreReader:
         return self.get(index)
 
     cdef object get(self, uint64_t index):
+        cdef PyObject *value
         cdef rs_record record
-        cdef rs_cursor cursor
         cdef rs_error err
         check(rs_store_find(self.store, index, &record, &err), &err)
-        cursor = rs_store_cursor(self.store, &record)
-        return program_of(record.tree, self.reader, self.programs).decode(record.tree, &cursor, None)
+        program_of(record.tree, self.reader, self.programs)
+        value = record_at(self.store, &record, NULL)
+        if value == NULL:
+            raise_what_is_set()
+        out = <object>value
+        Py_DECREF(value)
+        return out
 
 
 cdef int verify_values(StoreReader reader) except -1:
