@@ -41,7 +41,7 @@ typedef struct rs_node {
     double divisor;       /* decimal, numbers: 10^scale */
     const struct rs_dict *dict;         /* dict: its tables, set when the store links the tree */
     const struct rs_symbols *symbols;   /* symbols: its table, likewise */
-    void *slot;           /* for whoever reads: what this process keeps with the node; NULL at first, not touched here */
+    void *slot;           /* the binding's: what it keeps for this node; NULL when compiled. The core ignores it */
 } rs_node;
 
 /* Owns copies of nodes and bytes: what it was compiled from may change afterwards. */
@@ -54,6 +54,7 @@ typedef struct rs_tree {
     uint32_t n_links;    /* dict and symbols nodes: they need tables */
     uint32_t tables_end; /* above the number of every table that they name; set when the tree is linked */
     rs_node *elements;   /* what the children of numbers nodes stand in for: an int or decimal whose value is its bits */
+    void *program;  /* the binding's: what owns the slots of the nodes; NULL when compiled. The core ignores it */
 } rs_tree;
 
 /* Rules 17 to 19. On failure nothing is held; else free with rs_tree_clear. `offset` is where the bytes

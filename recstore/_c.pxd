@@ -120,11 +120,13 @@ cdef extern from "recstore.h" nogil:
         uint64_t data_bytes
         const rs_node *children
         const uint8_t *aux
+        void *slot
 
     ctypedef struct rs_tree:
         rs_node *nodes
         uint32_t n_nodes
         uint32_t size_bytes
+        void *program
 
     ctypedef struct rs_cursor:
         rs_slice in_ "in"
@@ -277,6 +279,8 @@ cdef extern from "recstore.h" nogil:
         const rs_block *block
         const rs_tree *tree
     rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err)
+    rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes_, const rs_header *header,
+                                     const rs_directory *directory, rs_error *err)
     void rs_store_close(rs_store *self)
     rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err)
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)

@@ -9,7 +9,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check
+from recstore._codec cimport Program, check, struct_keys
 from recstore._exports cimport Owner
 from recstore._paths cimport *
 from recstore._store cimport Segment
@@ -62,8 +62,8 @@ cdef inline rs_store *store_of(Segment segment, int store):
     return segment.numbered(store)
 
 
-cdef inline Program program_of(Segment segment, int store, rs_record *where):
-    return <Program>segment.program(store, where.block.tree, where.tree)
+cdef inline Program program_of(Segment segment, rs_record *where):
+    return segment.program(where.tree)
 
 
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
@@ -188,7 +188,7 @@ cdef class Record:
             self.begin(&cursor, &place)
             how = open_place(self.program, &cursor, &place, &described, keep)
             if how == STRUCT:
-                return <tuple>self.program.slots[place.node.index]
+                return struct_keys(place.node)
             if how == NAMED:
                 return (<tuple>described)[1]
             if how != DICT:
@@ -367,7 +367,7 @@ cdef class LazyHow(How):
         segment.enter()
         try:
             find_record(segment, store, out.index, &out.where)
-            out.program = program_of(segment, store, &out.where)
+            out.program = program_of(segment, &out.where)
             if self.path is None and out.where.tree.nodes.kind == RS_FMT_NODE_STRUCT:
                 return out
             return record_or_value(out)
@@ -426,7 +426,7 @@ cdef class FieldHow(How):
             segment.enter()
             try:
                 find_record(segment, store, <uint64_t>index, &where)
-                program = program_of(segment, store, &where)
+                program = program_of(segment, &where)
                 begin_record(segment, store, &where, &cursor, &place)
                 if self.path.walk(program, &cursor, &place, None):
                     return program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
@@ -482,7 +482,7 @@ cdef class FieldsHow(How):
         segment.enter()
         try:
             find_record(segment, store, <uint64_t>index, &where)
-            program = program_of(segment, store, &where)
+            program = program_of(segment, &where)
             begin_record(segment, store, &where, &begun_cursor, &begun_place)
             if self.path is not None and not self.path.walk(program, &begun_cursor, &begun_place, None):
                 raise lacking(<uint64_t>index, self.path)
@@ -673,7 +673,7 @@ cdef bint gather_one(Records records, FieldHow how, Py_ssize_t i, rs_column *col
     segment.enter()
     try:
         find_record(segment, leaf.store, <uint64_t>leaf.index, &where)
-        program = program_of(segment, leaf.store, &where)
+        program = program_of(segment, &where)
         begin_record(segment, leaf.store, &where, &cursor, &place)
         if not how.path.walk(program, &cursor, &place, None):
             if how.has_default:

@@ -423,7 +423,7 @@ def verify(Segment segment):
     where its hash says, and no two are equal. Runs nobody's code: values of classes are not made."""
     cdef uint64_t i, h = 0
     cdef KeyTable table = KeyTable.of_segment(segment)
-    cdef StoreReader reader = StoreReader.over(&segment.mapping.keys, classes.CHECKING)
+    cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
     opaque = set(table.opaque())
     found = {}
     segment.enter()

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check
+from recstore._codec cimport Program, check, plain_program, struct_keys
 from recstore._encode cimport encode_value
 from recstore import classes, errors
 
@@ -35,15 +35,6 @@ cdef enum:
 HANDED = classes.Reader()
 HANDED.allow_pickle = False
 FOREIGN = classes.Reader(trusted=False)  # a Record among them names a class that must not be imported
-
-
-cdef Program plain_program(reader):
-    """One without a tree, for `any` values that stand alone."""
-    cdef Program program = Program.__new__(Program)
-    program.keep = []
-    program.makers = {}
-    program.reader = reader
-    return program
 
 
 cdef object load_any(const uint8_t *data, size_t size):
@@ -135,17 +126,17 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
 
 cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) except -2:
     """Which child of a struct has this key; -1 for none. Keys are interned, so that most are found by identity."""
-    cdef PyObject *keys = <PyObject *>program.slots[node.index]
+    cdef object keys = struct_keys(node)
     cdef uint32_t i, n = node.n_children
     if n <= SCANNED:
         for i in range(n):
-            if tuple_get(keys, i) == <PyObject *>key:
+            if tuple_get(<PyObject *>keys, i) == <PyObject *>key:
                 return i
     if program.lookups is None:
         program.lookups = {}
     table = program.lookups.get(node.index)
     if table is None:
-        table = program.lookups[node.index] = {k: i for i, k in enumerate(<object>keys)}
+        table = program.lookups[node.index] = {k: i for i, k in enumerate(keys)}
     return table.get(key, -1)
 
 

@@ -1,5 +1,6 @@
 # Segment for other compiled modules.
 from recstore._c cimport *
+from recstore._codec cimport Program
 from recstore._exports cimport Owner
 
 
@@ -8,7 +9,7 @@ cdef class Segment(Owner):
     cdef rs_store store
     cdef rs_mapping mapping  # its keys, where it is one
     cdef readonly bint is_mapping
-    cdef dict programs
+    cdef list programs       # of the trees that were read, see program_of
     cdef bint open_
     cdef bint closing
     cdef Py_ssize_t busy
@@ -27,13 +28,14 @@ cdef class Segment(Owner):
     cpdef int require_open(self) except -1
     cdef int enter(self) except -1
     cdef void leave(self)
+    cdef void leave_closing(self)
     cdef object get(self, int store, uint64_t index)
+    cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2
     cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2
-    cdef object program(self, int store, uint32_t number, const rs_tree *tree)
-    cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1
+    cdef Program program(self, const rs_tree *tree)
     cdef bint release(self)
     cdef inline Owner owner(self)
     cdef int give_up_name(self)
@@ -41,8 +43,12 @@ cdef class Segment(Owner):
 
 cdef class StoreReader:
     cdef rs_store *store
+    cdef rs_store own
+    cdef bint owned
     cdef object reader
-    cdef dict programs
+    cdef list programs
+    @staticmethod
+    cdef StoreReader apart(const rs_store *store)
     @staticmethod
     cdef StoreReader over(rs_store *store, reader)
     cdef object get(self, uint64_t index)

@@ -8,10 +8,11 @@ unmaps at once, or, with calls in flight elsewhere, when the last of them return
 
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport PyObject
 
 from recstore._blobs cimport Blob, encode_path, open_writer
 from recstore._c cimport *
-from recstore._codec cimport Program, check, raise_status
+from recstore._codec cimport Program, check, program_of, raise_status, record_at
 from recstore._encode cimport encode_value
 from recstore._exports cimport Owner
 from recstore import classes, errors
@@ -20,7 +21,14 @@ import errno
 import os
 from _weakref import ref
 
+cdef extern from *:
+    """
+    static int rs_set_already(void) { return -1; }
+    """
+    int raise_what_is_set "rs_set_already"() except -1
+
 cdef extern from "Python.h":
+    void Py_DECREF(PyObject *)
     int PyUnicode_KIND(object)
     void *PyUnicode_DATA(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
@@ -82,7 +90,7 @@ cdef class Segment(Owner):
                 if status != RS_OK:
                     rs_store_close(&self.store)
                 check(status, &err)
-            self.programs = {}
+            self.programs = []
         except BaseException:
             rs_segment_close(&self.seg)
             raise
@@ -103,7 +111,11 @@ cdef class Segment(Owner):
     cdef void leave(self):
         if self.busy > 0:
             self.busy -= 1
-        if self.closing and self.busy == 0 and self.exports == 0:
+        if self.closing:
+            self.leave_closing()
+
+    cdef void leave_closing(self):
+        if self.busy == 0 and self.exports == 0:
             self.release()
 
     cdef void exports_ended(self):
@@ -296,31 +308,45 @@ cdef class Segment(Owner):
 
     cdef object get(self, int store, uint64_t index):
         """The record `index`, which is in range, of a store, decoded."""
+        cdef PyObject *value
         cdef rs_record record
-        cdef rs_cursor cursor
         cdef rs_error err
-        # Decoding arrays runs Python code, which may switch threads.
+        cdef rs_status status
+        if self.closing or not self.open_:
+            self.require_open()
+        status = rs_store_find(&self.store if store == 0 else &self.mapping.keys, index, &record, &err)
+        if status != RS_OK or record.tree.program == NULL:
+            return self.get_first(store, index, status, record.tree, &err)
+        # Decoding arrays runs Python code, which may switch threads: the mapping stays until the call is over.
+        self.busy += 1
+        value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
+        self.busy -= self.busy > 0  # `forget_calls` may have been called meanwhile
+        if self.closing:
+            self.leave_closing()
+        if value == NULL:
+            name_record(store, index, RS_OK, NULL)
+        out = <object>value
+        Py_DECREF(value)
+        return out
+
+    cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
+        """The rest of get: what cannot be found, and the first record of a tree."""
+        if found != RS_OK:
+            name_record(store, index, found, err)
         self.enter()
         try:
-            if rs_store_find(self.numbered(store), index, &record, &err) != RS_OK:
-                raise_status(&err)
-            program = self.program(store, record.block.tree, record.tree)
-            cursor = rs_store_cursor(&self.store, &record)
-            return (<Program>program).decode(&cursor, self.owner())
+            self.program(tree)
         except errors.Error as e:
             if type(e) not in NAMED:
                 raise
-            raise type(e)(f"{'record' if store == 0 else 'key'} {index}: {e}") from None
+            raise in_record(e, store, index) from None
         finally:
             self.leave()
+        return self.get(store, index)
 
-    cdef object program(self, int store, uint32_t number, const rs_tree *tree):
-        """The program of tree `number` of a store."""
-        cdef int64_t key = number if store == 0 else ~<int64_t>number
-        program = self.programs.get(key)
-        if program is None:
-            program = self.programs[key] = new_program(tree, self.reader_)
-        return program
+    cdef Program program(self, const rs_tree *tree):
+        """The program of a tree of one of the stores."""
+        return <Program>tree.program if tree.program != NULL else program_of(tree, self.reader_, self.programs)
 
     cdef Owner owner(self):
         """What arrays that look at the bytes hold; None when they are to be copied."""
@@ -332,8 +358,6 @@ cdef class Segment(Owner):
         cdef rs_status status
         cdef rs_limits accepted
         cdef rs_slice bytes_
-        cdef uint64_t i
-        cdef rs_store *store
         if limits is None:
             limits = self.store.header.max_values, self.store.header.max_bytes
         accepted.max_values, accepted.max_bytes = limits
@@ -345,40 +369,13 @@ cdef class Segment(Owner):
             check(status, &err)
             # That dict keys can be hashed and differ, and that text in arrays is text, only Python tells.
             for number in range(1 + self.is_mapping):
-                store = self.numbered(number)
-                for i in range(store.n_blocks):
-                    check(rs_store_load_block(store, i, &err), &err)
-                    self.verify_keys(store, &store.blocks[i])
+                verify_values(StoreReader.apart(self.numbered(number)))
         finally:
             self.leave()
         if self.is_mapping:
             from recstore import _keys
 
             _keys.verify(self)
-
-    cdef int verify_keys(self, rs_store *store, const rs_block *block) except -1:
-        """Makes the keys of the block's tree and, where it may hold other dicts, arrays or ext values, every record."""
-        cdef const rs_tree *tree = &store.trees[block.tree]
-        cdef uint64_t i
-        cdef uint32_t k
-        cdef rs_record record
-        cdef rs_cursor cursor
-        cdef rs_error err
-        # Without classes and pickles: a check runs nobody's code.
-        cdef Program program = new_program(tree, classes.CHECKING)
-        for k in range(tree.n_nodes):
-            if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
-                break
-        else:
-            return 0
-        for i in range(block.first_record, block.first_record + block.n_records):
-            try:
-                check(rs_store_find(store, i, &record, &err), &err)
-                cursor = rs_store_cursor(store, &record)
-                program.decode(&cursor, None)
-            except (errors.CorruptError, errors.VersionError) as e:
-                raise type(e)(f"record {i}: {e}") from None
-        return 0
 
     def write_to(self, temporary):
         """Writes the bytes to a new file; see `publish`."""
@@ -410,7 +407,7 @@ cdef class Segment(Owner):
         if not self.open_:
             return 0
         self.open_ = False
-        self.programs = None
+        self.programs.clear()  # they and the list hold each other
         blob = None if self.order_blob is None else self.order_blob()
         if blob is not None:
             (<Blob>blob).data = NULL
@@ -488,6 +485,22 @@ cdef class Segment(Owner):
             self.release()
 
 
+cdef object in_record(error, int store, uint64_t index):
+    return type(error)(f"{'record' if store == 0 else 'key'} {index}: {error}")
+
+
+cdef int name_record(int store, uint64_t index, rs_status status, rs_error *err) except -1:
+    """Raises what a status means, or with RS_OK what is set already, with the record named."""
+    try:
+        if status != RS_OK:
+            raise_status(err)
+        raise_what_is_set()
+    except errors.Error as e:
+        if type(e) not in NAMED:
+            raise
+        raise in_record(e, store, index) from None
+
+
 cdef int list_trees(rs_store *store, list out) except -1:
     cdef uint64_t i
     cdef uint32_t k
@@ -501,13 +514,6 @@ cdef int list_trees(rs_store *store, list out) except -1:
                           (<const char *>node.aux)[:node.aux_size_bytes]))
         out.append(nodes)
     return 0
-
-
-cdef object new_program(const rs_tree *tree, reader):
-    cdef Program program = Program.__new__(Program)
-    program.tree = tree
-    program.reader = reader
-    return program.prepare()
 
 
 def open_path(path, limits=None, follow_links=True, backing="file"):
@@ -725,14 +731,31 @@ cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
 
 
 cdef class StoreReader:
-    """Reads records of a store that is no segment of its own yet; the store outlives it."""
+    """Reads records of a store otherwise than its segment does: one that is no segment of its own yet, or without the
+    classes. The bytes outlive it."""
+
+    def __dealloc__(self):
+        if self.owned:
+            rs_store_close(&self.own)
 
     @staticmethod
     cdef StoreReader over(rs_store *store, reader):
+        """For a store that nobody else reads and that outlives it."""
         cdef StoreReader self = StoreReader.__new__(StoreReader)
         self.store = store
         self.reader = reader
-        self.programs = {}
+        self.programs = []
+        return self
+
+    @staticmethod
+    cdef StoreReader apart(const rs_store *store):
+        """For a check of a store that others read: with trees of its own, and without classes and pickles, since a check
+        runs nobody's code."""
+        cdef StoreReader self = StoreReader.over(NULL, classes.CHECKING)
+        cdef rs_error err
+        check(rs_store_open_prepared(&self.own, store.segment, &store.header, &store.directory, &err), &err)
+        self.owned = True
+        self.store = &self.own
         return self
 
     def read(self, uint64_t index):
@@ -740,12 +763,45 @@ cdef class StoreReader:
         return self.get(index)
 
     cdef object get(self, uint64_t index):
+        cdef PyObject *value
         cdef rs_record record
-        cdef rs_cursor cursor
         cdef rs_error err
         check(rs_store_find(self.store, index, &record, &err), &err)
-        program = self.programs.get(record.block.tree)
-        if program is None:
-            program = self.programs[record.block.tree] = new_program(record.tree, self.reader)
-        cursor = rs_store_cursor(self.store, &record)
-        return (<Program>program).decode(&cursor, None)
+        program_of(record.tree, self.reader, self.programs)
+        value = record_at(self.store, &record, NULL)
+        if value == NULL:
+            raise_what_is_set()
+        out = <object>value
+        Py_DECREF(value)
+        return out
+
+
+cdef int verify_values(StoreReader reader) except -1:
+    """Makes the keys of each block's tree and, where it may hold other dicts, arrays or ext values, every record."""
+    cdef rs_store *store = reader.store
+    cdef const rs_block *block
+    cdef const rs_tree *tree
+    cdef rs_error err
+    cdef uint64_t number, i
+    for number in range(store.n_blocks):
+        check(rs_store_load_block(store, number, &err), &err)
+        block = &store.blocks[number]
+        tree = &store.trees[block.tree]
+        program_of(tree, reader.reader, reader.programs)
+        if not is_opaque(tree):
+            continue
+        for i in range(block.first_record, block.first_record + block.n_records):
+            try:
+                reader.get(i)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"record {i}: {e}") from None
+    return 0
+
+
+cdef bint is_opaque(const rs_tree *tree):
+    """Whether values of a tree can be wrong in ways that only making them tells."""
+    cdef uint32_t k
+    for k in range(tree.n_nodes):
+        if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
+            return True
+    return False

@@ -27,6 +27,17 @@ cdef extern from "Python.h":
     bint PyObject_CheckBuffer(object)
     Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
 
+cdef extern from *:
+    """
+    /* An int that is one, -1 for those that do not fit. */
+    static inline Py_ssize_t rs_as_ssize(PyObject *number) {
+        Py_ssize_t value = PyLong_AsSsize_t(number);
+        if (value == -1 && PyErr_Occurred()) PyErr_Clear();
+        return value;
+    }
+    """
+    Py_ssize_t as_ssize "rs_as_ssize"(object number) noexcept
+
 
 cdef class _Permutation:
     """Holds a permutation's round keys for the stages that use it."""
@@ -667,8 +678,12 @@ cdef class Records:
         return self.length
 
     def __getitem__(self, key):
+        cdef Py_ssize_t i
         if PyLong_CheckExact(key):
-            return self.at(PyNumber_AsSsize_t(key, IndexError))
+            i = as_ssize(key)
+            if i == -1:
+                i = PyNumber_AsSsize_t(key, IndexError)  # or it was too large
+            return self.at(i)
         if PySlice_Check(key):
             return self._slice(key)
         # An array of numpy or torch claims to be an index whatever its shape.

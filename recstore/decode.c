@@ -1,0 +1,561 @@
+/* decode.c: values from bytes; see decode.h. One function a family of nodes: any values, fixed nodes (their body's place
+ * is known and checked), appended nodes (their body is taken from the cursor), rows, lists. Everything that fails is
+ * out of line. The order of checks is that of rs_decode.c, which walks the same bytes without making anything. */
+#include "decode.h"
+
+#define COLD __attribute__((noinline, cold))
+#define HOT static inline __attribute__((always_inline))
+
+/* long is 64 bits wide wherever we run but 32-bit systems. */
+#if SIZEOF_LONG == 8
+#define NEW_INT(value) PyLong_FromLong((long)(value))
+#else
+#define NEW_INT(value) PyLong_FromLongLong(value)
+#endif
+
+/* Leaves the caller with NULL where a step of the core failed. */
+#define TRY(call) do { if (RS_UNLIKELY((call) != RS_OK)) return failed(self); } while (0)
+
+static COLD PyObject *failed(decode_state *self) {
+    (void)codec_raise(&self->err);
+    return NULL;
+}
+
+static COLD PyObject *corrupt(const char *what) {
+    (void)codec_corrupt(what);
+    return NULL;
+}
+
+/* A container that is given up before it is whole. */
+static COLD PyObject *dropped(PyObject *out) {
+    Py_DECREF(out);
+    return NULL;
+}
+
+static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);
+static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_t bits);
+
+/* ---- Strings ---- */
+
+/* Copies 1 to 32 bytes, which a call of memcpy takes longer for. */
+HOT void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
+    if (n >= 16) {
+        uint8_t a[16], b[16];
+        memcpy(a, from, 16), memcpy(b, from + n - 16, 16);
+        memcpy(to, a, 16), memcpy(to + n - 16, b, 16);
+    } else if (n >= 8) {
+        uint64_t a = rs_load_u64(from), b = rs_load_u64(from + n - 8);
+        rs_store_u64(to, a), rs_store_u64(to + n - 8, b);
+    } else if (n >= 4) {
+        uint32_t a = rs_load_u32(from), b = rs_load_u32(from + n - 4);
+        rs_store_u32(to, a), rs_store_u32(to + n - 4, b);
+    } else {
+        uint8_t a = from[0], b = from[n >> 1], c = from[n - 1];
+        to[0] = a, to[n >> 1] = b, to[n - 1] = c;
+    }
+}
+
+/* Whether all of n > 0 bytes are below 128. Steps overlap at the end, so no byte is looked at alone. */
+HOT bool is_ascii(const uint8_t *p, size_t n) {
+    uint64_t all = 0;
+    if (n >= 8) {
+        size_t i = 0;
+        for (; i + 8 < n; i += 8) all |= rs_load_u64(p + i);
+        all |= rs_load_u64(p + n - 8);
+    } else {
+        all = rs_load_few_unchecked(p, n);
+    }
+    return (all & UINT64_C(0x8080808080808080)) == 0;
+}
+
+HOT PyObject *latin1_str(const uint8_t *units, uint64_t n) {
+    PyObject *s;
+    uint8_t *data;
+    if (RS_UNLIKELY(n <= 1)) return n == 0 ? PyUnicode_New(0, 0) : PyUnicode_FromOrdinal(units[0]);
+    if (RS_LIKELY(is_ascii(units, (size_t)n))) {
+        s = PyUnicode_New((Py_ssize_t)n, 127);
+        if (RS_UNLIKELY(s == NULL)) return NULL;
+        data = (uint8_t *)((PyASCIIObject *)s + 1);
+    } else {
+        s = PyUnicode_New((Py_ssize_t)n, 255);
+        if (RS_UNLIKELY(s == NULL)) return NULL;
+        data = (uint8_t *)((PyCompactUnicodeObject *)s + 1);
+    }
+    if (n <= 32) {
+        copy_few(data, units, (size_t)n);
+    } else {
+        memcpy(data, units, (size_t)n);
+    }
+    return s;
+}
+
+static PyObject *wide_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
+    uint32_t widest = rs_decode_widest_unchecked(units, n, unit_bytes);
+    PyObject *s;
+    if (unit_bytes == 4 && widest > 0x10FFFF) return corrupt("a code point above 0x10FFFF");
+    if (widest < (unit_bytes == 2 ? 0x100u : 0x10000u)) {
+        return PyUnicode_FromKindAndData((int)unit_bytes, units, (Py_ssize_t)n);
+    }
+    s = PyUnicode_New((Py_ssize_t)n, unit_bytes == 2 ? 0xFFFF : widest);
+    if (RS_LIKELY(s != NULL)) memcpy(PyUnicode_DATA(s), units, (size_t)(n * unit_bytes));
+    return s;
+}
+
+PyObject *decode_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
+    return RS_LIKELY(unit_bytes == 1) ? latin1_str(units, n) : wide_str(units, n, unit_bytes);
+}
+
+/* ---- `any` values ---- */
+
+/* A dict key of Latin-1 units: the object that was made for the same units before, if it is still in the cache. A
+ * collision replaces what was there, so the cache stays as small as it is whatever the bytes are. */
+static PyObject *cached_key(PyObject **keys, const uint8_t *units, uint64_t n) {
+    uint64_t first = n >= 8 ? rs_load_u64(units) : rs_load_few_unchecked(units, n);
+    uint64_t last = n >= 8 ? rs_load_u64(units + n - 8) : 0;
+    /* Multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4) of both ends. */
+    uint64_t mixed = (first ^ (last << 7 | last >> 57) ^ n << 3) * UINT64_C(0x9E3779B97F4A7C15);
+    PyObject **entry = &keys[mixed >> 55];
+    PyObject *key = *entry;
+    if (key != NULL && (uint64_t)PyUnicode_GET_LENGTH(key) == n && memcmp(PyUnicode_DATA(key), units, (size_t)n) == 0) {
+        Py_INCREF(key);
+        return key;
+    }
+    key = latin1_str(units, n);
+    if (key == NULL) return NULL;
+    Py_XDECREF(*entry);
+    Py_INCREF(key);
+    *entry = key;
+    return key;
+}
+
+/* A key of an `any` dict. */
+HOT PyObject *any_key(decode_state *self) {
+    enum { LONGEST = 64 };
+    const rs_slice *in = &self->cursor.in;
+    if (self->keys != NULL && rs_slice_left(in) >= 2 && in->ptr[0] == RS_FMT_TAG_STR1) {
+        uint64_t n = in->ptr[1];
+        if (n >= 2 && n <= LONGEST && n <= rs_slice_left(in) - 2) {
+            const uint8_t *units = in->ptr + 2;
+            self->cursor.in.ptr = units + n;
+            return cached_key(self->keys, units, n);
+        }
+    }
+    return decode_any(self);
+}
+
+/* False, with CorruptError, for a key that has no hash; numpy dates without a unit raise ValueError. */
+static bool is_key(PyObject *key) {
+    if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
+    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        (void)codec_corrupt("a dict key that cannot be hashed");
+    }
+    return false;
+}
+
+static PyObject *any_dict(decode_state *self) {
+    PyObject *out;
+    uint64_t n, i;
+    TRY(rs_decode_varint(&self->cursor, &n, &self->err));
+    TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    out = PyDict_New();
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (i = 0; i < n; i++) {
+        PyObject *value, *key = any_key(self);
+        int set;
+        if (RS_UNLIKELY(key == NULL)) return dropped(out);
+        value = decode_any(self);
+        if (RS_UNLIKELY(value == NULL)) {
+            Py_DECREF(key);
+            return dropped(out);
+        }
+        set = is_key(key) ? PyDict_SetItem(out, key, value) : -1;
+        Py_DECREF(key);
+        Py_DECREF(value);
+        if (RS_UNLIKELY(set < 0)) return dropped(out);
+    }
+    if (RS_UNLIKELY((uint64_t)PyDict_GET_SIZE(out) != n)) {
+        (void)corrupt("a dict with a key that is there twice");
+        return dropped(out);
+    }
+    rs_decode_leave(&self->cursor);
+    return out;
+}
+
+HOT PyObject *new_sequence(uint64_t n, bool is_list) {
+    if (RS_UNLIKELY(n > PY_SSIZE_T_MAX)) return PyErr_NoMemory();
+    return is_list ? PyList_New((Py_ssize_t)n) : PyTuple_New((Py_ssize_t)n);
+}
+
+/* Steals item. The list is read afresh at each: whoever finds it through the collector may have changed it. */
+HOT void put_item(PyObject *out, bool is_list, uint64_t i, PyObject *item) {
+    if (is_list) {
+        PyList_SET_ITEM(out, (Py_ssize_t)i, item);
+    } else {
+        PyTuple_SET_ITEM(out, (Py_ssize_t)i, item);
+    }
+}
+
+static PyObject *any_sequence(decode_state *self, bool is_list) {
+    rs_slice *in = &self->cursor.in;
+    PyObject *out;
+    uint64_t n, i;
+    TRY(rs_decode_varint(&self->cursor, &n, &self->err));
+    if (RS_UNLIKELY(n > rs_slice_left(in))) return corrupt("a container of more elements than bytes");
+    TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    out = new_sequence(n, is_list);
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (i = 0; i < n; i++) {
+        const uint8_t *p = in->ptr;
+        size_t left = rs_slice_left(in);
+        PyObject *item;
+        /* Lists of numbers are what long lists mostly are. */
+        if (left > 8 && *p == RS_FMT_TAG_FLOAT) {
+            in->ptr = p + 9;
+            item = PyFloat_FromDouble(rs_load_f64(p + 1));
+        } else if (left > 0 && rs_tag_is_small(*p)) {
+            in->ptr = p + 1;
+            item = PyLong_FromLong((long)rs_tag_small_value(*p));
+        } else {
+            item = decode_any(self);
+        }
+        if (RS_UNLIKELY(item == NULL)) return dropped(out);
+        put_item(out, is_list, i, item);
+    }
+    rs_decode_leave(&self->cursor);
+    return out;
+}
+
+/* Hands a payload, which it takes over, to the function that makes the value. */
+static PyObject *call_maker(PyObject *make, PyObject *payload) {
+    PyObject *value;
+    if (payload == NULL) return NULL;
+    value = PyObject_CallOneArg(make, payload);
+    Py_DECREF(payload);
+    return value;
+}
+
+static PyObject *any_ext(decode_state *self) {
+    rs_slice head;
+    PyObject *make, *value;
+    TRY(rs_any_ext_head(&self->cursor.in, &head, &self->err));
+    make = codec_maker(self, head.ptr[0], head.ptr + 1, head.end - head.ptr - 1, NULL);
+    if (make == NULL) return NULL;
+    value = call_maker(make, decode_any(self));
+    Py_DECREF(make);
+    return value;
+}
+
+static COLD PyObject *unknown_tag(decode_state *self, uint8_t tag) {
+    (void)rs_error_set(&self->err, RS_E_FMT_VERSION, RS_NOWHERE, "tag 0x%02x is of a later version", tag);
+    return failed(self);
+}
+
+HOT PyObject *any_counted(decode_state *self, uint8_t tag) {
+    const uint8_t *p;
+    uint64_t n;
+    TRY(rs_decode_varint(&self->cursor, &n, &self->err));
+    TRY(rs_decode_take(&self->cursor, n, &p, &self->err));
+    return tag == RS_FMT_TAG_BYTES ? PyBytes_FromStringAndSize((const char *)p, (Py_ssize_t)n) : codec_bigint(p, n);
+}
+
+PyObject *decode_any(decode_state *self) {
+    const uint8_t *p;
+    uint64_t n;
+    unsigned size;
+    uint8_t tag;
+    PyObject *out;
+    TRY(rs_decode_take(&self->cursor, 1, &p, &self->err));
+    tag = *p;
+    if (rs_tag_is_small(tag)) return PyLong_FromLong((long)rs_tag_small_value(tag));
+    switch (tag) {
+    case RS_FMT_TAG_STR1:
+    case RS_FMT_TAG_STR2:
+    case RS_FMT_TAG_STR4:
+        size = 1u << (tag - RS_FMT_TAG_STR1);
+        TRY(rs_decode_varint(&self->cursor, &n, &self->err));
+        TRY(rs_decode_units(&self->cursor, n, size, &p, &self->err));
+        return decode_str(p, n, size);
+    case RS_FMT_TAG_FLOAT:
+        TRY(rs_decode_take(&self->cursor, 8, &p, &self->err));
+        return PyFloat_FromDouble(rs_load_f64(p));
+    case RS_FMT_TAG_INT8:
+    case RS_FMT_TAG_INT16:
+    case RS_FMT_TAG_INT32:
+    case RS_FMT_TAG_INT64:
+        size = rs_tag_int_size(tag);
+        TRY(rs_decode_take(&self->cursor, size, &p, &self->err));
+        return NEW_INT(rs_load_int_unchecked(p, size));
+    case RS_FMT_TAG_NONE:
+    case RS_FMT_TAG_FALSE:
+    case RS_FMT_TAG_TRUE:
+        out = tag == RS_FMT_TAG_NONE ? Py_None : tag == RS_FMT_TAG_TRUE ? Py_True : Py_False;
+        Py_INCREF(out);
+        return out;
+    case RS_FMT_TAG_LIST: return any_sequence(self, true);
+    case RS_FMT_TAG_TUPLE: return any_sequence(self, false);
+    case RS_FMT_TAG_DICT: return any_dict(self);
+    case RS_FMT_TAG_BYTES:
+    case RS_FMT_TAG_BIGINT: return any_counted(self, tag);
+    case RS_FMT_TAG_NDARRAY: return codec_any_array(self);
+    case RS_FMT_TAG_EXT: return any_ext(self);
+    default: return unknown_tag(self, tag);
+    }
+}
+
+/* ---- Fixed nodes ---- */
+
+/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own. */
+static PyObject *expand_const(decode_state *self, const rs_node *node) {
+    rs_slice rest = self->cursor.in;
+    PyObject *value;
+    if (node->aux[0] != RS_FMT_TAG_NDARRAY) {
+        TRY(rs_decode_spend_bytes(&self->cursor, node->aux_size_bytes, &self->err));
+    }
+    self->cursor.in = rs_slice_of(node->aux, node->aux_size_bytes);
+    value = decode_any(self);
+    self->cursor.in = rest;
+    if (value != NULL && node->aux[0] == RS_FMT_TAG_EXT && codec_keep_const(self, node, value) < 0) {
+        return dropped(value);
+    }
+    return value;
+}
+
+/* A node whose body, already bounds-checked with what encloses it, stands at `body`. */
+HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
+    PyObject *out;
+    switch (node->kind) {
+    case RS_FMT_NODE_FLOAT: return PyFloat_FromDouble(rs_load_f64(body));
+    case RS_FMT_NODE_INT: return NEW_INT(rs_decode_int_unchecked(node, body, bits));
+    case RS_FMT_NODE_CONST:
+        out = (PyObject *)node->slot;
+        if (RS_UNLIKELY(out == NULL)) return expand_const(self, node);
+        Py_INCREF(out);
+        return out;
+    case RS_FMT_NODE_BOOL:
+        out = bits ? Py_True : Py_False;
+        Py_INCREF(out);
+        return out;
+    default: return container_value(self, node, body, bits);
+    }
+}
+
+/* Ints or floats of a list. No Python code runs meanwhile, so the places of the items stay where they are. False with
+ * MemoryError. */
+static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, const rs_slice *group,
+                        const uint8_t *bodies) {
+    uint64_t i, base = child->base;
+#define PUT_ALL(make) \
+    do { \
+        for (i = 0; i < n; i++) { \
+            if (RS_UNLIKELY((items[i] = (make)) == NULL)) return false; \
+        } \
+        return true; \
+    } while (0)
+    if (child->kind == RS_FMT_NODE_FLOAT) PUT_ALL(PyFloat_FromDouble(rs_load_f64(bodies + 8 * i)));
+    switch (child->size_bytes) {
+    case 0:
+        PUT_ALL(NEW_INT((int64_t)(base + rs_decode_bits_unchecked(group, i * child->bits, child->bits))));
+    case 1: PUT_ALL(NEW_INT((int64_t)(base + bodies[i])));
+    case 2: PUT_ALL(NEW_INT((int64_t)(base + rs_load_u16(bodies + 2 * i))));
+    case 4: PUT_ALL(NEW_INT((int64_t)(base + rs_load_u32(bodies + 4 * i))));
+    default: PUT_ALL(NEW_INT((int64_t)(base + rs_load_u64(bodies + 8 * i))));
+    }
+#undef PUT_ALL
+}
+
+/* n elements of a list whose child is fixed. */
+static PyObject *fixed_elements(decode_state *self, const rs_node *node, uint64_t n, const rs_slice *group,
+                                const uint8_t *bodies) {
+    const rs_node *child = node->children;
+    bool is_list = node->param == 0;
+    PyObject *out = new_sequence(n, is_list);
+    uint64_t i;
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    if (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT) {
+        PyObject **items = is_list ? ((PyListObject *)out)->ob_item : ((PyTupleObject *)out)->ob_item;
+        return RS_LIKELY(put_numbers(items, child, n, group, bodies)) ? out : dropped(out);
+    }
+    for (i = 0; i < n; i++) {
+        PyObject *item = fixed_value(self, child, bodies + i * child->size_bytes,
+                                     rs_decode_bits_unchecked(group, i * child->bits, child->bits));
+        if (RS_UNLIKELY(item == NULL)) return dropped(out);
+        put_item(out, is_list, i, item);
+    }
+    return out;
+}
+
+/* ---- Rows ---- */
+
+HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_t *head, const rs_slice *group) {
+    uint64_t bits = child->bits != 0 ? rs_decode_bits_unchecked(group, child->bit_off, child->bits) : 0;
+    return child->fixed ? fixed_value(self, child, head + child->body_off, bits) : appended_value(self, child, bits);
+}
+
+/* A struct; the head is taken, bodies that are not fixed follow at the cursor. */
+static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+    const rs_node *child = node->children, *end = child + node->n_children;
+    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    Py_ssize_t i = 0;
+    TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
+    /* A copy has its table in one piece and its keys in place: setting a value that is there already costs less than
+     * adding one, and nothing is ever resized. */
+    out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (; child != end; child++, i++) {
+        PyObject *item = child_value(self, child, head, &group);
+        int set;
+        if (RS_UNLIKELY(item == NULL)) return dropped(out);
+        set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
+        Py_DECREF(item);
+        if (RS_UNLIKELY(set < 0)) return dropped(out);
+    }
+    rs_decode_leave(&self->cursor);
+    return out;
+}
+
+/* A tuple node, whose value is a tuple or a list. */
+static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+    const rs_node *child = node->children, *end = child + node->n_children;
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    bool is_list = node->param == 0;
+    PyObject *out;
+    uint64_t i = 0;
+    TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
+    out = new_sequence(node->n_children, is_list);
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (; child != end; child++, i++) {
+        PyObject *item = child_value(self, child, head, &group);
+        if (RS_UNLIKELY(item == NULL)) return dropped(out);
+        put_item(out, is_list, i, item);
+    }
+    rs_decode_leave(&self->cursor);
+    return out;
+}
+
+/* An ext node, which is its child handed to the maker of its code and EXTRA; body is NULL when it is not fixed. */
+static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
+    PyObject *make = (PyObject *)node->slot, *value;
+    if (make != NULL) {
+        Py_INCREF(make);
+    } else {
+        make = codec_maker(self, node->param, node->aux, node->aux_size_bytes, (void **)&((rs_node *)node)->slot);
+        if (make == NULL) return NULL;
+    }
+    value = call_maker(make, body != NULL ? fixed_value(self, node->children, body, bits)
+                                          : appended_value(self, node->children, bits));
+    Py_DECREF(make);
+    return value;
+}
+
+/* The rest of fixed_value. */
+static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
+    const rs_node *child;
+    rs_slice group;
+    PyObject *out;
+    switch (node->kind) {
+    case RS_FMT_NODE_STRUCT: return struct_value(self, node, body);
+    case RS_FMT_NODE_TUPLE: return tuple_value(self, node, body);
+    case RS_FMT_NODE_LIST:
+        TRY(rs_decode_enter(&self->cursor, node->count, &self->err));
+        group = rs_slice_of(body, (size_t)(((uint64_t)node->count * node->children->bits + 7) / 8));
+        out = fixed_elements(self, node, node->count, &group, group.end);
+        rs_decode_leave(&self->cursor);
+        return out;
+    case RS_FMT_NODE_UNION:
+        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number of no child");
+        child = &node->children[bits];
+        group = rs_slice_of(body, child->alone_bytes);
+        return fixed_value(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits));
+    case RS_FMT_NODE_EXT: return node_ext(self, node, body, bits);
+    default: return codec_node_array(self, node, body);
+    }
+}
+
+/* ---- Appended nodes ---- */
+
+static PyObject *list_value(decode_state *self, const rs_node *node) {
+    const rs_node *child = node->children;
+    bool is_list = node->param == 0;
+    const uint8_t *bodies;
+    rs_slice group;
+    PyObject *out;
+    uint64_t n = 0, i;
+    TRY(rs_decode_list_head(&self->cursor, node, &n, &group, &self->err));
+    if (child->fixed) {
+        TRY(rs_decode_fixed_elements(&self->cursor, child, n, &bodies, &self->err));
+        out = fixed_elements(self, node, n, &group, bodies);
+        rs_decode_leave(&self->cursor);
+        return out;
+    }
+    out = new_sequence(n, is_list);
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (i = 0; i < n; i++) {
+        PyObject *item = appended_value(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits));
+        if (RS_UNLIKELY(item == NULL)) return dropped(out);
+        put_item(out, is_list, i, item);
+    }
+    rs_decode_leave(&self->cursor);
+    return out;
+}
+
+/* A node whose body is not fixed: it is taken from the cursor. */
+static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_t bits) {
+    const uint8_t *p;
+    uint64_t n = 0;
+    unsigned unit_bytes = 0;
+    switch (node->kind) {
+    case RS_FMT_NODE_STR:
+        TRY(rs_decode_str(&self->cursor, node, &n, &unit_bytes, &p, &self->err));
+        return decode_str(p, n, unit_bytes);
+    case RS_FMT_NODE_LIST: return list_value(self, node);
+    case RS_FMT_NODE_STRUCT:
+        TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
+        return struct_value(self, node, p);
+    case RS_FMT_NODE_TUPLE:
+        TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
+        return tuple_value(self, node, p);
+    case RS_FMT_NODE_UNION:
+        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number of no child");
+        return decode_alone(self, &node->children[bits]);
+    case RS_FMT_NODE_ANY:
+        if (node->payload && rs_slice_left(&self->cursor.in) > 0 && *self->cursor.in.ptr == RS_FMT_TAG_EXT) {
+            return corrupt("an ext value directly within an ext value");
+        }
+        return decode_any(self);
+    case RS_FMT_NODE_BYTES: return any_counted(self, RS_FMT_TAG_BYTES);
+    case RS_FMT_NODE_EXT: return node_ext(self, node, NULL, bits);
+    default: return codec_node_array(self, node, NULL);
+    }
+}
+
+PyObject *decode_alone(decode_state *self, const rs_node *node) {
+    const uint8_t *group, *body;
+    uint64_t bits = 0;
+    if (node->bits != 0) {
+        rs_slice bits_of;
+        TRY(rs_decode_take(&self->cursor, node->alone_bytes, &group, &self->err));
+        bits_of = rs_slice_of(group, node->alone_bytes);
+        bits = rs_decode_bits_unchecked(&bits_of, 0, node->bits);
+    }
+    if (!node->fixed) return appended_value(self, node, bits);
+    TRY(rs_decode_take(&self->cursor, node->size_bytes, &body, &self->err));
+    return fixed_value(self, node, body, bits);
+}
+
+static COLD PyObject *trailing(decode_state *self, PyObject *value) {
+    Py_DECREF(value);
+    (void)rs_error_set(&self->err, RS_E_FMT_TRAILING, RS_NOWHERE, "bytes are left over after a record");
+    return failed(self);
+}
+
+PyObject *decode_record(decode_state *self, const rs_tree *tree) {
+    PyObject *value = decode_alone(self, tree->nodes);
+    if (RS_UNLIKELY(value != NULL && self->cursor.in.ptr != self->cursor.in.end)) return trailing(self, value);
+    return value;
+}
+
+PyObject *decode_place(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
+    if (node == NULL) return decode_any(self);
+    return node->fixed ? fixed_value(self, node, body, bits) : appended_value(self, node, bits);
+}
