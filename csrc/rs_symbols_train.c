@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE_BYTES = 1 << 20,
+    SAMPLE_BYTES = 1 << 19,
     PIECE_BYTES = 4096,       /* of a long string, so that no single one is the sample */
     CANDIDATES_MAX = 32768,   /* symbols of the first pass */
     PAIR_BITS_MIN = 10,
@@ -76,10 +76,10 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* A step that visits all n places, far from those just visited: neighbours are alike, and the first pass would spend
- * its symbols on the first of them. */
+/* A step that visits all n places, each far from all those before: neighbours are alike, and a sample should have some
+ * of every kind, early. Nothing spreads like the golden ratio; n is below 2^48. */
 static uint64_t stride(uint64_t n) {
-    uint64_t step = n * 5 / 8 | 1;
+    uint64_t step = n * 40503 / 65536 | 1;
     while (common_divisor(n, step) != 1) step += 2;
     return step % n;
 }
@@ -350,7 +350,7 @@ rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned u
     memset(&self, 0, sizeof self);
     self.unit_bytes = unit_bytes;
     self.max_units = rs_symbols_max_units(unit_bytes);
-    self.threshold = 4;
+    self.threshold = 3;
     status = train(&self, strings, n, table_out, coded_bytes, err);
     if (status != RS_OK) table_out->size_bytes = before;
     trainer_clear(&self);
