@@ -13,7 +13,8 @@
 
 enum {
     SAMPLE_BYTES = 1 << 19,
-    PIECE_BYTES = 4096,       /* of a long string, so that no single one is the sample */
+    PIECE_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
+    PIECES = SAMPLE_BYTES / PIECE_BYTES,
     CANDIDATES_MAX = 32768,   /* symbols of the first pass */
     PAIR_BITS_MIN = 10,
     PAIR_BITS_MAX = 17,
@@ -84,27 +85,38 @@ static uint64_t stride(uint64_t n) {
     return step % n;
 }
 
+/* Takes piece `round` of a string: the first ones of many, spread over it. False when it has no more. */
+static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t round) {
+    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes, n = string->n_units / piece_units;
+    uint64_t first = round * (n / PIECES ? n / PIECES : 1) * piece_units, units;
+    if (first >= string->n_units) return false;
+    units = string->n_units - first < piece_units ? string->n_units - first : piece_units;
+    memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units + first * self->unit_bytes,
+           (size_t)(units * self->unit_bytes));
+    self->n_sampled += units;
+    self->piece_ends[self->n_pieces++] = self->n_sampled;
+    return true;
+}
+
 static rs_status take_sample(trainer *self, const rs_symbol_string *strings, size_t n, rs_error *err) {
     const uint64_t sample_units = SAMPLE_BYTES / self->unit_bytes, piece_units = PIECE_BYTES / self->unit_bytes;
-    uint64_t most = 0, step, at = 0, i;
-    for (i = 0; i < n; i++) {
-        self->n_all += strings[i].n_units;
-        most += strings[i].n_units < piece_units ? strings[i].n_units : piece_units;
-    }
-    if (most > sample_units + piece_units) most = sample_units + piece_units;
-    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes + RS_SYMBOLS_COPY));
-    self->piece_ends = (uint64_t *)malloc((n < most ? n + 1 : (size_t)most + 1) * sizeof *self->piece_ends);
+    uint64_t most, step, round, i;
+    bool more = n > 0;
+    for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
+    most = self->n_all < sample_units + piece_units ? self->n_all : sample_units + piece_units;
+    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
+    /* No piece is empty; one or two of a string are not full. */
+    self->piece_ends = (uint64_t *)malloc((n < most / 2 ? 2 * n + PIECES + 1 : (size_t)most + 1) * sizeof(uint64_t));
     if (self->sample == NULL || self->piece_ends == NULL) return no_memory(err);
-    if (n == 0) return RS_OK;
-    step = stride(n);
-    for (i = 0; i < n && self->n_sampled < sample_units; i++) {
-        const rs_symbol_string *string = &strings[at];
-        uint64_t units = string->n_units < piece_units ? string->n_units : piece_units;
-        at = at + step >= n ? at + step - n : at + step;
-        if (units == 0) continue;
-        memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units, (size_t)(units * self->unit_bytes));
-        self->n_sampled += units;
-        self->piece_ends[self->n_pieces++] = self->n_sampled;
+    memset(self->sample + most * self->unit_bytes, 0, RS_SYMBOLS_COPY);
+    step = n > 0 ? stride(n) : 0;
+    for (round = 0; round < PIECES && more; round++) {
+        uint64_t at = 0;
+        more = false;
+        for (i = 0; i < n && self->n_sampled < sample_units; i++) {
+            if (take_piece(self, &strings[at], round)) more = true;
+            at = at + step >= n ? at + step - n : at + step;
+        }
     }
     return RS_OK;
 }

@@ -160,6 +160,22 @@ static void test_long_string(void) {
     }
 }
 
+/* A string longer than the whole sample, which changes on its way: the sample is spread over it. */
+static void test_huge_string(void) {
+    const size_t size = 4 << 20;
+    uint8_t *text = (uint8_t *)malloc(size);
+    size_t i;
+    if (text == NULL) abort();
+    for (i = 0; i < size; i++) text[i] = (uint8_t)("0123456789abcdefghijklmnopqrstuvwxyz"[i % 9 + i / (size / 4) * 9]);
+    add_string(text, size, 1);
+    check_strings(1, size / 8);
+    drop_strings();
+    add_string(text, size / 2, 2);
+    check_strings(2, size / 6);
+    drop_strings();
+    free(text);
+}
+
 /* One unit throughout: symbols of nearly the greatest length are all there is. */
 static void test_one_unit(void) {
     static uint8_t text[20000];
@@ -391,6 +407,7 @@ static void test_flipped_bits(void) {
 int main(void) {
     RUN(test_sentences);
     RUN(test_long_string);
+    RUN(test_huge_string);
     RUN(test_one_unit);
     RUN(test_nothing_gained);
     RUN(test_layout);
