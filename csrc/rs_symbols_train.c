@@ -390,8 +390,11 @@ static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbol
         n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
         units[i] = copy;
         if (n_units[i] > symbols->max_units || offset > symbols->pool_units) n_units[i] = 0;
-        memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
-        if (n_units[i] == 0 && self->escape == UINT32_MAX) self->escape = i;
+        if (n_units[i] != 0) {
+            memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
+        } else if (self->escape == UINT32_MAX) {
+            self->escape = i;
+        }
     }
     if (status == RS_OK && self->escape == UINT32_MAX) {
         status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");

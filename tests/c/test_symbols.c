@@ -309,7 +309,8 @@ static void test_bad_tables(void) {
         {6, 1, RS_E_FMT_VALUE}, /* more symbols than codes */
         {7, 255, RS_E_FMT_VALUE},
         {8, 0x03, RS_E_FMT_VALUE},  {8, 0x12, RS_E_FMT_VALUE},  {8, 0x20, RS_OK}, /* an escape may stand anywhere */
-        {8, 0x30, RS_E_FMT_VALUE},  {8, 0x0F, RS_E_FMT_VALUE},  {9, 1, RS_E_FMT_VALUE}, {10, 0x80, RS_E_FMT_VALUE},
+        {8, 0x30, RS_OK},           {8, 0x0F, RS_E_FMT_VALUE},  {9, 1, RS_E_FMT_VALUE}, {10, 0x80, RS_E_FMT_VALUE},
+        {12, 0xFF, RS_OK},          /* where an escape begins means nothing */
         {11, 0x02, RS_OK},          /* no escape: reads, codes nothing */
     };
     size_t i, size;
