@@ -39,7 +39,7 @@ typedef struct rs_symbols {
 static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_bytes == 1 ? 15 : 8; }
 
 /* Checks the table, all of it and no byte more, and opens it. The result lives as long as `bytes`. Errors:
- * RS_E_FMT_TRUNCATED, RS_E_FMT_VALUE. Any thread. */
+ * RS_E_FMT_TRUNCATED, RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
 /* Units that the codes stand for, with every check of decoding made and nothing written. Any thread. */

@@ -252,6 +252,55 @@ static void test_layout(void) {
     check_codes(small_wide, sizeof small_wide, "\1\xFE", 2, RS_E_FMT_VALUE, NULL, 0);
 }
 
+/* Every length of symbol, and every byte of it that may differ: only what is equal is coded as the symbol. */
+static void test_every_byte_counts(void) {
+    uint32_t unit_bytes, n, at;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
+            uint8_t table[8 + 2 * 3 + 16 + 16] = {(uint8_t)unit_bytes, 0, 1, 0, 2, 0, 0, 0, (uint8_t)n}, text[32];
+            uint32_t size = n * unit_bytes;
+            size_t table_size = 8 + 2 * 3 + size + 16;
+            rs_symbols_encoder *encoder = NULL;
+            rs_symbols symbols;
+            for (at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
+            REQUIRE_OK(rs_symbols_open(rs_slice_of(table, table_size), &symbols, &err), &err);
+            REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), &encoder, &err), &err);
+            memset(text, 0xEE, sizeof text);
+            memcpy(text, table + 14, size);
+            CHECK_U64(check_round_trip(encoder, &symbols, text, n), 1);
+            CHECK_U64(check_round_trip(encoder, &symbols, text, n + 1), 1 + 2 + unit_bytes);
+            CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes),
+                      1 + (32 / unit_bytes - n) * (2 + unit_bytes));
+            CHECK_U64(check_round_trip(encoder, &symbols, text, n - 1), (n - 1) * (2 + unit_bytes));
+            for (at = 0; at < size; at++) {
+                text[at] ^= 0x80;
+                CHECK_U64(check_round_trip(encoder, &symbols, text, n), n * (2 + unit_bytes));
+                CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes), 32 / unit_bytes * (2 + unit_bytes));
+                text[at] ^= 0x80;
+            }
+            rs_symbols_encoder_close(encoder);
+        }
+    }
+}
+
+/* More symbols with the same first bytes than are looked at: some are not used, and the text is whole. */
+static void test_many_alike(void) {
+    unsigned unit_bytes;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        uint8_t text[2 * 8] = {0};
+        uint32_t i, k;
+        draw_state = 3;
+        for (i = 0; i < 3000; i++) {
+            uint32_t value = draw(500);
+            for (k = 0; k < 4; k++) text[k * unit_bytes] = 'a';
+            for (k = 4; k < 8; k++, value /= 5) text[k * unit_bytes] = (uint8_t)('0' + value % 5);
+            add_string(text, 8, unit_bytes);
+        }
+        check_strings(unit_bytes, 3000 * 4);
+        drop_strings();
+    }
+}
+
 /* The room that a decode asks for, to the byte, with nothing written beyond it. */
 static void test_room(void) {
     uint8_t codes[40] = {0}, *out = (uint8_t *)malloc(80 + RS_SYMBOLS_SLACK);
@@ -412,6 +461,8 @@ int main(void) {
     RUN(test_one_unit);
     RUN(test_nothing_gained);
     RUN(test_layout);
+    RUN(test_every_byte_counts);
+    RUN(test_many_alike);
     RUN(test_room);
     RUN(test_bad_tables);
     RUN(test_escape_is_needed);
