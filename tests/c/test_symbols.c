@@ -220,6 +220,10 @@ static const uint8_t small[] = {1, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x1
 static const uint8_t small_wide[] = {2, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 1, 'b', 2,
                                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
+/* One symbol, and a pool that reads like an entry of another. */
+static const uint8_t one_symbol[] = {1, 0, 2, 0, 1, 0, 0, 0, 0x01, 0, 0, 0x01, 0, 0,
+                                     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
 static void check_codes(const uint8_t *table, size_t size, const char *codes, size_t n, rs_status code,
                         const char *units, uint64_t n_bytes) {
     uint8_t *exact = make_exact(table, size), *coded = make_exact(codes, n), out[100 + RS_SYMBOLS_SLACK];
@@ -248,6 +252,8 @@ static void test_layout(void) {
     check_codes(small, sizeof small, "\3\0", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small, sizeof small, "\xFF\xFF", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small, sizeof small, "\0\0\0\xFF\xFF\0\0\0\0", 9, RS_E_FMT_VALUE, NULL, 0);
+    check_codes(one_symbol, sizeof one_symbol, "\0\0", 2, RS_OK, "\1\1", 2);
+    check_codes(one_symbol, sizeof one_symbol, "\0\1", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small_wide, sizeof small_wide, "\2\0\0\1\xFE\xFF", 6, RS_OK, "b\2a\1b\2\xFE\xFF", 8);
     check_codes(small_wide, sizeof small_wide, "\1\xFE", 2, RS_E_FMT_VALUE, NULL, 0);
 }
