@@ -110,7 +110,10 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_DICT: return check_entry(self, node, bits, err);
     case RS_FMT_NODE_OPTIONAL:
         return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
-    case RS_FMT_NODE_CONCAT: return check_text(self, node, body, bits, err);
+    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_DIGITS: return check_text(self, node, body, bits, err);
+    case RS_FMT_NODE_HEX: return rs_decode_spend_bytes(self, node->count, err);
+    case RS_FMT_NODE_NDARRAY: return rs_decode_spend_shared(self, node, node->data_bytes, err);
     default: return RS_OK;
     }
 }
@@ -195,7 +198,9 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
         if (node->payload && self->in.ptr != self->in.end && *self->in.ptr == RS_FMT_TAG_EXT) {
             return RS_FAIL(rs_decode_bad_value(err, "an ext value directly within an ext value"), RS_E_FMT_VALUE);
         }
-        return rs_any_skip(&self->in, self->arrays_size, &self->budget, err);
+        p = self->in.ptr;
+        RS_TRY(rs_any_skip(&self->in, self->arrays_size, &self->budget, err));
+        return rs_decode_spend_shared(self, node, (uint64_t)(self->in.ptr - p), err);
     case RS_FMT_NODE_STR: return skip_str(self, node, err);
     case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
     case RS_FMT_NODE_NUMBERS: return skip_numbers(self, node, err);

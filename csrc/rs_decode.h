@@ -124,7 +124,8 @@ RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs
     if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_decode_varint(self, n, err));
     RS_TRY(rs_decode_enter(self, *n, err));
     if (RS_UNLIKELY(*n != 0 && !rs_numbers_take(node, *n, &self->in, out))) {
-        return RS_FAIL(rs_decode_bad_value(err, "packed numbers that are malformed or end too early"), RS_E_FMT_VALUE);
+        if (out->n != 0) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+        return RS_FAIL(rs_decode_bad_value(err, "packed numbers of a width above their widest"), RS_E_FMT_VALUE);
     }
     return RS_OK;
 }

@@ -25,16 +25,19 @@ bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *
     unsigned base = width_base(node->max_width), left = (unsigned)(rest % CHUNK);
     uint64_t i, size = 0;
     rs_slice at = *in;
+    out->n = n;
     if (!rs_take(&at, (head * node->head_width + 7) / 8, &out->head)) return false;
     if (!rs_take(&at, chunks / 2 + chunks % 2, &out->widths)) return false;
     for (i = 0; i < chunks; i++) {
         unsigned width = width_of(out->widths, i, base);
-        if (width > node->max_width) return false;
+        if (width > node->max_width) {
+            out->n = 0;
+            return false;
+        }
         size += left != 0 && i + 1 == chunks ? (left * width + 7) / 8 : width;
     }
     if (!rs_take(&at, size, &out->chunks)) return false;
     out->node = node;
-    out->n = n;
     out->end = at.ptr;
     rs_numbers_begin(out);
     *in = at;
@@ -109,9 +112,11 @@ unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
 /* ---- Writing ---- */
 
 bool rs_numbers_from_float(double value, unsigned scale, int64_t *m) {
+    /* From 2^52 on a double is whole, and half more would round to an even one. */
     double product = value * rs_numbers_divisor(scale), back;
+    double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
-    *m = (int64_t)(product < 0 ? product - 0.5 : product + 0.5);
+    *m = (int64_t)(product < 0 ? product - half : product + half);
     back = (double)*m / rs_numbers_divisor(scale);
     return memcmp(&back, &value, 8) == 0;
 }

@@ -38,8 +38,8 @@ typedef struct rs_numbers {
     int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 before the chunk, then the chunk */
 } rs_numbers;
 
-/* Takes a list of n numbers (n not 0; the caller has counted them) off `in`; false when its bytes are malformed or end
- * too early, with nothing of *out set. Any thread. */
+/* Takes a list of n numbers (n not 0; the caller has counted them) off `in`. False, with nothing taken, when its bytes
+ * end too early, out->n then being n, or are malformed, out->n then being 0. Any thread. */
 RS_NODISCARD bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *out);
 
 /* Begins to give the numbers of a taken list: sets what rs_numbers_next goes on from. */

@@ -53,15 +53,18 @@ static void join(rs_text *self, uint64_t n, unsigned unit_bytes) {
 }
 
 static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsigned unit_bytes, rs_error *err) {
+    uint8_t *to;
     uint64_t i;
     RS_TRY(widen(self, unit_bytes, err));
     RS_TRY(reserve(self, n * self->unit_bytes, err));
+    to = self->units + self->n_units * self->unit_bytes;
+    memcpy(to, units, (size_t)(n * unit_bytes));
+    /* In the copy: nobody else changes it. */
     for (i = 0; unit_bytes == 4 && i < n; i++) {
-        if (rs_load_u32(units + 4 * i) > 0x10FFFF) {
+        if (rs_load_u32(to + 4 * i) > 0x10FFFF) {
             return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
         }
     }
-    memcpy(self->units + self->n_units * self->unit_bytes, units, (size_t)(n * unit_bytes));
     join(self, n, unit_bytes);
     return RS_OK;
 }
@@ -78,7 +81,8 @@ static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice code
     RS_TRY(reserve(self, room + RS_SYMBOLS_SLACK, err));
     RS_TRY(rs_symbols_decode(table, codes, self->units + self->n_units * self->unit_bytes,
                              self->capacity - self->n_units * self->unit_bytes, &produced, err));
-    if (produced > room) return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
+    /* Codes that somebody changed since they were measured may give more than has room once it is spread. */
+    if (produced / table->unit_bytes > room / self->unit_bytes) return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
     join(self, produced / table->unit_bytes, table->unit_bytes);
     return RS_OK;
 }
@@ -122,11 +126,14 @@ static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
     return put_units(self, p, n, unit, err);
 }
 
-/* A text of one record and one level of tables: the pieces of a concat, where each begins. */
+/* The pieces of a concat, and where each begins. Empty ones cost no bytes: without a limit to their number concats of
+ * entries of concats would be read without end. */
 static rs_status put_pieces(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
     uint64_t begins[RS_FMT_CONCAT_CHILDREN + 1];
     rs_slice group;
     uint32_t i;
+    self->n_pieces += node->n_children; /* at most 64 at a time: stays far below 2^32 */
+    if (self->n_pieces > RS_FMT_TEXT_PIECES) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
     for (i = 0; i < node->n_children; i++) {
@@ -190,6 +197,12 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
         return put_any(self, &aux, err);
     }
+    case RS_FMT_NODE_OPTIONAL:
+        if ((bits & 1) == 0) return no_text(err);
+        if (node->children->fixed && body == NULL) {
+            RS_TRY(rs_decode_take(cursor, node->children->size_bytes, &body, err));
+        }
+        return rs_text_put(self, cursor, node->children, body, bits >> 1, err);
     case RS_FMT_NODE_UNION: {
         const rs_node *child;
         rs_slice group;
@@ -212,6 +225,7 @@ rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, co
                        rs_error *err) {
     self->n_units = 0;
     self->unit_bytes = 1;
+    self->n_pieces = 0;
     RS_TRY(rs_text_put(self, cursor, node, body, bits, err));
     return rs_decode_spend_bytes(cursor, self->n_units, err);
 }

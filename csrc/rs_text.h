@@ -13,6 +13,7 @@ typedef struct rs_text {
     uint64_t n_units;
     uint64_t capacity;   /* bytes */
     unsigned unit_bytes;
+    uint32_t n_pieces;   /* of concats so far */
     uint8_t *owned;      /* NULL: the text is short and lies in `within` */
     uint8_t within[RS_TEXT_INLINE];
 } rs_text;
@@ -22,6 +23,7 @@ static inline void rs_text_begin(rs_text *self) {
     self->n_units = 0;
     self->capacity = RS_TEXT_INLINE;
     self->unit_bytes = 1;
+    self->n_pieces = 0;
     self->owned = NULL;
 }
 

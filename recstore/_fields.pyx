@@ -9,7 +9,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check, struct_keys
+from recstore._codec cimport Program, check
 from recstore._exports cimport Owner
 from recstore._paths cimport *
 from recstore._store cimport Segment
@@ -188,7 +188,7 @@ cdef class Record:
             self.begin(&cursor, &place)
             how = open_place(self.program, &cursor, &place, &described, keep)
             if how == STRUCT:
-                return struct_keys(place.node)
+                return present_keys(&cursor, &place)
             if how == NAMED:
                 return (<tuple>described)[1]
             if how != DICT:

@@ -52,6 +52,7 @@ cdef class StoreReader:
     @staticmethod
     cdef StoreReader over(rs_store *store, reader)
     cdef object get(self, uint64_t index)
+    cdef object get_entry(self, const rs_table *table, uint32_t number)
 
 
 cdef int set_label(rs_builder *builder, object label) except -1

@@ -37,13 +37,25 @@ class Budget:
 
 @dataclass
 class Cursor:
-    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where none may be outside."""
+    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where none may be outside; entry: whether it
+    is one of a table, whose bytes many records share."""
 
     data: bytes
     pos: int
     end: int
     arrays: tuple | None
     budget: Budget
+    entry: bool = False
+
+    def spend(self, n):
+        """Count n bytes that cost the segment fewer."""
+        self.budget.bytes -= n
+        if self.budget.bytes < 0:
+            fail("LIMIT", self.pos, "more than max_bytes in consts, texts and tables")
+
+    def spend_shared(self, n):
+        if self.entry:
+            self.spend(n)
 
     def take(self, n):
         if n > self.end - self.pos:

@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from .cursor import fail
 from .reader import KEY_INDEX, MAPPING, ORDER, FormatError, Segment, deep_recursion
-from .values import fail
 from .writer import any_value, varint
 
 __all__ = ["FormatError", "Mapping", "Opaque", "canonical", "check", "read", "xxh64"]

@@ -41,27 +41,29 @@ def form(key):
         return None
 
 
-def store_sections(out, values, trees, index_start):
-    """Heap of one block to `out`; the other sections of the store as (kind, bytes, count)."""
+def store_sections(out, values, trees, index_start, tables=None):
+    """Heap of one block under the first tree, and of tables, to `out`; the other sections of the store as (kind, bytes, count)."""
     records = [w.encode(trees[0], value) for value in values]
     blocks, index = [w.Block(records)] if records else [], bytearray()
     entries = w.block_entries(out, blocks, index_start, index)
+    table_entries = w.block_entries(out, tables or (), index_start, index)
     w.align(out)
     groups = bytes(4 * ((len(records) + 63) // 64))
-    raw = w.tree_bytes(trees[0])
-    return [(2, bytes(index), 0), (3, groups, len(groups) // 4), (4, entries, len(blocks)), (5, raw, 1),
-            (6, struct.pack("<QII", 0, len(raw), crc32c(raw)), 1)]
+    raw, table = w.tree_sections(trees)
+    return [(2, bytes(index), 0), (3, groups, len(groups) // 4), (4, entries, len(blocks)), (5, raw, len(trees)),
+            (6, table, len(trees)), *([] if tables is None else [(9, table_entries, len(tables))])]
 
 
-def mapping(keys, values, order=None, key_index=None, roots=None, more=(), drop=(), **header):
+def mapping(keys, values, order=None, key_index=None, roots=None, more=(), drop=(), tables=(None, None), trees=((), ()), **header):
     """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: trees of values and keys; more:
-    entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; header: fields to override."""
+    entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; tables: what TABLES of values and of
+    keys hold; trees: further trees of both, for tables; header: fields to override."""
     value_root, key_root = roots or (w.any_(), w.any_())
     plan = [bytearray(4096), 0, 0]
     for _ in range(3):  # until both OFFSETS sections have their places
         out = bytearray(4096)
-        of_values = store_sections(out, values, [value_root], plan[1])
-        of_keys = store_sections(out, keys, [key_root], plan[2])
+        of_values = store_sections(out, values, [value_root, *trees[0]], plan[1], tables[0])
+        of_keys = store_sections(out, keys, [key_root, *trees[1]], plan[2], tables[1])
         sections = [(0, *section) for section in of_values] + [(1, *section) for section in of_keys]
         living = keys if order is None else [keys[k] for k, _ in order]
         sections.append((1, 7, table([form(w.plain(key)) for key in living]) if key_index is None else key_index, len(living)))

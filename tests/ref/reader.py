@@ -10,21 +10,26 @@ import sys
 from collections import namedtuple
 
 from .cursor import DEPTH, Budget, Cursor, FormatError, fail
-from .values import any_size, read_alone, read_tree
+from .bodies import read_alone
+from .tables import SYMBOLS, SymbolTable, Table, check_fields
+from .trees import DICT, TREE_LEVELS, read_tree
+from .values import any_size
 
 __all__ = ["FormatError", "check", "crc32c", "read"]
 
 MAGIC = bytes.fromhex("89 52 45 43 53 0D 0A 1A")
 HEADER_SIZE = 4096
 READER_VALUES, READER_BYTES = 1 << 28, 1 << 32
-FEATURE_EXT, FEATURE_DTYPES = 1, 4
+FEATURE_EXT, FEATURE_DTYPES, FEATURE_PACKED, FEATURE_TABLES, FEATURE_TEXT, FEATURE_OPTIONAL = 1, 4, 8, 16, 32, 64
 DIRECTORY_ENTRIES = 64
-HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER = range(1, 9)
+HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER, TABLES = range(1, 10)
 LIST, MAPPING = 1, 2
 FEATURES = {LIST: 0, MAPPING: 2}  # bits that the content asks for
-KNOWN_FEATURES = FEATURE_EXT | FEATURES[MAPPING] | FEATURE_DTYPES
-KINDS = (set(range(HEAP, KEY_INDEX)), set(range(OFFSETS, ORDER + 1)))  # of store 0 and store 1
-ENTRY_SIZES = {GROUPS: 4, BLOCKS: 80, TREE_TABLE: 16}
+KNOWN_FEATURES = (FEATURE_EXT | FEATURES[MAPPING] | FEATURE_DTYPES | FEATURE_PACKED | FEATURE_TABLES | FEATURE_TEXT
+                  | FEATURE_OPTIONAL)
+KINDS = ({*range(HEAP, KEY_INDEX), TABLES}, set(range(OFFSETS, TABLES + 1)))  # of store 0 and store 1
+OF_LISTS = {*range(HEAP, KEY_INDEX), TABLES}
+ENTRY_SIZES = {GROUPS: 4, BLOCKS: 80, TREE_TABLE: 16, TABLES: 80}
 
 Header = namedtuple("Header", "magic version reader_version header_size features_required features_optional segment_size "
                     "segment_id created content directory_count directory_offset n_records max_values max_bytes max_depth "
@@ -111,21 +116,19 @@ def read_directory(data, h):
             fail("SECTION", at, "kind 0")
         if entry.kind >= 0x8000:
             continue
-        if entry.kind > (ORDER if h.content == MAPPING else TREE_TABLE) or entry.store > (h.content == MAPPING):
+        if entry.kind > TABLES or entry.store > (h.content == MAPPING) or (h.content == LIST and entry.kind not in OF_LISTS):
             fail("VERSION", at, f"section kind {entry.kind}, store {entry.store}")
         sections = stores[entry.store]
         if entry.kind in sections or entry.kind not in KINDS[entry.store]:  # 11
             fail("SECTION", at, f"kind {entry.kind} twice, or in store {entry.store}")
-        if entry.count * ENTRY_SIZES.get(entry.kind, 0) != (entry.size if entry.kind in ENTRY_SIZES else 0):  # 10
+        if entry.kind in ENTRY_SIZES and entry.count * ENTRY_SIZES[entry.kind] != entry.size:  # 10
             fail("SECTION", at, f"count of kind {entry.kind}")
         sections[entry.kind] = entry
     for store, sections in enumerate(stores[:h.content]):
-        if KINDS[store] - {ORDER} - set(sections):  # 11
+        if KINDS[store] - {ORDER, TABLES} - set(sections):  # 11
             fail("SECTION", h.directory_offset, "a kind is missing")
     for sections in stores[:h.content]:
         check_counts(h, sections)
-    if stores[0][HEAP].count != sum(sections[BLOCKS].count for sections in stores[:h.content]):
-        fail("SECTION", h.directory_offset, "the count of HEAP")
     stores[1][HEAP] = stores[0][HEAP]  # the keys' heaps lie there too
     return stores
 
@@ -134,8 +137,10 @@ def check_counts(h, sections):
     count = {kind: entry.count for kind, entry in sections.items()}
     if (h.n_records == 0) != (count[BLOCKS] == 0) or h.n_records > 1 << 48:  # 12
         fail("BLOCK", 80, f"{h.n_records} records in {count[BLOCKS]} blocks")
-    if (count[OFFSETS], count[GROUPS], count[TREES]) != (0, (h.n_records + 63) // 64, count[TREE_TABLE]):  # the table of kinds
+    if count[GROUPS] != (h.n_records + 63) // 64:  # the table of kinds
         fail("SECTION", h.directory_offset, "the counts of the sections do not agree")
+    if count.get(TABLES, 0) >= 1 << 32:  # 29
+        fail("BLOCK", h.directory_offset, "2^32 tables")
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -147,7 +152,8 @@ class Segment:
         self.data = data
         self.header = read_header(data)
         self.sections = read_directory(data, self.header)[store]
-        self.blocks, self.trees = {}, {}
+        self.blocks, self.trees, self.tables = {}, {}, {}
+        self.n_tables = self.sections[TABLES].count if TABLES in self.sections else 0
 
     def block(self, b):
         if b not in self.blocks:
@@ -157,6 +163,10 @@ class Segment:
     def read_block(self, b):
         at = self.sections[BLOCKS].offset + b * BLOCK.size
         block = Block(*BLOCK.unpack_from(self.data, at))
+        self.check_block(block, at)
+        return block
+
+    def check_block(self, block, at, symbols=False):  # 14
         if block.reserved1 != bytes(3) or block.reserved2:
             fail("RESERVED", at, "reserved of a block")
         heap, offsets = self.sections[HEAP], self.sections[OFFSETS]
@@ -164,8 +174,10 @@ class Segment:
             if not aligned(start) or not within(start, size, heap.offset, heap.offset + heap.size):  # empty ones too
                 fail("BLOCK", at, "heap or arrays outside HEAP")
         n, width = block.n_records, block.index_width
-        if not 1 <= n <= 65536 or width not in (0, 2, 4, 8) or block.tree >= self.sections[TREES].count:
-            fail("BLOCK", at, "n_records, index_width or tree")  # 14
+        if symbols:  # whose other fields are zero
+            return
+        if not 1 <= n <= 65536 or width not in (0, 2, 4, 8) or block.tree >= self.sections[TREE_TABLE].count:
+            fail("BLOCK", at, "n_records, index_width or tree")
         if width == 0:
             if block.index_offset:
                 fail("BLOCK", at, "index_offset of a block without offsets")
@@ -174,17 +186,50 @@ class Segment:
         elif block.row_size or not aligned(block.index_offset, 8) or not within(
                 block.index_offset, (n + 63) // 64 * (8 + 64 * width), offsets.offset, offsets.offset + offsets.size):
             fail("BLOCK", at, "offset groups")
-        return block
 
-    def tree(self, t):
+    def tree(self, t, below=None):
+        """Tree t, linked. `below` is the number of the table whose tree it is, None for a block's."""
         if t not in self.trees:
             table, trees = self.sections[TREE_TABLE], self.sections[TREES]
             offset, size, crc = struct.unpack_from("<QII", self.data, table.offset + 16 * t)
             if not aligned(offset, 8) or not within(offset, size, 0, trees.size):
                 fail("TREE", table.offset + 16 * t, "tree outside TREES")
             check_crc(self.data, trees.offset + offset, size, crc, f"tree {t}")  # 17
-            self.trees[t] = read_tree(self.data, trees.offset + offset, size)
+            tree = read_tree(self.data, trees.offset + offset, size)
+            self.link(tree, self.n_tables if below is None else below)
+            self.trees[t] = tree
+        if below is not None and self.trees[t].tables_end() > below:  # 30
+            fail("TREE", self.sections[TREES].offset, f"tree {t} names a table that is not below {below}, whose tree it is")
         return self.trees[t]
+
+    def link(self, tree, end):  # 30
+        deepest = 0
+        for node in tree.links():
+            numbers = node.table_numbers()
+            if max(numbers) >= end:
+                fail("TREE", node.offset, f"tables {numbers}, of {end} that may be named")
+            node.tables = [self.table(number) for number in numbers]
+            if any((table.symbols is None) != (node.kind == DICT) for table in node.tables):
+                fail("TREE", node.offset, "a table of the wrong kind")
+            if node.kind == DICT:
+                if sum(table.fields.n_records for table in node.tables) != node.count:
+                    fail("TREE", node.offset, "the count of a dict is not that of its tables")
+                deepest = max([deepest, *(1 + table.tree.levels for table in node.tables)])
+        tree.levels += deepest
+        if tree.levels > TREE_LEVELS:
+            fail("TREE", tree.root().offset, "too many levels, those of tables included")
+
+    def table(self, number):
+        if number not in self.tables:
+            at = self.sections[TABLES].offset + number * BLOCK.size
+            fields = Block(*BLOCK.unpack_from(self.data, at))
+            check_fields(fields, at)  # 29
+            self.check_block(fields, at, fields.first_record == SYMBOLS)
+            if fields.first_record == SYMBOLS:
+                self.tables[number] = Table(fields, symbols=SymbolTable(self.data, fields.heap_offset, fields.heap_size))
+            else:
+                self.tables[number] = Table(fields, self.tree(fields.tree, number), self)
+        return self.tables[number]
 
     def find(self, i):
         """The block of record i and the record's number in it, by the way the page gives."""
@@ -213,21 +258,24 @@ class Segment:
         b, j = self.find(i)
         block = self.block(b)
         begin, end = self.span(block, j)
-        budget = Budget(self.header.max_values - 1, self.header.max_bytes, self.header.max_depth)
-        if budget.values < 0:
-            fail("LIMIT", 88, "max_values is 0")
         cur = Cursor(self.data, block.heap_offset + begin, block.heap_offset + end,
-                     (block.arrays_offset, block.arrays_size), budget)
-        value = read_alone(self.tree(block.tree), cur)
+                     (block.arrays_offset, block.arrays_size), self.budget())
+        value = read_alone(self.tree(block.tree).root(), cur)
         cur.finish()  # 21
         return value
+
+    def budget(self):
+        if self.header.max_values == 0:
+            fail("LIMIT", 88, "max_values is 0")
+        return Budget(self.header.max_values - 1, self.header.max_bytes, self.header.max_depth)
 
     def check(self):
         """The deep check: what reading does not touch."""
         for kind, entry in self.sections.items():
             if kind != HEAP:
                 check_crc(self.data, entry.offset, entry.size, entry.crc, f"section {kind}")
-        for t in range(self.sections[TREES].count):
+        self.check_tables()
+        for t in range(self.sections[TREE_TABLE].count):
             self.tree(t)
         following = 0
         for b in range(self.sections[BLOCKS].count):
@@ -240,6 +288,15 @@ class Segment:
         if following != self.header.n_records:  # 16
             fail("BLOCK", 80, f"{following} records in the blocks")
         self.check_groups()
+
+    def check_tables(self):  # 32
+        for number in range(self.n_tables):
+            table = self.table(number)
+            check_crc(self.data, table.fields.heap_offset, table.fields.heap_size, table.fields.heap_crc, f"table {number}")
+            for i in range(table.fields.n_records):
+                cur = table.cursor(i, self.budget())
+                read_alone(table.tree.root(), cur)
+                cur.finish()
 
     def check_groups(self):
         for i in range(0, self.header.n_records, 64):

@@ -11,20 +11,10 @@ import numpy as np
 
 from .dtypes import code_bytes, shape_bytes, varint
 from .extended import make, parts
+from .packed_writer import *  # noqa: F403: one namespace for whoever writes
+from .packed_writer import (ABSENT, CONCAT, DECIMAL, DICT, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Node, Nothing, Pieces,
+                            Stored, hex_body, numbers_body, stored_of)
 from .reader import crc32c
-
-
-@dataclass
-class Node:
-    """A node of a tree to write."""
-
-    kind: int
-    children: tuple = ()
-    param: int = 0
-    flags: int = 0
-    aux: bytes = b""
-    count: int = 0
-    data_size: int | None = None  # of arrays whose size the tree tells
 
 
 @dataclass
@@ -63,18 +53,36 @@ class Block:
     fields: dict = field(default_factory=dict)  # fields of the entry to override
 
 
+@dataclass
+class Table(Block):
+    """A table of values: as a block."""
+
+    kind: int = 1
+
+
+@dataclass
+class SymbolTable:
+    """A symbol table by its heap."""
+
+    heap: bytes
+    fields: dict = field(default_factory=dict)
+    kind: int = 2
+
+
 def plain(value):
     """The Python value that a value with Pick and Coded in it stands for."""
     if isinstance(value, Pick):
         return plain(value.value)
-    if isinstance(value, Coded):
+    if isinstance(value, (Coded, Pieces, Stored)):
         return value.value
+    if isinstance(value, Nothing):
+        return None
     if isinstance(value, Parts):
         return make(value.code, value.extra, plain(value.payload))
     if type(value) in (list, tuple):
         return type(value)(map(plain, value))
     if type(value) is dict:
-        return {plain(k): plain(v) for k, v in value.items()}
+        return {plain(k): plain(v) for k, v in value.items() if v is not ABSENT}
     return value
 
 
@@ -175,12 +183,12 @@ def bool_():
     return Node(5)
 
 
-def str_(param=0):
-    return Node(6, param=param)
+def str_(param=0, rest=False):
+    return Node(6, param=param, flags=REST * rest)
 
 
-def bytes_():
-    return Node(7)
+def bytes_(rest=False):
+    return Node(7, flags=REST * rest)
 
 
 def list_(child, param=0, count=None):
@@ -226,10 +234,12 @@ def tree_bytes(root):
 
 
 def node_bits(node):
-    if node.kind == 3:
+    if node.kind in (3, DECIMAL, DIGITS):
         return 0 if node.param in (8, 16, 32, 64) else node.param
-    if node.kind == 13:
-        return node_bits(node.children[0])
+    if node.kind in (13, OPTIONAL):
+        return (node.kind == OPTIONAL) + node_bits(node.children[0])
+    if node.kind == DICT:
+        return node.param
     return {5: 1, 11: (len(node.children) - 1).bit_length()}.get(node.kind, 0)
 
 
@@ -239,11 +249,15 @@ def fixed_size(node):
     bits = [node_bits(kid) for kid in node.children]
     if node.kind in (2, 4, 5):
         return 8 if node.kind == 4 else 0
-    if node.kind == 3:
+    if node.kind in (3, DECIMAL, DIGITS):
         return node.param // 8 if node_bits(node) == 0 else 0
+    if node.kind in (DICT, HEX, SAME):
+        return (node.count + 1) // 2 if node.kind == HEX else 0
+    if node.kind == OPTIONAL:
+        return 0 if sizes[0] == 0 else None
     if node.kind == 8:
         return None if not node.flags or sizes[0] is None else (node.count * bits[0] + 7) // 8 + node.count * sizes[0]
-    if node.kind in (9, 10):
+    if node.kind in (9, 10, CONCAT):
         return None if None in sizes else (sum(bits) + 7) // 8 + sum(sizes)
     if node.kind == 11:
         alone = {None if size is None else (b + 7) // 8 + size for size, b in zip(sizes, bits)}
@@ -285,13 +299,15 @@ def encode_parts(node, value, arrays):
         return 0, struct.pack("<d", value)
     if kind == 5:
         return int(value), b""
+    if kind == 6 and node.flags & REST:
+        return 0, text(value, node.param)
     if kind == 6:
         if node.param:
             return 0, varint(len(value)) + text(value, node.param)
         width = str_width(value)
         return 0, varint(4 * len(value) + width.bit_length() - 1) + text(value, width)
     if kind == 7:
-        return 0, varint(len(value)) + value
+        return 0, (b"" if node.flags & REST else varint(len(value))) + value
     if kind == 8:
         parts = [encode_parts(node.children[0], item, arrays) for item in value]
         width = node_bits(node.children[0])
@@ -303,8 +319,32 @@ def encode_parts(node, value, arrays):
         return value.number, encode(node.children[value.number], value.value, arrays)
     if kind == 13:
         return encode_parts(node.children[0], value.payload, arrays)
+    if kind >= DECIMAL:
+        return encode_later(node, value, arrays)
     shape = b"" if node.flags & 1 or isinstance(value, np.generic) else shape_bytes(value.shape)
     return 0, shape + data_bytes(value, arrays)
+
+
+def encode_later(node, value, arrays):
+    """Of the kinds that came later than ext."""
+    kind = node.kind
+    if kind in (DECIMAL, DIGITS):
+        stored = stored_of(node, value)
+        return (stored, b"") if node_bits(node) or not node.param else (0, stored.to_bytes(node.param // 8, "little"))
+    if kind == DICT:
+        return value.number, b""
+    if kind == SYMBOLS:
+        return 0, (b"" if node.flags & REST else varint(len(value.raw))) + value.raw
+    if kind == HEX:
+        return 0, hex_body(value)
+    if kind == CONCAT:
+        return 0, encode_tuple(node, value.values, arrays)
+    if kind == OPTIONAL:
+        if value is ABSENT or value is NONE:
+            return 0, b""
+        bits, body = encode_parts(node.children[0], value, arrays)
+        return bits << 1 | 1, body
+    return 0, numbers_body(node, value) if kind == NUMBERS else b""
 
 
 def encode_tuple(node, values, arrays):
@@ -343,12 +383,15 @@ HEADER_FIELDS = {"magic": "8s", "version": "H", "reader_version": "H", "header_s
 
 
 def block_entries(out, blocks, index_start, index):
-    """The BLOCKS section; heaps and arrays go to `out`, offset groups to `index`."""
+    """The BLOCKS section, or TABLES; heaps and arrays go to `out`, offset groups to `index`."""
     entries, first = b"", 0
     for block in blocks:
+        if isinstance(block, SymbolTable):
+            entries += symbol_entry(out, block)
+            continue
         heap = b"".join(block.records)
         entry = dict.fromkeys(BLOCK_FIELDS, 0)
-        entry.update(first_record=first, n_records=len(block.records), tree=block.tree, heap_offset=align(out),
+        entry.update(first_record=getattr(block, "kind", first), n_records=len(block.records), tree=block.tree, heap_offset=align(out),
                      heap_size=len(heap), index_width=block.index_width, reserved1=bytes(3), heap_crc=crc32c(heap),
                      arrays_size=len(block.arrays), arrays_crc=crc32c(block.arrays))
         out += heap
@@ -364,28 +407,45 @@ def block_entries(out, blocks, index_start, index):
     return entries
 
 
-def segment(blocks, trees, groups=None, extra=(), **header):
-    """A whole segment. trees: roots or bytes; groups: numbers in place of the right ones; extra: further directory
-    entries as (kind, bytes); header: fields to override."""
-    heap = bytearray(4096)
-    block_entries(heap, blocks, 0, bytearray())
-    align(heap)
-    out, index = bytearray(4096), bytearray()
-    entries = block_entries(out, blocks, len(heap), index)  # again, now that OFFSETS has its place
-    align(out)
-    if groups is None:
-        owners = [b for b, block in enumerate(blocks) for _ in block.records]
-        groups = owners[::64]
+def symbol_entry(out, table):
+    entry = dict.fromkeys(BLOCK_FIELDS, 0)
+    entry.update(first_record=table.kind, heap_offset=align(out), heap_size=len(table.heap), reserved1=bytes(3),
+                 heap_crc=crc32c(table.heap))
+    out += table.heap
+    entry["arrays_offset"] = align(out)
+    return struct.pack("<QIIQQQIB3sQQIIQ", *{**entry, **table.fields}.values())
+
+
+def tree_sections(trees):
+    """TREES and TREE_TABLE."""
     table, body = b"", b""
     for tree in trees:
         raw = tree if isinstance(tree, bytes) else tree_bytes(tree)
         body += bytes(-len(body) % 8)
         table += struct.pack("<QII", len(body), len(raw), crc32c(raw))
         body += raw
+    return body, table
+
+
+def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
+    """A whole segment. trees: roots or bytes; groups: numbers in place of the right ones; extra: further directory
+    entries as (kind, bytes); tables: None, or what TABLES holds; header: fields to override."""
+    heap = bytearray(4096)
+    block_entries(heap, [*blocks, *(tables or ())], 0, bytearray())
+    align(heap)
+    out, index = bytearray(4096), bytearray()
+    entries = block_entries(out, blocks, len(heap), index)  # again, now that OFFSETS has its place
+    table_entries = block_entries(out, tables or (), len(heap), index)
+    align(out)
+    if groups is None:
+        owners = [b for b, block in enumerate(blocks) for _ in block.records]
+        groups = owners[::64]
+    body, table = tree_sections(trees)
     n_records = sum(len(block.records) for block in blocks)
     directory = struct.pack("<HHIQQQII", 1, 0, 0, 4096, len(out) - 4096, len(blocks), 0, 0)
     sections = [(2, index, 0), (3, struct.pack(f"<{len(groups)}I", *groups), (n_records + 63) // 64),
-                (4, entries, len(blocks)), (5, body, len(trees)), (6, table, len(trees)), *((k, raw, 0) for k, raw in extra)]
+                (4, entries, len(blocks)), (5, body, len(trees)), (6, table, len(trees)),
+                *([] if tables is None else [(9, table_entries, len(tables))]), *((k, raw, 0) for k, raw in extra)]
     for kind, raw, count in sections:
         directory += struct.pack("<HHIQQQII", kind, 0, 0, align(out), len(raw), count, crc32c(raw), 0)
         out += raw

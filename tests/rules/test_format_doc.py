@@ -64,6 +64,8 @@ OFFSETS = {
     "section kinds": named(rows("Directory", "kind"), 0, 1, "RS_FMT_SECTION_"),
     "ext codes": named(rows("any values", "Ext"), 0, 1, "RS_FMT_EXT_"),
     "key index": named(rows("Mappings", "Offset"), 0, 2, "RS_FMT_K_"),
+    "numbers": {name: value for name, value in named(rows("Packed nodes", "Offset"), 0, 2, "RS_FMT_NUMBERS_").items()
+                if name != "RS_FMT_NUMBERS_BASE"},  # at 0, like every base
     "limits": named(rows("Limits", "Name"), 1, 0, "RS_FMT_"),
 }
 SIZES = {"RS_FMT_HEADER_SIZE": 4096, "RS_FMT_ENTRY_SIZE": 40, "RS_FMT_BLOCK_SIZE": 80, "RS_FMT_NODE_SIZE": 24,
@@ -118,6 +120,8 @@ def test_tables_have_no_hole():
 def test_every_constant_is_on_the_page():
     """A field, node or tag that the page does not know must not slip into the header."""
     known = {name for found in OFFSETS.values() for name in found}
+    assert CONSTANTS["RS_FMT_B_TABLE_KIND"] == CONSTANTS["RS_FMT_B_FIRST_RECORD"]  # the page says so in words
+    known.add("RS_FMT_B_TABLE_KIND")
     for prefix in ("RS_FMT_H_", "RS_FMT_E_", "RS_FMT_B_", "RS_FMT_N_", "RS_FMT_K_", "RS_FMT_NODE_", "RS_FMT_EXT_"):
         extra = {name for name in CONSTANTS if name.startswith(prefix)} - known
         assert not {name for name in extra if not re.search(r"SIZE|RESERVED|COUNT|LAST|END|_FLAG_|_FIXED", name)}, prefix

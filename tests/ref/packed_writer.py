@@ -1,0 +1,183 @@
+"""Nodes of kinds 14 to 22 for `writer`: made, and their values encoded, from csrc/FORMAT.md. Chooses nothing but the widths of chunks
+of numbers, for which any that hold the numbers do.
+"""
+
+import struct
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .dtypes import varint
+
+DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL = range(14, 23)
+FIXED, REST = 1, 2
+MASK = (1 << 64) - 1
+
+
+@dataclass
+class Node:
+    """A node of a tree to write."""
+
+    kind: int
+    children: tuple = ()
+    param: int = 0
+    flags: int = 0
+    aux: bytes = b""
+    count: int = 0
+    data_size: int | None = None  # of arrays whose size the tree tells
+
+
+@dataclass
+class Pieces:
+    """The value of a concat: those of its children (None for same), and the str they make."""
+
+    values: list
+    value: str
+
+
+@dataclass
+class Stored:
+    """The number that stands in the record, and the value it stands for."""
+
+    number: int
+    value: object
+
+
+class Nothing:
+    """In place of the value of an optional that has none: a key that is not there, or None."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return self.name
+
+
+ABSENT, NONE = Nothing("ABSENT"), Nothing("NONE")
+
+
+# ---- nodes -----------------------------------------------------------------------------------------------------------
+
+def decimal_aux(base, scale, correction):
+    return struct.pack("<QBB", base & MASK, scale, correction)
+
+
+def numbers_aux(base, floats, scale, stride, head_width, max_width, reserved=bytes(3)):
+    return struct.pack("<QBBBBB3s", base & MASK, floats, scale, stride, head_width, max_width, reserved)
+
+
+def decimal(width, base=0, scale=0, correction=0):
+    return Node(DECIMAL, param=width, aux=decimal_aux(base, scale, correction))
+
+
+def numbers(base=0, floats=False, scale=0, stride=0, head_width=0, max_width=64, param=0, count=None):
+    return Node(NUMBERS, (), param, int(count is not None), numbers_aux(base, floats, scale, stride, head_width, max_width), count or 0)
+
+
+def dict_(tables, width, count):
+    return Node(DICT, param=width, aux=struct.pack(f"<{len(tables)}I", *tables), count=count)
+
+
+def symbols(table, rest=False):
+    return Node(SYMBOLS, flags=REST * rest, aux=struct.pack("<I", table))
+
+
+def concat(children):
+    return Node(CONCAT, tuple(children))
+
+
+def digits(width, base=0, count=0):
+    return Node(DIGITS, param=width, aux=struct.pack("<Q", base % (1 << 64)), count=count)
+
+
+def hex_(count, upper=False):
+    return Node(HEX, param=int(upper), count=count)
+
+
+def same(number):
+    return Node(SAME, count=number)
+
+
+def optional(child, key=False):
+    return Node(OPTIONAL, (child,), int(not key))
+
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------
+
+def whole(value, scale):
+    """The integer m of a float that is m / 10^scale."""
+    m = round(Fraction(value) * 10 ** scale)
+    assert float(m) / float(10 ** scale) == value, (value, scale)
+    return m
+
+
+def stored_of(node, value):
+    """The w bits of a decimal or digits node."""
+    if isinstance(value, Stored):
+        return value.number
+    base = struct.unpack_from("<Q", node.aux)[0]
+    if node.kind == DIGITS:
+        return (int(value) - base) & MASK
+    scale, c = node.aux[8:]
+    m = whole(value, scale)
+    return ((m - base) & MASK) << c | (1 << c >> 1)
+
+
+def pack(fields, width):
+    group = sum(value << i * width for i, value in enumerate(fields))
+    return group.to_bytes((len(fields) * width + 7) // 8, "little")
+
+
+def numbers_body(node, values):
+    """Count and packed numbers. Values may be a Stored whose number is the list of integers."""
+    base, floats, scale, stride, head_width, max_width = struct.unpack_from("<QBBBBB", node.aux)
+    plain = values.number if isinstance(values, Stored) else [whole(v, scale) for v in values] if floats else list(values)
+    count = b"" if node.flags & FIXED else varint(len(plain))
+    if not plain:
+        return count
+    head, fields = plain[:stride], []
+    for i, number in list(enumerate(plain))[len(head):]:
+        difference = (number - plain[i - stride]) & MASK if stride else (number - base) & MASK
+        fields.append((difference << 1 ^ -(difference >> 63)) & MASK if stride else difference)
+    least, codes, chunks = max(max_width - 15, 0), [], b""
+    for at in range(0, len(fields), 8):
+        width = max(fields[at:at + 8]).bit_length()
+        width = width and max(width, least + 1)
+        codes.append(width and width - least)
+        chunks += pack(fields[at:at + 8], width)
+    return count + pack([(number - base) & MASK for number in head], head_width) + pack(codes, 4) + chunks
+
+
+def hex_body(text):
+    return bytes.fromhex(text + "0" * (len(text) % 2))
+
+
+# ---- symbol tables ---------------------------------------------------------------------------------------------------
+
+def code(number, n_short):
+    """The bytes that stand for a symbol."""
+    return bytes([number]) if number < n_short else bytes([n_short + (number - n_short) // 256, (number - n_short) % 256])
+
+
+def symbol_table(symbols, n_short=255, unit=1, **fields):
+    """The heap of a table of these texts, None for an escape; fields of the head to override."""
+    pool, entries = b"", b""
+    for text in symbols:
+        raw = b"".join(ord(c).to_bytes(unit, "little") for c in text or "")
+        entries += (len(pool) // unit << 4 | len(text or "")).to_bytes(3, "little")
+        pool += raw
+    head = {"unit": unit, "reserved": 0, "n_short": n_short, "n": len(symbols), **fields}
+    return struct.pack("<BBHI", *head.values()) + entries + pool + bytes(16)
+
+
+def coded(text, symbols, n_short=255, unit=1):
+    """The text as codes: the longest symbol that fits each time, else the escape."""
+    out, at = b"", 0
+    while at < len(text):
+        fitting = [i for i, symbol in enumerate(symbols) if symbol and text.startswith(symbol, at)]
+        if fitting:
+            best = max(fitting, key=lambda i: len(symbols[i]))
+            out, at = out + code(best, n_short), at + len(symbols[best])
+        else:
+            out += code(symbols.index(None), n_short) + ord(text[at]).to_bytes(unit, "little")
+            at += 1
+    return out

@@ -1,0 +1,66 @@
+"""The steps that reading any body takes: bits, numbers, children in the order of their bodies, entries of tables."""
+
+import contextlib
+
+from .cursor import fail
+from .trees import MASK, REST, ceil8
+from .values import read_text
+
+
+def bit_field(group, start, width):
+    """The field of `width` bits that starts at bit `start` of the bytes `group`."""
+    part = group[start // 8:ceil8(start + width)]
+    return (int.from_bytes(part, "little") >> start % 8) & ((1 << width) - 1)
+
+
+def signed(number):
+    number &= MASK
+    return number - (1 << 64) if number >> 63 else number
+
+
+def stored(node, cur, bits):
+    """The number that a node of w bits, or of a body of w / 8 bytes, holds."""
+    return int.from_bytes(cur.take(node.size), "little") if node.size else bits
+
+
+def union_child(node, bits, offset):
+    if bits >= len(node.children):
+        fail("VALUE", offset, f"union number {bits}")
+    return node.children[bits]
+
+
+@contextlib.contextmanager
+def entry(node, cur, number):
+    """Root and cursor of entry `number` of a dict node; afterwards nothing of it may be left (rule 31)."""
+    if number >= node.count:
+        fail("VALUE", cur.pos, f"dict number {number} of {node.count}")
+    for table in node.tables:
+        if number < table.fields.n_records:
+            break
+        number -= table.fields.n_records
+    inner = table.cursor(number, cur.budget)
+    yield table.tree.root(), inner
+    inner.finish()
+
+
+def read_str(node, cur):
+    start, width = cur.pos, node.param
+    if node.flags & REST:
+        if (cur.end - cur.pos) % width:
+            fail("VALUE", start, "the rest is no multiple of the unit")
+        return read_text(cur, (cur.end - cur.pos) // width, width)
+    n = cur.varint()
+    if width == 0:
+        n, width = n >> 2, 1 << (n & 3)
+        if width == 8:
+            fail("VALUE", start, "str k is 3")
+    return read_text(cur, n, width)
+
+
+def in_order_of_bodies(node, cur):
+    """Numbers, children and bits: first the children that are fixed, then the others."""
+    group, at, bits = cur.take(ceil8(sum(k.bits for k in node.children))), 0, []
+    for kid in node.children:
+        bits.append(bit_field(group, at, kid.bits))
+        at += kid.bits
+    return [(i, kid, bits[i]) for fixed in (True, False) for i, kid in enumerate(node.children) if (kid.size is not None) == fixed]

@@ -1,0 +1,64 @@
+"""Strings that are put together, as csrc/FORMAT.md says them: concat, symbols, digits, hex, and the entries that are pieces."""
+
+from .cursor import Cursor, fail
+from .steps import bit_field, entry, in_order_of_bodies, read_str, stored, union_child
+from .trees import ANY, CONCAT, CONST, DICT, DIGITS, HEX, MASK, OPTIONAL, REST, SAME, STR, SYMBOLS, UNION, ceil8
+from .values import read_any
+
+TEXT_PIECES = 8192
+
+
+def read_text_node(node, cur, bits):
+    """The str of a concat, symbols, digits or hex node."""
+    return read_piece(node, cur, bits, [TEXT_PIECES])
+
+
+def read_piece(node, cur, bits, left):
+    """The str of any node; left[0] pieces may still come."""
+    start = cur.pos
+    if node.kind == CONCAT:
+        return read_concat(node, cur, left)
+    if node.kind == SYMBOLS:
+        codes = cur.take(cur.end - cur.pos if node.flags & REST else cur.varint())
+        return node.tables[0].symbols.decode(codes, start)
+    if node.kind == DIGITS:
+        return str((node.base() + stored(node, cur, bits)) & MASK).zfill(node.count)
+    if node.kind == HEX:
+        digits = cur.take(ceil8(4 * node.count)).hex()[:node.count]
+        return digits.upper() if node.param else digits
+    if node.kind == STR:
+        return read_str(node, cur)
+    if node.kind == DICT:
+        with entry(node, cur, bits) as (root, inner):
+            return alone(root, inner, left)
+    if node.kind == UNION:
+        return alone(union_child(node, bits, start), cur, left)
+    if node.kind == OPTIONAL and bits & 1:
+        return read_piece(node.children[0], cur, bits >> 1, left)
+    if node.kind in (CONST, ANY):
+        return read_any_str(cur if node.kind == ANY else Cursor(node.aux.data, node.aux.pos, node.aux.end, None, cur.budget))
+    fail("VALUE", start, f"a piece of a concat is of kind {node.kind}")
+
+
+def alone(node, cur, left):
+    return read_piece(node, cur, bit_field(cur.take(ceil8(node.bits)), 0, node.bits), left)
+
+
+def read_any_str(cur):
+    if cur.peek() not in (None, 9, 10, 11):
+        fail("VALUE", cur.pos, "a piece of a concat that is no str")
+    return read_any(cur)
+
+
+def read_concat(node, cur, left):
+    start, pieces = cur.pos, {}
+    left[0] -= len(node.children)
+    if left[0] < 0:
+        fail("LIMIT", start, "a str of too many pieces")
+    for i, kid, bits in in_order_of_bodies(node, cur):
+        if kid.kind != SAME:
+            pieces[i] = read_piece(kid, cur, bits, left)
+    text = "".join(pieces[kid.count if kid.kind == SAME else i] for i, kid in enumerate(node.children))
+    if len(text) > cur.budget.bytes:
+        fail("LIMIT", start, "a str longer than max_bytes")
+    return text

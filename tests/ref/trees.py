@@ -1,0 +1,303 @@
+"""Trees as csrc/FORMAT.md says them: nodes parsed, rules 17 to 19 checked, bits and fixed sizes worked out. The numbers in
+comments are the page's rules. Where the page leaves a code open the choice is marked "open:".
+"""
+
+import struct
+from dataclasses import dataclass, field
+
+from .cursor import DEPTH, Budget, Cursor, FormatError, fail
+from .dtypes import data_size, read_dtype, read_shape
+from .values import ARRAY_INLINE, EXT_CODES, add_keys, read_any, read_extra
+
+TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
+
+(ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT, DIGITS,
+ HEX, SAME, OPTIONAL) = range(1, 23)
+FIXED, REST = 1, 2
+TEXTS = {STR, SYMBOLS, DICT, DIGITS, HEX}  # pieces of a concat, with const and same
+MASK = (1 << 64) - 1
+
+
+@dataclass
+class Packed:
+    """The aux of decimal and numbers."""
+
+    base: int
+    scale: int
+    correction: int = 0
+    floats: bool = True
+    stride: int = 0
+    head_width: int = 0
+    max_width: int = 0
+
+
+@dataclass
+class Node:
+    """A node with its children and what follows from them. size is the body's, None when the node is not fixed."""
+
+    kind: int
+    param: int
+    flags: int
+    count: int
+    offset: int
+    aux: Cursor
+    children: list = field(default_factory=list)
+    bits: int = 0
+    size: int | None = None
+    array: tuple = ()
+    extra: object = None
+    payload: bool = False  # its value is the payload of an ext node, perhaps by way of unions and optionals
+    packed: Packed | None = None
+    tables: list = field(default_factory=list)  # of dict and symbols, once the segment has linked them
+
+    def aux_cursor(self, budget):
+        return Cursor(self.aux.data, self.aux.pos, self.aux.end, None, budget)
+
+    def aux_size(self):
+        return self.aux.end - self.aux.pos
+
+    def alone(self):
+        return None if self.size is None else ceil8(self.bits) + self.size
+
+    def base(self):
+        return struct.unpack_from("<Q", self.aux.data, self.aux.pos)[0]
+
+    def table_numbers(self):
+        return struct.unpack_from(f"<{self.aux_size() // 4}I", self.aux.data, self.aux.pos)
+
+    def is_key(self):
+        """Whether it is an optional that a struct may leave out."""
+        return self.kind == OPTIONAL and self.param == 0
+
+
+@dataclass
+class Tree:
+    """All nodes, the root first, and how many nodes with children lie within one another, those of its tables included."""
+
+    nodes: list
+    levels: int
+
+    def root(self):
+        return self.nodes[0]
+
+    def links(self):
+        return [node for node in self.nodes if node.kind in (DICT, SYMBOLS)]
+
+    def tables_end(self):
+        """Above the number of every table that the tree names."""
+        return max((number + 1 for node in self.links() for number in node.table_numbers()), default=0)
+
+
+def ceil8(bits):
+    return (bits + 7) // 8
+
+
+def read_tree(data, start, size):
+    """The tree in data[start:start + size], rules 17 to 19 checked but for the crc."""
+    if size > TREE_BYTES or size < 8:
+        fail("TREE", start, f"tree of {size} bytes")
+    n_nodes, aux_size = struct.unpack_from("<II", data, start)
+    aux_start = start + 8 + 24 * n_nodes
+    if not 1 <= n_nodes <= TREE_NODES or 8 + 24 * n_nodes + aux_size != size:
+        fail("TREE", start, f"{n_nodes} nodes and {aux_size} bytes aux in {size} bytes")
+    nodes, spans, following = [], [], 1
+    for i in range(n_nodes):
+        at = start + 8 + 24 * i
+        kind, param, flags, n_children, first, aux_at, aux_n, count = struct.unpack_from("<BBHIIIII", data, at)
+        if kind > OPTIONAL or (kind == EXT and param not in EXT_CODES):
+            fail("VERSION", at, f"node kind {kind}, param {param}")
+        if first != (following if n_children else 0) or n_children > n_nodes - following:
+            fail("TREE", at, "not in breadth-first order")
+        if aux_at > aux_size or aux_n > aux_size - aux_at:
+            fail("TREE", at, "aux range")
+        aux = Cursor(data, aux_start + aux_at, aux_start + aux_at + aux_n, None, None)
+        nodes.append(Node(kind, param, flags, count, at, aux))
+        spans.append((following, following + n_children))
+        following += n_children
+    if following != n_nodes or any(first <= i for i, (first, end) in enumerate(spans) if end > first):
+        fail("TREE", start, "not in breadth-first order")
+    if sum(node.kind == STRUCT for node in nodes) > TREE_SHAPES:
+        fail("TREE", start, "too many struct nodes")
+    for node, (first, end) in reversed(list(zip(nodes, spans))):  # children before parents
+        node.children = nodes[first:end]
+        check_node(node)
+    levels = check_depth(nodes, spans)
+    check_payloads(nodes)
+    check_places(nodes)
+    return Tree(nodes, levels)
+
+
+def check_depth(nodes, spans):  # 17
+    """The levels of nodes with children; 400 may be, 200 of them containers."""
+    depths, levels = [0] * len(nodes), [0] * len(nodes)
+    for i, (first, end) in enumerate(spans):
+        depths[i] += nodes[i].kind in (LIST, TUPLE, STRUCT)
+        levels[i] += end > first
+        if depths[i] > DEPTH or levels[i] > TREE_LEVELS:
+            fail("TREE", nodes[i].offset, "tree too deep")
+        depths[first:end] = [depths[i]] * (end - first)
+        levels[first:end] = [levels[i]] * (end - first)
+    return max(levels)
+
+
+def check_payloads(nodes):  # 19
+    """No ext or dict directly within an ext, unions and optionals between them or not; an `any` is looked at when it is read."""
+    for node in nodes:  # parents before children
+        if node.payload and (node.kind in (EXT, DICT) or (node.kind == CONST and node.aux.peek() == 0x11)):
+            fail("TREE", node.offset, "an ext or dict directly within an ext")
+        for child in node.children:
+            child.payload = node.kind == EXT or (node.kind in (UNION, OPTIONAL) and node.payload)
+
+
+def check_places(nodes):  # 18
+    """What may stand where: rest, same, optional keys, the pieces of a concat."""
+    tail = {id(nodes[0])}
+    if nodes[0].kind == SAME or nodes[0].is_key():
+        fail("TREE", nodes[0].offset, "a root that is none")
+    for node in nodes:
+        if node.flags & REST and node.kind in (STR, BYTES, SYMBOLS) and id(node) not in tail:
+            fail("TREE", node.offset, "rest that is not in tail position")
+        if id(node) in tail:
+            tail.update(map(id, tail_children(node)))
+        for child in node.children:
+            if (child.kind == SAME and node.kind != CONCAT) or (child.is_key() and node.kind != STRUCT):
+                fail("TREE", child.offset, "same outside a concat, or an optional key outside a struct")
+        if node.kind == CONCAT:
+            check_pieces(node)
+
+
+def tail_children(node):
+    if node.kind in (UNION, EXT, OPTIONAL):
+        return node.children
+    if node.kind in (TUPLE, STRUCT, CONCAT):
+        return [child for child in node.children if child.size is None][-1:]
+    return []
+
+
+def check_pieces(node):
+    for i, child in enumerate(node.children):
+        text = child.kind in TEXTS or (child.kind == CONST and child.aux.peek() in (9, 10, 11))
+        if child.kind == SAME:
+            text = child.count < i and node.children[child.count].kind != SAME
+        if not text:
+            fail("TREE", child.offset, "a piece of a concat that is no text")
+
+
+LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
+    ANY: ((0, 0), {0}, {0}, 0), CONST: ((0, 0), {0}, {0}, None), INT: ((0, 0), set(range(65)), {0}, 8),
+    FLOAT: ((0, 0), {0}, {0}, 0), BOOL: ((0, 0), {0}, {0}, 0), STR: ((0, 0), {0, 1, 2, 4}, {0, REST}, 0),
+    BYTES: ((0, 0), {0}, {0, REST}, 0), LIST: ((1, 1), {0, 1}, {0, FIXED}, 0), TUPLE: ((0, 4096), {0, 1}, {0}, 0),
+    STRUCT: ((0, 4096), {0}, {0}, None), UNION: ((2, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, FIXED}, None),
+    EXT: ((1, 1), set(EXT_CODES), {0}, None), DECIMAL: ((0, 0), set(range(65)), {0}, 10),
+    NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0}, {0, REST}, 4),
+    CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
+    SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0),
+}
+COUNTS = {DICT: range(1 << 32), DIGITS: range(21), HEX: range(1, 65536), SAME: range(64)}  # kind: what count may be
+
+
+def check_node(node):
+    if node.kind == 0:
+        fail("TREE", node.offset, "node kind 0")
+    (low, high), params, flags, aux_size = LEGAL[node.kind]
+    if not low <= len(node.children) <= high or node.param not in params or node.flags not in flags:
+        fail("TREE", node.offset, f"children, param or flags of a node of kind {node.kind}")
+    if node.kind == STR and node.param == 0 and node.flags:
+        fail("TREE", node.offset, "rest of a str of param 0")
+    counted = node.kind in (LIST, NUMBERS) and node.flags & FIXED
+    if not counted and node.count not in COUNTS.get(node.kind, range(1)):
+        fail("TREE", node.offset, "count")
+    if aux_size is not None and node.aux_size() != aux_size:
+        fail("TREE", node.offset, "aux size")
+    try:
+        read_aux(node)
+    except FormatError as error:
+        if error.code != "RS_E_FMT_VERSION":
+            fail("TREE", error.offset, error.text)
+        raise
+    measure(node)
+
+
+def read_aux(node):
+    if node.kind in (CONST, STRUCT):
+        read_node_values(node)
+    elif node.kind == NDARRAY:
+        node.array = read_node_array(node)
+    elif node.kind == EXT:
+        cur = node.aux_cursor(Budget(0, 0))
+        node.extra = read_extra(cur)
+        cur.finish()
+    elif node.kind == DICT:
+        if node.aux_size() % 4 or not 1 <= node.aux_size() // 4 <= 64 or node.count > 1 << node.param:
+            fail("TREE", node.offset, "the tables or the count of a dict")
+    elif node.kind == DECIMAL:
+        base, scale, correction = struct.unpack_from("<QBB", node.aux.data, node.aux.pos)
+        if scale > 22 or correction > min(node.param, 32):
+            fail("TREE", node.offset, "scale or correction of a decimal")
+        node.packed = Packed(base, scale, correction)
+    elif node.kind == NUMBERS:
+        read_numbers_aux(node)
+
+
+def read_numbers_aux(node):
+    base, kind, scale, stride, head, widest, reserved = struct.unpack_from("<QBBBBB3s", node.aux.data, node.aux.pos)
+    if kind > 1 or scale > 22 * kind or stride > 16 or head > 64 or widest > 64 or reserved != bytes(3):
+        fail("TREE", node.offset, "a field of numbers out of range")
+    node.packed = Packed(base, scale, 0, kind == 1, stride, head, widest)
+
+
+def read_node_values(node):
+    cur = node.aux_cursor(Budget(1 << 64, 1 << 64))
+    n = 1 if node.kind == CONST else len(node.children)
+    values = [read_any(cur) for _ in range(n)]
+    cur.finish()
+    if node.kind == STRUCT:
+        add_keys([(key, None) for key in values], n, node.offset)
+
+
+def read_node_array(node):
+    cur = node.aux_cursor(None)
+    flags, code, dtype = read_dtype(cur)
+    shape = read_shape(cur) if node.flags & FIXED else () if flags & 2 else None
+    if flags & 2 and node.flags & FIXED:
+        fail("TREE", node.offset, "a scalar with a shape")
+    cur.finish()
+    if shape is not None:
+        data_size(dtype, shape, node.offset)
+    return flags, code, dtype, shape
+
+
+def measure(node):
+    """bits and size of a node whose children have theirs."""
+    kind, kids = node.kind, node.children
+    sizes = [k.size for k in kids]
+    if kind in (CONST, BOOL, SAME):
+        node.bits, node.size = int(kind == BOOL), 0
+    elif kind in (INT, DECIMAL, DIGITS):
+        whole = node.param in (8, 16, 32, 64)
+        node.bits, node.size = (0, node.param // 8) if whole else (node.param, 0)
+    elif kind == DICT:
+        node.bits, node.size = node.param, 0
+    elif kind == HEX:
+        node.size = (node.count + 1) // 2
+    elif kind == FLOAT:
+        node.size = 8
+    elif kind == LIST and node.flags and sizes[0] is not None:
+        node.size = ceil8(node.count * kids[0].bits) + node.count * sizes[0]
+    elif kind in (TUPLE, STRUCT, CONCAT) and None not in sizes:
+        node.size = ceil8(sum(k.bits for k in kids)) + sum(sizes)
+    elif kind == UNION:
+        node.bits = (len(kids) - 1).bit_length()
+        alone = {k.alone() for k in kids}
+        node.size = alone.pop() if len(alone) == 1 else None
+    elif kind == EXT:
+        node.bits, node.size = kids[0].bits, kids[0].size
+    elif kind == OPTIONAL:
+        node.bits, node.size = 1 + kids[0].bits, 0 if kids[0].size == 0 else None
+        if node.bits > 64:
+            fail("TREE", node.offset, "an optional of more than 64 bits")
+    elif kind == NDARRAY and node.array[3] is not None:
+        size = data_size(node.array[2], node.array[3], node.offset)
+        node.size = size if size < ARRAY_INLINE else None
+    if node.size is not None and node.size >= 1 << 31:
+        fail("TREE", node.offset, f"a fixed body of {node.size} bytes")
