@@ -99,7 +99,7 @@ rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_
     rs_dictionary *d = fresh ? NULL : newest(self, path);
     rs_values added = *values;
     rs_block block;
-    uint32_t i, number;
+    uint32_t i, number = 0;
     rs_span *spans;
     rs_status status;
     if (d == NULL) {
