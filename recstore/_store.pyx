@@ -183,6 +183,12 @@ cdef class Segment(Owner):
         self.require_open()
         return self.seg.fd
 
+    @property
+    def mapped(self):
+        """`(address, bytes)` of the mapping."""
+        self.require_open()
+        return <size_t>self.seg.data, self.seg.size_bytes
+
     def offset_of(self, address):
         """Where in the segment an address within the mapping lies; ValueError for any other."""
         cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data

@@ -25,6 +25,7 @@ class StoreInfo:
     blocks: int
     trees: tuple[tuple[int, int, Node], ...]
     kept_bytes: int | None
+    huge_bytes: int | None
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
