@@ -398,9 +398,9 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     rs_slice group = rs_slice_of(head, node->group_bytes);
     Py_ssize_t i = 0;
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
-    /* A copy has its table in one piece and its keys in place: setting a value that is there already costs less than
-     * adding one, and nothing is ever resized. */
-    out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
+    /* From six keys on the table of a new dict would be made twice; a copy of one has its room at once. For fewer it is
+     * the other way round: then finding a key to replace its value costs more than adding it. */
+    out = node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (; child != end; child++, i++) {
         PyObject *item = child_value(self, child, head, &group);
