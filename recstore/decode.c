@@ -58,7 +58,9 @@ HOT void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
 /* Whether all of n > 0 bytes are below 128. Steps overlap at the end, so no byte is looked at alone. */
 HOT bool is_ascii(const uint8_t *p, size_t n) {
     uint64_t all = 0;
-    if (n >= 8) {
+    if (n >= 16 && n <= 32) {
+        all = rs_load_u64(p) | rs_load_u64(p + 8) | rs_load_u64(p + n - 16) | rs_load_u64(p + n - 8);
+    } else if (n >= 8) {
         size_t i = 0;
         for (; i + 8 < n; i += 8) all |= rs_load_u64(p + i);
         all |= rs_load_u64(p + n - 8);
