@@ -3,6 +3,8 @@
 import dataclasses
 import struct
 
+from recstore import memory
+
 __all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
 _KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
@@ -49,7 +51,9 @@ class Table:
 @dataclasses.dataclass(frozen=True)
 class StoreInfo:
     """Figures of a store. `nbytes` counts all sections; `trees` are `(records, bytes, root)`, `tables` what their nodes
-    refer to by number."""
+    refer to by number; `kept_bytes` is the private memory that the build left behind in this process, None where it was
+    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where the
+    system does not say."""
 
     records: int
     nbytes: int
@@ -59,6 +63,7 @@ class StoreInfo:
     blocks: int
     trees: tuple
     kept_bytes: object
+    huge_bytes: object
     tables: tuple = ()
 
     def __str__(self):
@@ -67,6 +72,8 @@ class StoreInfo:
         lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
         if self.kept_bytes is not None:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
+        if self.huge_bytes is not None:
+            lines.append(f"of this process's mapping in huge pages: {self.huge_bytes:,} bytes")
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
@@ -175,6 +182,7 @@ def describe(segment, records, store=0):
         trees=tuple(trees),
         kept_bytes=segment.kept_bytes,
         tables=tuple(tables),
+        huge_bytes=memory.huge(*segment.mapped),
     )
 
 

@@ -1,7 +1,9 @@
 """save and open: the same bytes in a file, replaced as a whole or not at all; damaged files end in their own error."""
 
+import datetime
 import errno
 import os
+import pathlib
 import stat
 import struct
 
@@ -296,3 +298,18 @@ def test_a_copy_survives_its_file(path):
     with recstore.open(path, copy=True) as x:
         path.write_bytes(b"")
         assert equal(x, RECORDS)
+
+
+def test_a_check_and_reading_do_not_share_what_they_make(tmp_path):
+    # The check makes no object of a class; what it made must not be what is read afterwards, nor the other way round.
+    path = tmp_path / "x.rec"
+    values = [{"z": complex(i, 1), "at": [datetime.date(2000, 1, 1 + i % 20)], "where": pathlib.PurePosixPath("a")} for i in range(100)]
+    RecordList(values, on_unsupported="pickle").save(path)
+    with recstore.open(path) as x:
+        assert x[0] == values[0]
+        x.segment.verify()
+        assert x[1] == values[1]
+    with recstore.open(path, verify="full") as x:
+        assert list(x) == values
+        x.segment.verify()
+        assert list(x) == values
