@@ -4,12 +4,14 @@ import marshal
 
 from recstore.cli.bench_rivals import (  # noqa: F401
     Absent,
+    ManagerList,
     Marshal,
     Msgspec,
     NumpyPickle,
     Recstore,
     RecstoreNone,
     Resident,
+    TorchPickle,
     every,
     rebuild,
 )

@@ -13,9 +13,6 @@ from recstore.cli.text import safe_text, size_text, table, to_json
 # The rivals that workers read too: every one of them would take a process for each method.
 CONTAINERS = ("list", "numpy+pickle", "recstore")
 _READS, _REPEATS = 20_000, 5
-# At zstd's level 19 more than this takes minutes.
-_MOST_WHOLE = 100_000_000
-_WHOLE = "zstd-19 of the whole"
 
 
 def run(options):
@@ -47,11 +44,7 @@ def _measure(shown, pool, options):
             raise TrialError("too little free memory for the rivals and their copies in the workers")
         cut = f"the first {room:,} of {read['count']:,}: the free memory does not hold the rivals of more"
         read = run_trial(shown, "reading records", {**task, "limit": room})
-    leave_out = [_WHOLE] if read["size"] > _MOST_WHOLE else []
-    task = {"what": "bench", "pool": pool, "leave_out": leave_out, "reads": _READS, "repeats": _REPEATS}
-    found = run_trial(shown, "bench", task)
-    if leave_out:
-        found["skipped"][_WHOLE] = f"over {size_text(_MOST_WHOLE)} it takes minutes"
+    found = run_trial(shown, "bench", {"what": "bench", "pool": pool, "reads": _READS, "repeats": _REPEATS})
     return {
         "file": options.file,
         "source": read["source"],
