@@ -156,7 +156,7 @@ def run_workers(wanted, options, found):
         return
     rows = []
     try:
-        data.load("coco", True)
+        data.coco(options.quick).ready()
     except data.Missing as error:
         skip(found, "workers", str(error))
         return
@@ -194,15 +194,24 @@ def job_rows(found, suite, jobs):
     rows = []
     for job, arguments in jobs:
         log(f"{suite}: {arguments}")
-        if "name" in arguments or arguments.get("kind") == "coco":
-            try:
-                data.folder()
-            except data.Missing as error:
-                skip(found, suite, str(error))
-                continue
+        try:
+            make_ready(arguments)
+        except data.Missing as error:
+            skip(found, suite, str(error))
+            continue
         rows.append(memory_jobs.start(job, **arguments))
     if rows:
         keep(found, suite, rows, suite)
+
+
+def make_ready(arguments):
+    """The records that a job will read, made here and not in the process that measures."""
+    if arguments.get("kind") == "coco":
+        data.coco(False, arguments["count"]).ready()
+    elif arguments.get("name") == "coco":
+        data.coco(arguments["quick"]).ready()
+    elif "name" in arguments:
+        data.folder()
 
 
 def skip(found, what, reason):
