@@ -105,7 +105,9 @@ def _bars(axis, name, values, line):
     for place, one in enumerate(order):
         value = values[one]
         text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-        axis.text(value * 1.12, place, text, va="center", fontsize=8, fontweight="bold" if one.startswith(OURS) else "normal")
+        weight = "bold" if one.startswith(OURS) else "normal"
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        axis.text(value * 1.12, place, text, va="center", fontsize=8, fontweight=weight, bbox=behind, zorder=4)
     if level is not None:
         axis.axvline(level, color=colour(line), linewidth=1, linestyle="--")
         axis.text(level, len(order) - 0.4, f" {line} {level:,.0f}", fontsize=8, va="bottom")

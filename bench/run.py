@@ -46,7 +46,9 @@ def main():
     )  # fmt: skip
     for run in runs:
         run(wanted, options, found)
-    write(found, options)
+        # After each: a run of an hour that is cut off keeps what it has.
+        path = write(found, options)
+    print(f"written to {path}")
 
 
 def run_decode(wanted, options, found):
@@ -235,7 +237,7 @@ def write(found, options):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(found, file, indent=1)
         file.write("\n")
-    print(f"written to {path}")
+    return path
 
 
 if __name__ == "__main__":

@@ -255,8 +255,8 @@ class WholeZstd(_Bytes):
     """All records as MessagePack in one piece under zstd-19: bytes alone, because a record costs the unpacking of all."""
 
     name = "zstd-19 of the whole"
-    # Level 19 takes about a second for a megabyte; of more than this the first part stands for the whole.
-    most = 100_000_000
+    # Level 19 takes a second and more for a megabyte, and looks back 8 MB: of more than this the first part stands for the whole.
+    most = 50_000_000
 
     @classmethod
     def build(cls, records):
