@@ -1,9 +1,9 @@
 """COCO annotations at the scale of train2017, made of the real ones so that nothing of them repeats.
 
-Each is a real annotation drawn at random, shrunk by one factor for its x and another for its y and moved somewhere else in the picture. A
-move alone would leave the differences within a polygon the same in all its copies, which a coder of differences and shared values would
-profit from. Box and area are made from the polygon as COCO makes them (extremes; shoelace). Nothing else of a polygon changes: number of
-points, two decimals, the kinds of values.
+Each is a real annotation drawn at random, shrunk by one factor for its x and another for its y and moved somewhere else
+in the picture. A move alone would leave the differences within a polygon the same in all its copies, which a coder of
+differences and shared values would profit from. Box and area are made from the polygon as COCO makes them (extremes;
+shoelace). Nothing else of a polygon changes: number of points, two decimals, the kinds of values.
 """
 
 import random
@@ -39,7 +39,8 @@ def _polygons(record, draw):
     left = top = float("inf")
     right = bottom = 0.0
     for one in polygons:
-        # Hundredths, for an int over 100 is the float that two decimals are read as; round(x, 2) takes five times as long.
+        # Hundredths, for an int over 100 is the float that two decimals are read as; round(x, 2) takes five times as
+        # long.
         xs = [int(x * by_x + to_x) / 100 for x in one[0::2]]
         ys = [int(y * by_y + to_y) / 100 for y in one[1::2]]
         flat = [0.0] * len(one)

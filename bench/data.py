@@ -157,10 +157,18 @@ def coco_real(quick):
 
 
 def imagenet(quick):
-    """Paths of training images."""
+    """Paths of training images, as listing the folders gives them."""
+    return _dataset("imagenet", "real file names under /data/imagenet/train/<synset>/, sorted", sorted(_paths(quick)))
+
+
+def imagenet_list(quick):
+    """The same as the list has them, in no order."""
+    return _dataset("imagenet-list", "real file names under /data/imagenet/train/<synset>/, in no order", _paths(quick))
+
+
+def _paths(quick):
     names = _lines("imagenet/simclr_10percent.txt.xz", 20_000 if quick else None)
-    paths = (f"/data/imagenet/train/{name.partition('_')[0]}/{name}" for name in names)
-    return _dataset("imagenet", "real file names under /data/imagenet/train/<synset>/", paths)
+    return (f"/data/imagenet/train/{name.partition('_')[0]}/{name}" for name in names)
 
 
 def coco_names(quick):
@@ -218,7 +226,10 @@ MORE = {
     "taco": ("real annotations of litter", lambda: _json("taco/annotations.json.xz")["annotations"]),
     "captions": ("real captions of val2017", lambda: _json("coco/captions_val2017.json.xz")["annotations"]),
     "coco-images": ("real images of val2017", lambda: _json("coco/captions_val2017.json.xz")["images"]),
-    "coco-results": ("real results with RLE text", lambda: _json("coco/results/instances_val2014_fakesegm100_results.json.xz")),
+    "coco-results": (
+        "real results with RLE text",
+        lambda: _json("coco/results/instances_val2014_fakesegm100_results.json.xz"),
+    ),
     "yolo-boxes": ("real lines of boxes", lambda: _lines("coco/val2017_boxes_yolov4.txt.xz")),
     "imagenet-val": ("real lines: path and label", lambda: _lines("imagenet/ImageNet_val.txt.xz")),
     "real-labels": ("real ragged lists of ints", lambda: _json("imagenet/timm/imagenet_real_labels.json.xz")),
@@ -234,7 +245,10 @@ MORE = {
     "vqarad": ("real questions, mixed answers", lambda: _json("nested/vqarad_train.json.xz")),
     "sgd": ("real dialogues, depth 9", lambda: map(json.loads, _lines("sgd/dev.jsonl.xz"))),
     "librimix": ("real mixtures, rows of a CSV", lambda: _csv("speech/LibriMix/libri2mix_train-clean-100.csv.xz")),
-    "ljspeech-ipa": ("real file list with IPA", lambda: _lines("speech/vits/ljs_audio_text_train_filelist.txt.cleaned.xz")),
+    "ljspeech-ipa": (
+        "real file list with IPA",
+        lambda: _lines("speech/vits/ljs_audio_text_train_filelist.txt.cleaned.xz"),
+    ),
     "vctk": ("real file list", lambda: _lines("speech/vits/vctk_audio_sid_text_train_filelist.txt.xz")),
     "voxceleb": ("real trials: label and two paths", lambda: _lines("speech/voxceleb1_veri_test.txt.xz")),
     "runways": ("real rows of a CSV, mostly empty", lambda: _csv("tabular/ourairports_runways.csv.xz")),
@@ -250,6 +264,7 @@ SETS = {
     "tang": tang,
     "tate": tate,
     "coco-real": coco_real,
+    "imagenet-list": imagenet_list,
     **{name: _more(name, note, read) for name, (note, read) in MORE.items()},
 }
 # What all suites are about; the others are for sizes.

@@ -1,7 +1,8 @@
-"""The suites `decode`, `size` and `build` over the data sets; how is in recstore/cli/bench_timing.py, which `recstore bench` shares.
+"""The suites `decode`, `size` and `build` over the data sets; how is in recstore/cli/bench_timing.py, which `recstore
+bench` shares.
 
-Each suite gives rows for a table, and knows neither files nor rivals' insides. Whatever is about memory runs in processes of its own
-(memory_jobs).
+Each suite gives rows for a table, and knows neither files nor rivals' insides. Whatever is about memory runs in
+processes of its own (memory_jobs).
 """
 
 import gc
@@ -26,7 +27,7 @@ from recstore.cli.bench_timing import (  # noqa: F401
 
 
 def decode(dataset, with_sizes, quick, log):
-    """ns a record, random, hot and batches, of every rival, and what the rivals take: (rows, rows, {rival: why not})."""
+    """ns a record, random, hot and batches, of every rival, and their bytes: (rows, rows, {rival: why not})."""
     wanted = [rival for rival in rivals.every() if rival.reads or with_sizes]
     records = list(dataset.fresh())
     reads, repeats = (5_000, 3) if quick else (50_000, 9)
@@ -53,7 +54,8 @@ def sizes(dataset, log):
 
 
 def builds(dataset, quick, log):
-    """Building from a generator of fresh records, the generating subtracted: ns a record, and the gain over numpy+pickle.
+    """Building from a generator of fresh records, the generating subtracted: ns a record, and the gain over
+    numpy+pickle.
 
     The rivals take turns. The median of the rounds' ratios is kept.
     """

@@ -52,7 +52,12 @@ def by_handle(store, starts):
     # From this folder, not the checkout's: `-c` looks there first, and the sources would hide the built package.
     quiet = {"cwd": os.path.dirname(os.path.abspath(__file__)), "stdout": subprocess.PIPE, "check": True}
     far = [int(subprocess.run([sys.executable, "-c", code], input=handle, **quiet).stdout) / 1e3 for _ in range(starts)]
-    return {"handle_bytes": len(handle), "here_us": near, "fresh_process_us": statistics.median(far), "fresh_process_max_us": max(far)}
+    return {
+        "handle_bytes": len(handle),
+        "here_us": near,
+        "fresh_process_us": statistics.median(far),
+        "fresh_process_max_us": max(far),
+    }
 
 
 def attaching(quick, log):
@@ -74,14 +79,18 @@ def attaching(quick, log):
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }
             for how, call in calls.items():
-                by_name = "handle" not in how  # in one process a handle leads to the segment that is open, and closing would close it
+                by_name = (
+                    "handle" not in how
+                )  # in one process a handle leads to the segment that is open, and closing would close it
                 one = call()
                 if one[count - 1] != held[count - 1]:
                     raise WrongAnswer("another store was attached")
                 if by_name:
                     one.close()
                 least, median = _times(call, repeats, by_name)
-                rows.append({"call": how, "records": count, "bytes": held.nbytes, "least_us": least, "median_us": median})
+                rows.append(
+                    {"call": how, "records": count, "bytes": held.nbytes, "least_us": least, "median_us": median}
+                )
     return rows
 
 

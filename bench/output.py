@@ -5,7 +5,19 @@ import importlib.metadata
 import os
 import platform
 
-VERSIONS = ("recstore", "numpy", "torch", "msgspec", "orjson", "pyarrow", "vortex-data", "lmdb", "datasets", "rich", "matplotlib")
+VERSIONS = (
+    "recstore",
+    "numpy",
+    "torch",
+    "msgspec",
+    "orjson",
+    "pyarrow",
+    "vortex-data",
+    "lmdb",
+    "datasets",
+    "rich",
+    "matplotlib",
+)
 
 
 def machine():

@@ -1,7 +1,7 @@
 """Plots of what run.py wrote: `python bench/plots.py RESULT.json [RESULT.json ...] [--out DIR]`.
 
-One PNG for each of size, decode, build, workers and scale that a result holds; of several results the later one's suites count. A
-rival has one colour throughout, and recstore the loudest.
+One PNG for each of size, decode, build, workers and scale that a result holds; of several results the later one's
+suites count. A rival has one colour throughout, and recstore the loudest.
 """
 
 import argparse
@@ -48,7 +48,9 @@ OURS = "recstore"
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("result", nargs="+", help="what run.py wrote")
-    parser.add_argument("--out", default=os.path.join(HERE, "results", "plots"), metavar="DIR", help="bench/results/plots unless told")
+    parser.add_argument(
+        "--out", default=os.path.join(HERE, "results", "plots"), metavar="DIR", help="bench/results/plots unless told"
+    )
     options = parser.parse_args()
     suites, machine = {}, {}
     for path in options.result:
@@ -67,7 +69,8 @@ def main():
 
 
 def _said(machine):
-    return f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}, {machine['date']}"
+    system = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}"
+    return f"{system}, Python {machine['python']}, {machine['date']}"
 
 
 def colour(name):
@@ -89,7 +92,12 @@ def panels(rows, value, title, unit, line=None):
     for axis in axes.flat[len(sets) :]:
         axis.set_visible(False)
     for axis, name in zip(axes.flat, sets):
-        _bars(axis, name, {row["rival"]: row[value] for row in rows if row["data"] == name and (row[value] or 0) > 0}, line)
+        _bars(
+            axis,
+            name,
+            {row["rival"]: row[value] for row in rows if row["data"] == name and (row[value] or 0) > 0},
+            line,
+        )
     figure.suptitle(f"{title} ({unit})", fontsize=13, fontweight="bold")
     figure.tight_layout(rect=(0, 0.02, 1, 0.98))
     return figure
@@ -136,7 +144,9 @@ def _dots(rows, names):
     names.sort(key=lambda name: sizes[name, OURS] / sizes[name, "msgspec"], reverse=True)
     figure, axis = pyplot.subplots(figsize=(9, 1.6 + 0.27 * len(names)))
     for rival in reversed(kept):
-        points = [(sizes[name, rival] / sizes[name, "msgspec"], at) for at, name in enumerate(names) if (name, rival) in sizes]
+        points = [
+            (sizes[name, rival] / sizes[name, "msgspec"], at) for at, name in enumerate(names) if (name, rival) in sizes
+        ]
         if points:
             size = 70 if rival == OURS else 36
             axis.scatter(*zip(*points), s=size, color=colour(rival), label=rival, zorder=3 if rival == OURS else 2)
@@ -153,7 +163,11 @@ def _dots(rows, names):
 
 
 def draw_decode(rows):
-    titles = {"random": "A random record", "hot": "A record that lies in the cache", "batch": "A record of 256 random ones at once"}
+    titles = {
+        "random": "A random record",
+        "hot": "A record that lies in the cache",
+        "batch": "A record of 256 random ones at once",
+    }
     for kind, title in titles.items():
         some = [row for row in rows if row["reads"] == kind]
         if some:
@@ -161,7 +175,10 @@ def draw_decode(rows):
 
 
 def draw_build(rows):
-    yield "build", panels(rows, "median_ns", "Building from a generator", "ns a record, without the generator's own; log scale")
+    yield (
+        "build",
+        panels(rows, "median_ns", "Building from a generator", "ns a record, without the generator's own; log scale"),
+    )
 
 
 # ---- Workers: bars in groups ----
@@ -178,13 +195,19 @@ def draw_workers(rows):
             if totals.get(method) is None:
                 continue
             where = at + (place - (len(containers) - 1) / 2) * width
-            axis.bar(where, totals[method] / 1e9, width * 0.92, color=colour(container), label=container if at == 0 else None)
+            axis.bar(
+                where, totals[method] / 1e9, width * 0.92, color=colour(container), label=container if at == 0 else None
+            )
             axis.text(where, totals[method] / 1e9, f"{totals[method] / 1e9:.2g}", ha="center", va="bottom", fontsize=8)
     axis.set_xticks(range(len(methods)), methods)
     axis.set_ylabel("GB of PSS, all processes")
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=len(containers), fontsize=8, frameon=False)
-    figure.suptitle(f"{rows[0]['records']:,} records, {len(rows[0]['uss'])} workers, a full pass each", fontsize=13, fontweight="bold")
+    figure.suptitle(
+        f"{rows[0]['records']:,} records, {len(rows[0]['uss'])} workers, a full pass each",
+        fontsize=13,
+        fontweight="bold",
+    )
     figure.tight_layout(rect=(0, 0.03, 1, 1))
     yield "workers", figure
 
@@ -200,23 +223,36 @@ def draw_scale(rows):
         "build_ns": "build, ns a record",
         "attach_fresh_process_us": "attach in a fresh process, µs",
     }
-    figure, axes = pyplot.subplots(len(kinds), len(shown), figsize=(3.6 * len(shown), 2.6 * len(kinds) + 0.8), squeeze=False)
+    figure, axes = pyplot.subplots(
+        len(kinds), len(shown), figsize=(3.6 * len(shown), 2.6 * len(kinds) + 0.8), squeeze=False
+    )
     for line, kind in zip(axes, kinds):
         for axis, (key, label) in zip(line, shown.items()):
             _curves(axis, [row for row in rows if row["data"] == kind], key)
             axis.set_title(f"{kind}: {label}", fontsize=9, loc="left")
     figure.suptitle("From ten thousand records to ten million", fontsize=13, fontweight="bold")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=9, frameon=False, bbox_to_anchor=(0.5, 0.01))
+    figure.legend(
+        handles, labels, loc="lower center", ncols=len(labels), fontsize=9, frameon=False, bbox_to_anchor=(0.5, 0.01)
+    )
     figure.tight_layout(rect=(0, 0.06, 1, 0.98))
     yield "scale", figure
 
 
 def _curves(axis, rows, key):
     for rival in dict.fromkeys(row["rival"] for row in rows):
-        points = sorted((row["records"], row[key]) for row in rows if row["rival"] == rival and row.get(key) is not None)
+        points = sorted(
+            (row["records"], row[key]) for row in rows if row["rival"] == rival and row.get(key) is not None
+        )
         if points:
-            axis.plot(*zip(*points), marker="o", markersize=4, linewidth=2.6 if rival == OURS else 1.4, color=colour(rival), label=rival)
+            axis.plot(
+                *zip(*points),
+                marker="o",
+                markersize=4,
+                linewidth=2.6 if rival == OURS else 1.4,
+                color=colour(rival),
+                label=rival,
+            )
     axis.set_xscale("log")
     axis.set_ylim(bottom=0)
     axis.tick_params(labelsize=7)

@@ -1,4 +1,4 @@
-"""The rivals, which the package has for `recstore bench` (recstore/cli/bench_rivals.py), and the stub that memory is held against."""
+"""The rivals, which the package has for `recstore bench`, and the stub that memory is held against."""
 
 import marshal
 

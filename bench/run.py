@@ -20,7 +20,20 @@ import scale
 import speech
 import views
 
-SUITES = ("decode", "size", "fields", "dict", "views", "attach", "build", "handle", "import", "workers", "speech", "scale")
+SUITES = (
+    "decode",
+    "size",
+    "fields",
+    "dict",
+    "views",
+    "attach",
+    "build",
+    "handle",
+    "import",
+    "workers",
+    "speech",
+    "scale",
+)
 ALIASES = {"name": "attach"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -41,9 +54,19 @@ def main():
     output.show_machine(found["machine"])
     data.pools()  # here, so that the jobs find what others have made
     runs = (
-        run_decode, run_size, run_fields, run_dict, run_views, run_attach, run_build, run_handle, run_import, run_workers, run_speech,
+        run_decode,
+        run_size,
+        run_fields,
+        run_dict,
+        run_views,
+        run_attach,
+        run_build,
+        run_handle,
+        run_import,
+        run_workers,
+        run_speech,
         run_scale,
-    )  # fmt: skip
+    )
     for run in runs:
         run(wanted, options, found)
         # After each: a run of an hour that is cut off keeps what it has.
@@ -70,7 +93,12 @@ def run_size(wanted, options, found):
     for dataset in loaded("size", [name for name in options.data or data.SETS if name not in done], options, found):
         rows, absent = measures.sizes(dataset, log)
         keep_absent(found, dataset, absent)
-        keep(found, "size", rows, f"size and build from a list: {dataset.name}, {len(dataset):,} records ({dataset.note})")
+        keep(
+            found,
+            "size",
+            rows,
+            f"size and build from a list: {dataset.name}, {len(dataset):,} records ({dataset.note})",
+        )
 
 
 def loaded(suite, names, options, found):
@@ -104,7 +132,12 @@ def run_fields(wanted, options, found):
 
 def run_dict(wanted, options, found):
     if "dict" in wanted:
-        keep(found, "dict", dicts.lookups(options.quick, log), "dict: a lookup by key in random order, against dict and a fresh copy")
+        keep(
+            found,
+            "dict",
+            dicts.lookups(options.quick, log),
+            "dict: a lookup by key in random order, against dict and a fresh copy",
+        )
 
 
 def run_views(wanted, options, found):
@@ -116,7 +149,12 @@ def run_views(wanted, options, found):
 
 def run_attach(wanted, options, found):
     if "attach" in wanted:
-        keep(found, "attach", names.attaching(options.quick, log), "attach: microseconds to attach to a store by its name and its handle")
+        keep(
+            found,
+            "attach",
+            names.attaching(options.quick, log),
+            "attach: microseconds to attach to a store by its name and its handle",
+        )
         keep(found, "wait", names.waiting(options.quick, log), "attach: what waiting for a builder takes")
 
 
@@ -126,7 +164,9 @@ def run_build(wanted, options, found):
     for dataset in loaded("build", options.data or data.MAIN, options, found):
         rows = measures.builds(dataset, options.quick, log)
         keep(found, "build", rows, f"build: {dataset.name} from a generator, its own time subtracted; ns a record")
-    job_rows(found, "build memory", [("build", {"name": name, "quick": options.quick}) for name in ("coco", "imagenet")])
+    job_rows(
+        found, "build memory", [("build", {"name": name, "quick": options.quick}) for name in ("coco", "imagenet")]
+    )
 
 
 def run_scale(wanted, options, found):

@@ -1,4 +1,4 @@
-"""From ten thousand records to ten million: ns and bytes a record, and what attaching takes. Each size is a job of memory_jobs.py."""
+"""From ten thousand records to ten million: ns and bytes a record, attaching. Each size is a job of memory_jobs.py."""
 
 import gc
 import random

@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 from recstore import memory
-from recstore.cli import bench_timing
+from recstore.cli import bench_timing as timing
 from recstore.cli.running import TrialError, bars, run_trial
 from recstore.cli.text import safe_text, size_text, table, to_json
 
@@ -33,7 +33,13 @@ def run(options):
 
 
 def _measure(shown, pool, options):
-    task = {"what": "prepare file", "path": options.file, "form": options.format, "where": options.records, "pool": pool}
+    task = {
+        "what": "prepare file",
+        "path": options.file,
+        "form": options.format,
+        "where": options.records,
+        "pool": pool,
+    }
     read = run_trial(shown, "reading records", {**task, "limit": options.limit})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")
@@ -62,8 +68,16 @@ def _workers(shown, pool, count, workers, skipped):
         for container in CONTAINERS:
             if container in skipped:
                 continue
-            task = {"what": "row", "container": container, "method": method, "workers_n": workers, "pool": pool, "count": count,
-                    "resample": False, "weigh": False}  # fmt: skip
+            task = {
+                "what": "row",
+                "container": container,
+                "method": method,
+                "workers_n": workers,
+                "pool": pool,
+                "count": count,
+                "resample": False,
+                "weigh": False,
+            }
             result = run_trial(shown, f"{container}, {method}", task)
             rows.append({"container": container, "method": method, "workers": workers, **result})
     return rows
@@ -72,7 +86,8 @@ def _workers(shown, pool, count, workers, skipped):
 def _room(read, workers):
     """How many records all containers can take here, one beside the other; None where the system does not say."""
     free = memory.available()
-    # As in the demo: a list takes some four times the packed bytes. In one process there is one, beside fifteen packed forms.
+    # As in the demo: a list takes some four times the packed bytes. In one process there is one, beside fifteen packed
+    # forms.
     packed = read["size"] / read["count"]
     listed = 4 * packed + 500
     return None if free is None else int(0.8 * free / max(listed + 15 * packed, listed * (workers + 2)))
@@ -84,8 +99,8 @@ def _report(found):
     if found["workers"]:
         parts.append(_workers_table(found["workers"]))
         parts.append(
-            "total: PSS of parent, workers and helpers, plus pages of the segment that nobody has mapped, after a full pass in\n"
-            "every worker; USS/worker: their mean. bytes: for the list, what its process grew by."
+            "total: PSS of parent, workers and helpers, plus pages of the segment that nobody has mapped, after\n"
+            "a full pass in every worker; USS/worker: their mean. bytes: for the list, what its process grew by."
         )
     return "\n\n".join(parts)
 
@@ -97,25 +112,27 @@ def _reads_table(found):
     for row in found["reads"]:
         reads.setdefault(row["rival"], {})[row["reads"]] = row
     names = sorted({*sizes, *reads}, key=lambda name: sizes.get(name, {}).get("bytes_per_record", float("inf")))
-    lines = [("rival", "bytes/record", *(f"{kind} ns" for kind in bench_timing.KINDS), "torch+pickle / it", "build")]
+    lines = [("rival", "bytes/record", *(f"{kind} ns" for kind in timing.KINDS), "torch+pickle / it", "build")]
     for name in names:
         size, times = sizes.get(name), reads.get(name, {})
         gain = times.get("random", {}).get("times_torch_pickle")
-        lines.append((
-            name,
-            f"{size['bytes_per_record']:,.1f}" if size else "",
-            *(f"{times[kind]['median_ns']:,.0f}" if kind in times else "" for kind in bench_timing.KINDS),
-            f"{gain:.2f}" if gain else "",
-            f"{size['build_s']:.2f} s" if size else "",
-        ))  # fmt: skip
+        lines.append(
+            (
+                name,
+                f"{size['bytes_per_record']:,.1f}" if size else "",
+                *(f"{times[kind]['median_ns']:,.0f}" if kind in times else "" for kind in timing.KINDS),
+                f"{gain:.2f}" if gain else "",
+                f"{size['build_s']:.2f} s" if size else "",
+            )
+        )
     return table(lines, left=1)
 
 
 def _notes(found):
     lines = [
-        f"ns a record: random over all, hot among {bench_timing.HOT:,}, batch: {bench_timing.BATCH} random ones at once.",
-        f"{bench_timing.FLOOR}: making the same objects with nothing to decode; {bench_timing.DECODE}: its decoder alone, on bytes that",
-        "lie ready. Compare within this table, not between runs.",
+        f"ns a record: random over all, hot among {timing.HOT:,}, batch: {timing.BATCH} random ones at once.",
+        f"{timing.FLOOR}: making the same objects with nothing to decode; {timing.DECODE}: its decoder alone,",
+        "on bytes that lie ready. Compare within this table, not between runs.",
     ]
     lines += [f"{row['rival']}: {row['note']}" for row in found["sizes"] if row.get("note")]
     lines += [f"left out: {name}: {reason}" for name, reason in found["skipped"].items()]
@@ -126,13 +143,15 @@ def _workers_table(rows):
     lines = [("container", "workers by", "bytes", "total", "USS/worker", "first record", "build")]
     for row in rows:
         uss = [one for one in row["uss"] if one is not None]
-        lines.append((
-            row["container"],
-            f"{row['method']} ({row['workers']})",
-            size_text(row["bytes"]),
-            size_text(row["total"]),
-            size_text(sum(uss) / len(uss) if uss else None),
-            f"{row['first_s']:.2f} s",
-            f"{row['build_s']:.1f} s",
-        ))  # fmt: skip
+        lines.append(
+            (
+                row["container"],
+                f"{row['method']} ({row['workers']})",
+                size_text(row["bytes"]),
+                size_text(row["total"]),
+                size_text(sum(uss) / len(uss) if uss else None),
+                f"{row['first_s']:.2f} s",
+                f"{row['build_s']:.1f} s",
+            )
+        )
     return table(lines, left=2)

@@ -1,8 +1,9 @@
 """Columnar rivals: a pyarrow Table, Vortex, Hugging Face datasets, Parquet; and the whole under zstd.
 
-Arrow wants one type for a column. Records that have several in one field (COCO's `segmentation` is a list or a dict) are given as its
-users do: a column for each type, put together again when a row is read, or the field as JSON text. What gives rows takes the first;
-where bytes alone count, both are tried and the smaller one is kept. A value that no column holds makes the rival Absent, with the reason.
+Arrow wants one type for a column. A field that has several (COCO's `segmentation` is a list or a dict) is given as its
+users do: a column for each type, put together again when a row is read. Where bytes count most, Vortex and Parquet,
+nested fields are also tried as JSON text, and the smaller one is kept, field by field. A value that no column holds makes the
+rival Absent, with the reason.
 """
 
 import io
@@ -12,15 +13,17 @@ import os
 from recstore.cli.bench_rivals import Absent, Rival, need
 
 _KINDS = (("list", (list, tuple)), ("dict", dict), ("text", str))
-_FORMS = ("columns", "json")
+_NO_ROOM = float("inf")
 
 
 class Columns:
-    """Records as a table. `split` says which fields are in several columns or JSON text."""
+    """Records as a table; `size(table)`, where given, chooses how nested fields are held.
 
-    def __init__(self, records, form):
+    `split` says of a field that is no column by itself which columns it has, and which of those hold JSON.
+    """
+
+    def __init__(self, records, size=None):
         self.split = {}
-        self._form = form
         self._plain = not all(type(record) is dict for record in records)
         fields = {"value": records}
         if not self._plain:
@@ -28,33 +31,21 @@ class Columns:
             if not names or not all(type(name) is str for name in names):
                 raise Absent("records with other keys than text have no columns")
             fields = {name: [record.get(name) for record in records] for name in names}
-        self.table = _table({key: one for name, values in fields.items() for key, one in self._columns(name, values).items()})
-
-    def _columns(self, name, values):
-        """{column: array} of one field."""
-        found = _array(values)
-        if found is not None:
-            return {name: found}
-        if self._form == "json":
-            self.split[name] = [(f"{name} (json)", True)]
-            return {f"{name} (json)": _json_array(values)}
-        out, self.split[name] = {}, []
-        for kind in ("list", "dict", "text", "other"):
-            some = [value if value is not None and _kind(value) == kind else None for value in values]
-            if any(value is not None for value in some):
-                found = _array(some)
-                column = f"{name} ({kind})"
-                out[column] = _json_array(some) if found is None else found
-                self.split[name].append((column, found is None))
-        return out
+        arrays = {}
+        for name, values in fields.items():
+            found, parts = _smallest(_ways(name, values, size is not None), size)
+            arrays.update(found)
+            if parts:
+                self.split[name] = parts
+        self.table = _table(arrays)
 
     @property
     def note(self):
-        """What was done to fields that have several types."""
-        if not self.split:
-            return ""
-        how = "JSON text" if self._form == "json" else "a column for each type, or JSON text where that does not do"
-        return f"{', '.join(self.split)}: {how}"
+        """What was done to fields that are no column by themselves."""
+        texts = [name for name, parts in self.split.items() if len(parts) == 1]
+        apart = [name for name, parts in self.split.items() if len(parts) > 1]
+        said = [f"{', '.join(texts)}: JSON text"] if texts else []
+        return "; ".join(said + ([f"{', '.join(apart)}: a column for each type"] if apart else []))
 
     def restore(self, row):
         """The record of a row."""
@@ -92,29 +83,55 @@ def _json_array(values):
     import pyarrow
 
     try:
-        return pyarrow.array([None if one is None else json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in values])
+        return pyarrow.array(
+            [None if one is None else json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in values]
+        )
     except (TypeError, ValueError, pyarrow.ArrowException) as error:
         raise Absent(f"no column holds these values, nor JSON text: {error}") from None
 
 
-def _smallest(records, make):
-    """`(columns, what make gives)` of the form in which `make(columns)`, which says its size first, is smaller."""
-    best = None
-    why = None
-    for form in _FORMS:
+def _ways(name, values, with_json):
+    """How a field can be held: [({column: array}, [(column, whether it is JSON)] or None for one plain column)]."""
+    import pyarrow
+
+    whole = _array(values)
+    if whole is not None and not pyarrow.types.is_nested(whole.type):
+        return [({name: whole}, None)]
+    ways = [_apart(name, values) if whole is None else ({name: whole}, None)]
+    if with_json:
+        column = f"{name} (json)"
         try:
-            columns = Columns(records, form)
-            size, made = make(columns)
-        except Absent as error:
-            why = why or error
-            continue
-        if best is None or size < best[0]:
-            best = size, columns, made
-        if not columns.split:
-            break
-    if best is None:
-        raise why
-    return best[1:]
+            ways.append(({column: _json_array(values)}, [(column, True)]))
+        except Absent:
+            pass  # values that JSON has no word for: the first way is the only one
+    return ways
+
+
+def _apart(name, values):
+    """A column for each type; JSON text where one type has no column."""
+    arrays, parts = {}, []
+    for kind in ("list", "dict", "text", "other"):
+        some = [value if value is not None and _kind(value) == kind else None for value in values]
+        if any(value is not None for value in some):
+            found = _array(some)
+            column = f"{name} ({kind})"
+            arrays[column] = _json_array(some) if found is None else found
+            parts.append((column, found is None))
+    return arrays, parts
+
+
+def _smallest(ways, size):
+    """The way whose table is smallest; one that has no size is no way, unless there is no other."""
+    if len(ways) == 1:
+        return ways[0]
+
+    def weigh(way):
+        try:
+            return size(_table(way[0]))
+        except Absent:
+            return _NO_ROOM
+
+    return min(ways, key=weigh)
 
 
 class _Rows(Rival):
@@ -140,7 +157,7 @@ class ArrowTable(_Rows):
     @classmethod
     def build(cls, records):
         need("pyarrow")
-        return cls(Columns(records, "columns"))
+        return cls(Columns(records))
 
     def __len__(self):
         return len(self._table)
@@ -168,17 +185,17 @@ class Vortex(_Rows):
     @classmethod
     def build(cls, records):
         need("vortex", "pyarrow")
-        return cls(*_smallest(records, cls._pack))
+        columns = Columns(records, lambda table: cls._pack(table).nbytes)
+        return cls(columns, cls._pack(columns.table))
 
     @staticmethod
-    def _pack(columns):
+    def _pack(table):
         import vortex
 
         try:
-            packed = vortex.compress(vortex.array(columns.table))
+            return vortex.compress(vortex.array(table))
         except Exception as error:
             raise Absent(f"vortex does not take the table: {error}") from None
-        return packed.nbytes, packed
 
     def __len__(self):
         return len(self._packed)
@@ -207,7 +224,7 @@ class HfDatasets(_Rows):
     @classmethod
     def build(cls, records):
         need("datasets", "pyarrow")
-        return cls(Columns(records, "columns"))
+        return cls(Columns(records))
 
     def __len__(self):
         return len(self._dataset)
@@ -235,27 +252,28 @@ class ParquetZstd(_Bytes):
     @classmethod
     def build(cls, records):
         need("pyarrow")
-        columns, size = _smallest(records, cls._write)
-        return cls(size, columns.note)
+        columns = Columns(records, cls._write)
+        return cls(cls._write(columns.table), columns.note)
 
     @staticmethod
-    def _write(columns):
+    def _write(table):
         import pyarrow
         from pyarrow import parquet
 
         file = io.BytesIO()
         try:
-            parquet.write_table(columns.table, file, compression="zstd", compression_level=9)
+            parquet.write_table(table, file, compression="zstd", compression_level=9)
         except pyarrow.ArrowException as error:
             raise Absent(f"Parquet does not take the table: {error}") from None
-        return file.tell(), file.tell()
+        return file.tell()
 
 
 class WholeZstd(_Bytes):
-    """All records as MessagePack in one piece under zstd-19: bytes alone, because a record costs the unpacking of all."""
+    """All records as MessagePack in one piece under zstd-19: bytes alone, for a record costs the unpacking of all."""
 
     name = "zstd-19 of the whole"
-    # Level 19 takes a second and more for a megabyte, and looks back 8 MB: of more than this the first part stands for the whole.
+    # Level 19 takes a second and more for a megabyte, and looks back 8 MB: of more than this the first part stands for
+    # the whole.
     most = 50_000_000
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The user's own file for `recstore bench`: JSON, JSON lines, CSV, Parquet or text, told by its name or by `--format`."""
+"""The user's own file for `recstore bench`: JSON, JSON lines, CSV, Parquet or text, by its name or `--format`."""
 
 import csv
 import json
@@ -9,8 +9,15 @@ import zlib
 from recstore.cli.records import SourceError, open_text, read_jsonl, read_paths
 
 FORMATS = ("json", "jsonl", "csv", "tsv", "parquet", "text")
-_BY_SUFFIX = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
-              ".pq": "parquet"}  # fmt: skip
+_BY_SUFFIX = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 _PACKED = (".gz", ".bz2", ".xz")
 
 
@@ -77,7 +84,9 @@ def _records_in(path, content, where):
         raise SourceError(f"{path}: neither a list nor an object")
     lists = {key: value for key, value in content.items() if isinstance(value, list)}
     if not lists:
-        return 'the entries of the object, as {"key": ..., "value": ...}', [{"key": k, "value": v} for k, v in content.items()]
+        return 'the entries of the object, as {"key": ..., "value": ...}', [
+            {"key": k, "value": v} for k, v in content.items()
+        ]
     key = max(lists, key=lambda one: len(lists[one]))
     others = ", ".join(f"{other} ({len(value):,})" for other, value in lists.items() if other != key)
     return f"the list under {key!r}{f', not {others}' if others else ''}; --records says another one", lists[key]

@@ -1,8 +1,10 @@
-"""The other ways to hold records, each written as a careful user of it writes it; `recstore bench` and bench/ measure them.
+"""The other ways to hold records, each written as a careful user of it writes it; `recstore bench` and bench/ measure
+them.
 
-A rival is built from a list of records, answers `x[i]` and, where its users have one, `get_many(indices)`, and says its `nbytes`. Columnar
-ones are in bench_columns.py. The serialisers that are not how a known library does it (marshal, msgspec, orjson) get the leanest buffer
-we could give them: a memoryview of one uint8 array and offsets in an array('q').
+A rival is built from a list of records, answers `x[i]` and, where its users have one, `get_many(indices)`, and says its
+`nbytes`. Columnar ones are in bench_columns.py. The serialisers that are not how a known library does it (marshal,
+msgspec, orjson) get the leanest buffer we could give them: a memoryview of one uint8 array and offsets in an
+array('q').
 """
 
 import importlib.util
@@ -222,7 +224,9 @@ class ManagerList(Rival):
     @classmethod
     def build(cls, records):
         if len(records) > cls.most:
-            raise Absent(f"measured up to {cls.most:,} records: it holds them as a list does, and a read takes as long for any number")
+            raise Absent(
+                f"measured up to {cls.most:,} records: held as in a list, and a read takes as long for any number"
+            )
         return cls(records)
 
     def __len__(self):
@@ -257,7 +261,7 @@ class RecstoreNone(Rival):
 
 
 def every():
-    """All rivals, in the order of their turns: those whose ratios count are neighbours, so that noise falls on them alike."""
+    """All rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
     from recstore.cli import bench_columns as columns
 
     slow = (ManagerList, columns.HfDatasets, columns.Vortex, columns.ArrowTable, LmdbMsgspec)
@@ -275,7 +279,7 @@ def rebuild():
 
 
 def bare_msgspec():
-    """`(encode, decode)` of msgspec alone, for bytes that lie ready: what its decoder takes without finding the record."""
+    """`(encode, decode)` of msgspec alone, for bytes that lie ready: its decoder without finding the record."""
     need("msgspec")
     import msgspec
 

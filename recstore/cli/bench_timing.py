@@ -1,7 +1,7 @@
 """How records are read and timed, and what they take: the protocol of bench/README.md, for `recstore bench` and bench/.
 
-Answers first; all ways to hold the records take turns; results are dropped in the loop; the empty loop is subtracted; ratios are medians
-of those of one round. Rows are dicts that go into a table or a file as they are.
+Answers first; all ways to hold the records take turns; results are dropped in the loop; the empty loop is subtracted;
+ratios are medians of those of one round. Rows are dicts that go into a table or a file as they are.
 """
 
 import gc
@@ -97,7 +97,7 @@ def check_answers(container, records, name, checks=2000, exact=True):
 
 
 def build(rival, records, checks=2000):
-    """`(container, seconds)` with its answers checked. Absent where a rival cannot hold the records; this package must."""
+    """`(container, seconds)`, answers checked. Absent where a rival cannot hold the records; this package must."""
     if rival is rivals.Resident:
         return records, None
     try:
@@ -137,8 +137,13 @@ def build_all(records, wanted, log):
 
 def size_row(name, container, seconds, count):
     """Bytes a record and the time to build."""
-    row = {"rival": name, "nbytes": container.nbytes, "bytes_per_record": container.nbytes / count, "build_s": seconds,
-           "build_ns_per_record": 1e9 * seconds / count}  # fmt: skip
+    row = {
+        "rival": name,
+        "nbytes": container.nbytes,
+        "bytes_per_record": container.nbytes / count,
+        "build_s": seconds,
+        "build_ns_per_record": 1e9 * seconds / count,
+    }
     return {**row, "note": container.note} if getattr(container, "note", "") else row
 
 
@@ -147,7 +152,8 @@ def time_reads(built, records, kind, order, repeats):
     turns = _turns(built, records, kind, order)
     taken = {name: [] for name in turns}
     gc.collect()
-    # The list that answers are checked with would be gone where a rival is used; the collector must not walk it in the rivals' time.
+    # The list that answers are checked with would be gone where a rival is used; the collector must not walk it in the
+    # rivals' time.
     gc.freeze()
     try:
         for _ in range(repeats):

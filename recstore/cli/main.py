@@ -68,12 +68,14 @@ def _add_bench(commands):
     bench = commands.add_parser(
         "bench",
         help="what your own records cost, here and in the rivals that are installed",
-        description="Reads a file, builds every container that is installed, checks their answers, and prints bytes and nanoseconds a "
-        "record and what workers take.",
+        description="Reads a file, builds every container that is installed, checks their answers, and prints bytes "
+        "and nanoseconds a record and what workers take.",
     )
-    bench.add_argument("file", metavar="FILE", help="JSON, JSON lines, CSV, TSV, Parquet or text; .gz, .bz2 and .xz are unpacked")
+    about = "JSON, JSON lines, CSV, TSV, Parquet or text; .gz, .bz2 and .xz are unpacked"
+    bench.add_argument("file", metavar="FILE", help=about)
     bench.add_argument("--format", choices=FORMATS, help="what it is, where its name does not say")
-    bench.add_argument("--records", metavar="PATH", help="keys to the list in a JSON file, with dots between; its longest list unless told")
+    about = "keys to the list in a JSON file, with dots between; its longest list unless told"
+    bench.add_argument("--records", metavar="PATH", help=about)
     bench.add_argument("--limit", type=_positive, metavar="N", help="the first N records")
     bench.add_argument("--workers", type=_count, default=4, metavar="N", help="4 unless told; 0 leaves them out")
     bench.add_argument("--json", action="store_true", help="print JSON")

@@ -1,8 +1,9 @@
 """Where the demo's records come from: the files of this Python installation, or the user's own file.
 
-Records travel from the process that reads them to those that measure as a pool file: one record after another, each behind its
-length, marshalled, or pickled where marshal has no word for a value (dates and decimals of a Parquet file). So reading a large JSON file leaves its memory behind in a process that ends, and
-each measured process makes its own fresh objects, as a program that loads metadata does.
+Records travel from the process that reads them to those that measure as a pool file: one record after another, each
+behind its length, marshalled, or pickled where marshal has no word for a value (dates and decimals of a Parquet file).
+So reading a large JSON file leaves its memory behind in a process that ends, and each measured process makes its own
+fresh objects, as a program that loads metadata does.
 """
 
 import json

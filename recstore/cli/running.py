@@ -1,4 +1,4 @@
-"""Trials in processes of their own, and what is shown while they run: what `recstore demo` and `recstore bench` share."""
+"""Trials in processes of their own, and what is shown meanwhile: what `recstore demo` and `recstore bench` share."""
 
 import importlib.util
 import json

@@ -1,4 +1,5 @@
-"""What `recstore demo` and `recstore bench` measure, each in a process of its own: a row of a table, or all rivals in turns.
+"""What `recstore demo` and `recstore bench` measure, each in a process of its own: a row of a table, or all rivals in
+turns.
 
 A fresh process for each row, so that neither container is measured beside the other's memory or in a heap that the
 other has stretched. It is started as `python -c`, speaks JSON lines on standard output, and is no public interface.

@@ -31,8 +31,17 @@ def taken(path, **how):
 
 @pytest.mark.parametrize(
     ("name", "form"),
-    [("a.json", "json"), ("a.JSON.xz", "json"), ("a.ndjson", "jsonl"), ("a.csv.gz", "csv"), ("a.tsv", "tsv"), ("a.pq", "parquet"),
-     ("a.txt", "text"), ("a", "text"), ("a.gz", "text")],  # fmt: skip
+    [
+        ("a.json", "json"),
+        ("a.JSON.xz", "json"),
+        ("a.ndjson", "jsonl"),
+        ("a.csv.gz", "csv"),
+        ("a.tsv", "tsv"),
+        ("a.pq", "parquet"),
+        ("a.txt", "text"),
+        ("a", "text"),
+        ("a.gz", "text"),
+    ],
 )
 def test_the_name_says_the_format(name, form):
     assert bench_files.format_of(name) == form
@@ -93,7 +102,10 @@ def test_parquet(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    rows = [{"a": 1, "day": datetime.date(2026, 1, 2), "price": decimal.Decimal("1.50")}, {"a": None, "day": None, "price": None}]
+    rows = [
+        {"a": 1, "day": datetime.date(2026, 1, 2), "price": decimal.Decimal("1.50")},
+        {"a": None, "day": None, "price": None},
+    ]
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     assert taken(str(tmp_path / "a.parquet"))[1] == rows
     with pytest.raises(SourceError, match="x.parquet"):
@@ -126,7 +138,12 @@ def test_a_pool_holds_what_marshal_does_not(tmp_path):
 
 # ---- Rivals ----
 
-MIXED = [{"id": 1, "shape": [[1.5, 2.5]], "area": 2.5}, {"id": 2, "shape": {"size": [1, 2]}, "area": 3}, {"id": 3, "area": 0}, {"id": 4, "shape": 7}]
+MIXED = [
+    {"id": 1, "shape": [[1.5, 2.5]], "area": 2.5},
+    {"id": 2, "shape": {"size": [1, 2]}, "area": 3},
+    {"id": 3, "area": 0},
+    {"id": 4, "shape": 7},
+]
 
 
 @pytest.mark.parametrize("rival", bench_rivals.every(), ids=lambda rival: rival.name)
@@ -201,15 +218,23 @@ def test_orders():
 def test_ratios_are_those_of_a_round():
     taken = {"floor": [1, 10, 1], "msgspec decode": [2, 20, 2], "recstore": [4, 30, 4], "torch+pickle": [8, 90, 8]}
     rows = {row["rival"]: row for row in bench_timing.read_rows(taken)}
-    assert rows["recstore"] == {"rival": "recstore", "min_ns": 4, "median_ns": 4, "over_floor": 4, "of_msgspec_decode": 2,
-                                "times_torch_pickle": 2}  # fmt: skip
+    assert rows["recstore"] == {
+        "rival": "recstore",
+        "min_ns": 4,
+        "median_ns": 4,
+        "over_floor": 4,
+        "of_msgspec_decode": 2,
+        "times_torch_pickle": 2,
+    }
     del taken["floor"]
     assert bench_timing.read_rows(taken)[0]["over_floor"] is None and bench_timing.ratio([1], [0]) is None
 
 
 def test_every_way_of_reading_is_timed():
     held = [{"id": i, "text": f"record {i}"} for i in range(600)]
-    rows, sizes, absent = bench_timing.measure(held, [bench_rivals.NumpyPickle, bench_rivals.Recstore], 600, 2, lambda stage: None)
+    rows, sizes, absent = bench_timing.measure(
+        held, [bench_rivals.NumpyPickle, bench_rivals.Recstore], 600, 2, lambda stage: None
+    )
     assert {(row["reads"], row["rival"]) for row in rows} >= {
         (kind, name) for kind in ("random", "hot", "batch") for name in ("numpy+pickle", "recstore", "floor")
     }
@@ -221,16 +246,25 @@ def test_every_way_of_reading_is_timed():
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "recstore.cli.main", "bench", *arguments], capture_output=True, text=True, cwd="/")
+    return subprocess.run(
+        [sys.executable, "-m", "recstore.cli.main", "bench", *arguments], capture_output=True, text=True, cwd="/"
+    )
 
 
 @pytest.mark.slow
 def test_the_command(tmp_path):
-    path = wrote(tmp_path / "a.json", json.dumps({"rows": [{"id": i, "name": f"n{i}", "x": i / 8} for i in range(500)], "other": [1]}))
+    path = wrote(
+        tmp_path / "a.json",
+        json.dumps({"rows": [{"id": i, "name": f"n{i}", "x": i / 8} for i in range(500)], "other": [1]}),
+    )
     done = run(path, "--limit", "400", "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["records"] == 400 and found["source"].startswith("the list under 'rows', not other (1)") and found["cut"] == ""
+    assert (
+        found["records"] == 400
+        and found["source"].startswith("the list under 'rows', not other (1)")
+        and found["cut"] == ""
+    )
     assert {"recstore", "recstore none", "numpy+pickle"} <= {row["rival"] for row in found["sizes"]}
     assert {"list", "recstore", "floor"} <= {row["rival"] for row in found["reads"]}
     assert {row["container"] for row in found["workers"]} == {"list", "numpy+pickle", "recstore"}
