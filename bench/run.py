@@ -7,6 +7,7 @@ asserts a time: what a number should be is for the reader, who sees the ratios o
 import argparse
 import json
 import os
+import signal
 import sys
 
 import data
@@ -52,6 +53,8 @@ def main():
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
     found = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
     output.show_machine(found["machine"])
+    # Terminated as if interrupted: the made records are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     data.pools()  # here, so that the jobs find what others have made
     runs = (
         run_decode,
