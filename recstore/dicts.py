@@ -6,9 +6,9 @@ from _collections_abc import ItemsView as _SetOfPairs
 from _collections_abc import KeysView as _SetOfKeys
 from _collections_abc import Mapping, Sequence, ValuesView
 
-from recstore import _keys, building, handles
+from recstore import _keys, building, containers, handles
 from recstore._blobs import new_blob
-from recstore.errors import BusyError, SegmentNotFoundError
+from recstore.errors import SegmentNotFoundError
 from recstore.records import RecordView
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
@@ -24,7 +24,7 @@ _INSTEAD = {
 }
 
 
-class RecordDict(_keys.Mapping):
+class RecordDict(containers.Container, _keys.Mapping):
     """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
 
     Args:
@@ -53,6 +53,7 @@ class RecordDict(_keys.Mapping):
 
     __slots__ = ("__weakref__",)
     _kind = handles.MAPPING
+    _instead = _INSTEAD
 
     def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy",
                  backing="auto", name=None, progress=False):
@@ -65,12 +66,6 @@ class RecordDict(_keys.Mapping):
             return
         segment = building.build_mapping(mapping_or_pairs, options)
         self._set(*_whole(segment))
-
-    @classmethod
-    def __class_getitem__(cls, item):
-        import types
-
-        return types.GenericAlias(cls, item)
 
     @staticmethod
     def _blank():
@@ -183,11 +178,6 @@ class RecordDict(_keys.Mapping):
         raise TypeError(f"'{type(self).__name__}' object does not support item deletion: it is read-only; "
                         "select the others: d = d.select(k for k in d if k != key)")
 
-    def __getattr__(self, name):
-        hint = _INSTEAD.get(name)
-        more = f": it is read-only; {hint}" if hint else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
-
     # ---- What it is ----
 
     def _require(self):
@@ -211,11 +201,6 @@ class RecordDict(_keys.Mapping):
             return []
         owners = (*self._keys.blobs, *self._values.blobs, self.table.blob)
         return list({id(blob): blob for blob in owners if blob is not None}.values())
-
-    @property
-    def closed(self):
-        """Whether the store was closed."""
-        return any(segment.closed for segment in self.segments)
 
     @property
     def is_whole(self):
@@ -253,8 +238,6 @@ class RecordDict(_keys.Mapping):
             return f"<{name}: {n:,} entries, {building.human(self.nbytes)}>"
         return f"{name}({self.to_dict()!r})"
 
-    # ---- Lifetime and travel ----
-
     def save(self, path):
         """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as
         lists.
@@ -263,42 +246,6 @@ class RecordDict(_keys.Mapping):
         """
         self._require()
         building.save_mapping(self, path)
-
-    def close(self):
-        """Gives the shared memory back in this process; later reads raise ClosedError. Idempotent.
-
-        Raises BusyError while arrays read with ``arrays="view"`` are alive.
-        """
-        for piece in (*self.segments, *self.blobs, self._spilled):
-            if piece is not None and not piece.closed:
-                piece.close()
-                handles.unpin(piece)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        try:
-            self.close()
-        except BusyError:
-            # The frames of an error on its way hold the arrays: it is what the caller must see.
-            if error is None:
-                raise
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):
-        if type(self) is not RecordDict:
-            name, remedy = type(self).__name__, "hold a RecordDict as an attribute instead"
-            raise TypeError(f"{name}, a subclass of RecordDict, cannot travel: {remedy}")
-        if self.detached is not None or self.table is None:
-            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
-        self._require()
-        return handles.reduce(self)
 
 
 Mapping.register(RecordDict)
