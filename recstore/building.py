@@ -52,6 +52,13 @@ class Options:
 
     __hash__ = None
 
+    @staticmethod
+    def beside(segments):
+        """Those of a store that is to hold more records of the same kind as these segments."""
+        readers = [segment.reader for segment in segments if segment.reader is not None]
+        views = any(reader.arrays == "view" for reader in readers)
+        return Options("pickle" if any(reader.pickles for reader in readers) else "error", arrays="view" if views else "copy")
+
 
 def check_choice(name, value, legal):
     """ValueError unless the option `name` is one of the words `legal`."""

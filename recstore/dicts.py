@@ -158,11 +158,12 @@ class RecordDict(containers.Container, _keys.Mapping):
     __hash__ = None
 
     def __or__(self, other):
-        """A new store of the entries of both; those of `other` win."""
+        """A new store of the entries of both; those of `other` win. Arrays come, and what cannot be stored is pickled, as in
+        this one."""
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
         pairs = (pair for side in (self, other) for pair in side.items())
-        return whole(building.build_mapping(pairs, building.Options(), self.factory))
+        return whole(building.build_mapping(pairs, building.Options.beside(self.segments), self.factory))
 
     def __ror__(self, other):
         """A plain dict of the entries of both; those of this mapping win."""

@@ -226,13 +226,13 @@ class ListOperations:
 
     def _encoded(self, records):
         """A list of records as a store of its own, to be put behind this."""
-        from recstore.records import RecordList
+        from recstore import building
 
         if not records:
             return self._slice(slice(0, 0))
         if self.how is not None:
             raise TypeError("a list of records cannot be added to a view of fields: use x.to_list() + [...]")
-        return RecordList(records)
+        return building.whole_list(building.build_records(records, building.Options.beside(self.segments)))
 
     def __radd__(self, other):
         if not isinstance(other, list):

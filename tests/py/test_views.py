@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore import RecordList, RecordView, views
+from recstore import EncodeError, RecordList, RecordView, handles, views
 
 LETTERS = list("abcdefghij")
 
@@ -237,6 +237,23 @@ def test_map():
 
 
 # ---- + and * and order -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_added_is_stored_as_the_rest_is(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    big = np.arange(500)
+    with RecordList([big], arrays="view", on_unsupported="pickle") as x:
+        for y in (x + [big, print], x[:1] + [big, print], pickle.loads(pickle.dumps(x)) + [big, print]):
+            flags = [y[i].flags.writeable for i in (0, 1)]
+            assert flags == [False, False] and y[2] is print
+        # Who gets a handle goes on in the same way.
+        there = handles._reader_of(handles._reading_bits(x.segment), None)
+        assert there.key() == x.segment.reader.key() and there.pickles
+    with RecordList([big]) as x:
+        y = x + [big]
+        assert y[0].flags.writeable and y[1].flags.writeable
+        with pytest.raises(EncodeError):
+            x + [print]
 
 
 def test_addition(letters):
