@@ -30,7 +30,8 @@ class RecordDict(containers.Container, _keys.Mapping):
     Args:
         mapping_or_pairs: a mapping, or an iterable of (key, value) pairs; a generator is streamed and never held as a
             whole. A key that comes again keeps its first place and takes its last value. A defaultdict with a builtin
-            factory keeps it: ``d[missing]`` is ``factory()``, which is not stored.
+            factory keeps it: ``d[missing]`` is ``factory()``, which is not stored. A RecordDict without further options
+            gives the same store once more: closing one closes both.
         on_unsupported, compression, arrays, backing, name, progress: as of :class:`RecordList`.
 
     Raises:

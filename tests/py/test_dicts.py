@@ -361,6 +361,13 @@ def test_eq(letters):
             compare(letters, LETTERS)
 
 
+def test_a_dict_of_a_dict_is_the_same_store(letters):
+    again = RecordDict(letters)
+    assert again.segments == letters.segments and again == letters
+    again.close()
+    assert letters.closed
+
+
 def test_or_stores_as_the_first_does():
     big = np.arange(500)
     with RecordDict({"a": big, "p": print}, arrays="view", on_unsupported="pickle") as d:

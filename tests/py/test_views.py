@@ -63,6 +63,11 @@ def test_fancy_out_of_range(letters, bad):
         letters[bad]
 
 
+def test_a_class_named_bool_is_none(letters):
+    named = type("bool", (), {"__index__": lambda self: 3})
+    assert letters[[named(), named()]].to_list() == [LETTERS[3]] * 2
+
+
 def test_masks(letters):
     mask = [c in "aeiou" for c in LETTERS]
     for form in (mask, np.array(mask), [np.bool_(m) for m in mask]):
@@ -183,6 +188,9 @@ def test_split(letters):
     assert letters.split([0.5, 0.5], seed=3)[0] == letters.shuffled(3)[:5]
     assert [len(p) for p in letters.split([1 / 3] * 3)] == [4, 3, 3]
     assert [len(p) for p in letters.split([4, 0, 6])] == [4, 0, 6]
+    for counts in (np.array([4, 0, 6]), np.array([4, 0, 6], dtype="u1"), [np.int32(4), 0, np.uint64(6)]):
+        assert [len(p) for p in letters.split(counts)] == [4, 0, 6]
+    assert [len(p) for p in letters.split([True, False])] == [len(p) for p in letters.split([np.True_, np.False_])] == [10, 0]
     assert [len(p) for p in letters[:0].split([0.5, 0.5])] == [0, 0]
     assert [len(p) for p in letters.split(np.array([0.25, 0.75]))] == [3, 7]
     for wrong in ([0.5], [0.9, 0.2], [5, 6], [-1, 11], [], [1.5, -0.5], [float("nan"), 1.0]):
