@@ -6,7 +6,7 @@ import sys
 from _collections_abc import Mapping
 from _weakref import ref
 
-from recstore import _blobs, _keys, _maps, _store, _views, classes, handles
+from recstore import _blobs, _keys, _maps, _store, _views, classes, handles, places
 from recstore.errors import EncodeError, OutOfSpaceError, SegmentExistsError
 
 ARRAYS = ("copy", "view")
@@ -294,30 +294,26 @@ def new_builder(make, options):
     if chosen == "shm":
         from recstore import naming
 
-        return make("named", _SHARED, naming.nameless(), compress, writer)
+        return make("named", places.SHARED, naming.nameless(), compress, writer)
     folder = directory.default()
     builder = make("directory", folder, directory.new_name(), compress, writer)
     directory.collect(folder)  # after the builder has checked whose folder it is
     return builder
 
 
-_SHARED = "/dev/shm"
-
-
 def _backing(options):
     chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
-    if chosen not in ("auto", "anonymous", "shm", "dir"):
-        raise ValueError(f'backing is "auto", "anonymous", "shm" or "dir", not {chosen!r}')
+    check_choice("backing", chosen, BACKINGS)
     if chosen == "auto":
         return "anonymous" if hasattr(os, "memfd_create") else "dir"
-    return "dir" if chosen == "shm" and not os.path.isdir(_SHARED) else chosen
+    return "dir" if chosen == "shm" and not os.path.isdir(places.SHARED) else chosen
 
 
 def _collect_named():
     """What killed processes have left is removed with every build, not only with those that share by name."""
-    for place in {_SHARED, os.environ.get("RECSTORE_DIR") or _SHARED}:
+    for place in {places.SHARED, os.environ.get("RECSTORE_DIR") or places.SHARED}:
         try:
-            left = any(name.startswith("recs1-") for name in os.listdir(place))
+            left = any(name.startswith(places.PREFIX) for name in os.listdir(place))
         except OSError:
             continue
         if left:
@@ -349,7 +345,7 @@ def explained(error, options):
     elif target is not None:
         where = target.folder
         what = f"dir= or RECSTORE_DIR shares through another folder than {where}"
-        if where.startswith(_SHARED):
+        if where.startswith(places.SHARED):
             what += "; a container gets more with docker run --shm-size=8g (Kubernetes: an emptyDir with medium Memory at /dev/shm)"
             what += "; a store without a name is not bound by it"
     elif backing == "shm":

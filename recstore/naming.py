@@ -10,17 +10,18 @@ import os
 import sys
 import time
 
-from recstore import _locks, _store, processes
-from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError
+from recstore import _locks, _store, places, processes
+from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError, WaitTimeoutError
+from recstore.places import PREFIX
 
-PREFIX = "recs1-"
 LOCK = ".lck"
 FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
-_SHARED = "/dev/shm"
 _BACKING = "named"  # "temporary": as where files cannot be made without a name
+_LOOK = 0.5  # seconds that a look at whether a segment is used may last: it takes some microseconds
+_PATIENCE = 60.0  # and that who has no limit of their own waits for one
 
 
 def check_name(name):
@@ -48,8 +49,8 @@ def folder(dir=None):
     """The folder of named segments: `dir`, RECSTORE_DIR, /dev/shm, or a private folder where that is missing or read-only. Made
     where it is missing."""
     chosen = dir or os.environ.get("RECSTORE_DIR")
-    if not chosen and os.environ.get("RECSTORE_BACKING") != "dir" and os.access(_SHARED, os.R_OK | os.W_OK | os.X_OK):
-        return _SHARED
+    if not chosen and os.environ.get("RECSTORE_BACKING") != "dir" and os.access(places.SHARED, os.R_OK | os.W_OK | os.X_OK):
+        return places.SHARED
     if not chosen:
         from recstore import directory
 
@@ -224,16 +225,20 @@ class Target:
 # ---- Attaching ----
 
 
-def open_leased(path):
+def open_leased(path, timeout=_PATIENCE):
     """`(segment, label)` of a published segment, which is leased; whoever drops it removes it if it was the last user. SegmentNotFoundError,
-    PermissionError for what is not this user's, CorruptError for what is damaged or says nothing of itself, VersionError."""
-    delay = 0.0005
+    PermissionError for what is not this user's, CorruptError for what is damaged or says nothing of itself, VersionError, WaitTimeoutError when
+    it is locked for `timeout` seconds, None being for ever, by who was stopped while looking at it, say."""
+    delay, begin = 0.0005, time.monotonic()
     while True:
         try:
             segment = _store.open_named(path, _store.OURS)
             break
         except BusyError:
             # Somebody looks whether it is used, and is about to remove it or to let go.
+            waited = time.monotonic() - begin
+            if timeout is not None and waited >= max(timeout, _LOOK):
+                raise WaitTimeoutError(110, f"waited {waited:.1f} s for a process that has locked {path}; fuser -v {path} tells which") from None
             time.sleep(delay)
             delay = min(2 * delay, 0.05)
     label = Label.of(segment)
@@ -247,9 +252,9 @@ def open_leased(path):
     return segment, label
 
 
-def open_target(target):
+def open_target(target, timeout=_PATIENCE):
     """The same for a Target; CorruptError where another one took its name by a collision of hashes."""
-    segment, label = open_leased(target.path)
+    segment, label = open_leased(target.path, timeout)
     if (label.name, label.fingerprint) == (target.name, target.fingerprint):
         return segment, label
     segment.disown()

@@ -69,7 +69,7 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
     :func:`open`.
 
     Raises SegmentNotFoundError; ValueError where there are several; PermissionError, CorruptError, VersionError for what stands there
-    and is none of ours.
+    and is none of ours; WaitTimeoutError where another process keeps it locked for a minute.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-numbers")
@@ -160,7 +160,7 @@ class _Call:
         from recstore import naming
 
         try:
-            segment, label = naming.open_target(self.target)
+            segment, label = naming.open_target(self.target, self.left())
         except SegmentNotFoundError:
             return None
         except CorruptError:
@@ -173,19 +173,24 @@ class _Call:
 
     # ---- Waiting ----
 
+    def left(self):
+        """Seconds that may still be waited; None for ever."""
+        return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
+
     def wait(self, lock):
         """True when the lock is ours; False when it is time to look for the segment again. BuildError, WaitTimeoutError."""
         from recstore import _locks
 
-        delay, waited = _FIRST_DELAY, False
+        delay, first = _FIRST_DELAY, None
         while lock.state == _locks.BUSY and lock.leads():
-            waited = True
+            first = first or _State.read(lock)
             self.sleep(delay, lock)
             delay = min(2 * delay, _LAST_DELAY)
             lock.attempt()
-        if waited:
+        if first is not None:
             state = _State.read(lock)
-            if state.failed:
+            # A failure that stood there when we came was not of who we waited for: who noted it may have been killed before removing the file.
+            if state.failed and not (first.failed and first.attempt == state.attempt):
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
         return lock.state == _locks.HELD
 

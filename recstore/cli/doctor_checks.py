@@ -1,9 +1,10 @@
 """What `recstore doctor` checks about memory: /dev/shm, limits, swap, who pays, huge pages."""
 
+from recstore import places
 from recstore.cli.doctor import Finding
 from recstore.cli.text import size_text
 
-_SHM = "/dev/shm"
+_SHM = places.SHARED
 _MIB = 1 << 20
 _GIB = 1 << 30
 # Docker, Podman and Kubernetes give 64 MiB unless asked: a batch of images in each of four workers is more.

@@ -13,7 +13,7 @@ import pytest
 import recstore
 from mp import sharers, workers
 from mp.sharers import end, left, notes, records, start, until
-from recstore import naming
+from recstore import naming, places
 
 
 # ---- Names and places -----------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def no_shm(monkeypatch, tmp_path):
 @pytest.mark.parametrize("how", ["missing", "read-only"])
 def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
     if how == "missing":
-        monkeypatch.setattr(naming, "_SHARED", str(tmp_path / "missing"))
+        monkeypatch.setattr(places, "SHARED", str(tmp_path / "missing"))
     else:
         monkeypatch.setattr(os, "access", lambda path, mode: path != "/dev/shm")
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:
