@@ -3,6 +3,8 @@
 import dataclasses
 import struct
 
+from recstore._keys import TAG_STR1, TAG_TUPLE
+
 __all__ = ["MappingInfo", "Node", "StoreInfo", "ViewInfo"]
 
 _KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
@@ -176,10 +178,10 @@ def _node(nodes, number, name):
 
 def _class_name(aux):
     """Module and qualified name where an EXTRA begins with them in Latin-1."""
-    if aux[:1] != b"\x0e":
+    if not aux or aux[0] != TAG_TUPLE:
         return []
     parts, at = [], 2
-    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == 0x09 and aux[at + 1] < 0x80:
+    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == TAG_STR1 and aux[at + 1] < 0x80:
         parts.append(aux[at + 2 : at + 2 + aux[at + 1]].decode("latin-1"))
         at += 2 + aux[at + 1]
     return [".".join(parts)] if len(parts) == 2 else []
@@ -189,7 +191,7 @@ def _keys(aux, n):
     """Names for the keys of a struct: str keys as they are, others by their bytes."""
     names, at = [], 0
     while at < len(aux) and len(names) < n:
-        if aux[at] != 0x09 or aux[at + 1] >= 0x80:
+        if aux[at] != TAG_STR1 or aux[at + 1] >= 0x80:
             break
         size = aux[at + 1]
         names.append(aux[at + 2 : at + 2 + size].decode("latin-1"))
