@@ -1,5 +1,6 @@
 """Keys, mappings and streams that mean harm: a lookup ends, nothing is read after a close, nothing leaks."""
 
+import dataclasses
 import gc
 import subprocess
 import sys
@@ -273,6 +274,11 @@ class Counted(dict):
     pass
 
 
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+
+
 def operations(d, key, value):
     d[key], d.get(key), key in d, d.get("none"), d.get_many([key, "none"], default=None), len(d), list(d), dict(d.items())
     list(reversed(d)), d == {key: value}, d.keys() & {key}, d.keys() | {1}, d.items() == set(), d.values()[0], d.items()[:1][0], repr(d), d.to_dict()
@@ -289,7 +295,8 @@ def operations(d, key, value):
             RecordDict(pairs)
         except (Boom, TypeError, ValueError, recstore.Error):
             pass
-    for pairs in ([("a", 1), ("a", 2)], [(float("nan"), 1), ("b", 2)], {}, [(np.datetime64("2020"), 1), (1, 2)]):
+    # A key that only comparing finds, and no np.datetime64: hashing one leaks a block in numpy 2.2, which Python 3.10 ends with.
+    for pairs in ([("a", 1), ("a", 2)], [(float("nan"), 1), ("b", 2)], {}, [(Point(1), 1), (1, 2)]):
         with RecordDict(pairs) as other:
             other.get(float("nan")), other.get(("a", 1))
 
