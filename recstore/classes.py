@@ -105,12 +105,15 @@ class Reader:
 
     Attributes: ``trusted``; ``allow_pickle`` (for untrusted bytes); ``arrays`` ("copy" or "view"); ``classes``, those
     given by the caller, by name; ``seen``, those that this process stored; ``checking``: values of classes are not made
-    at all, for the deep check; ``pickles``: what a store beside this one cannot store, as ``x + records`` makes one, is pickled.
+    at all, for the deep check; ``pickles``: what a store beside this one cannot store, as ``x + records`` makes one, is
+    pickled.
     """
 
     __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles")
 
-    def __init__(self, trusted=True, allow_pickle=False, arrays="copy", classes=None, seen=None, checking=False, pickles=False):
+    def __init__(
+        self, trusted=True, allow_pickle=False, arrays="copy", classes=None, seen=None, checking=False, pickles=False
+    ):
         self.trusted = trusted
         self.allow_pickle = trusted or allow_pickle
         self.arrays = arrays

@@ -1,4 +1,5 @@
-"""What RecordList and RecordDict share: how a store is closed, copied and sent, and what stands in for methods that change."""
+"""What RecordList and RecordDict share: how a store is closed, copied and sent, and what stands in for methods that
+change."""
 
 from recstore import handles
 from recstore.errors import BusyError, SegmentNotFoundError
@@ -7,7 +8,8 @@ __all__ = ["Container"]
 
 
 class Container:
-    """A mixin. The compiled base behind it has `segments`, `blobs`, `detached` and `_require`, and a `__reduce__` that only refuses."""
+    """A mixin. The compiled base behind it has `segments`, `blobs`, `detached` and `_require`, and a `__reduce__` that
+    only refuses."""
 
     __slots__ = ()
     _instead = {}  # method that a list or dict has -> what to write in its place
@@ -29,8 +31,8 @@ class Container:
         return any(segment.closed for segment in self.segments)
 
     def close(self):
-        """Gives the shared memory back in this process; later reads through this store, its views or anything else over the same
-        bytes raise ClosedError. Idempotent.
+        """Gives the shared memory back in this process; later reads through this store, its views or anything else over
+        the same bytes raise ClosedError. Idempotent.
 
         A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
         Raises BusyError while arrays read with ``arrays="view"`` are alive.
@@ -60,7 +62,9 @@ class Container:
     def __reduce__(self):
         if "_kind" not in type(self).__dict__:
             ours = next(base.__name__ for base in type(self).__mro__ if "_kind" in base.__dict__)
-            raise TypeError(f"{type(self).__name__}, a subclass of {ours}, cannot travel: hold a {ours} as an attribute instead")
+            raise TypeError(
+                f"{type(self).__name__}, a subclass of {ours}, cannot travel: hold a {ours} as an attribute instead"
+            )
         if self.detached is not None:
             raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")
         self._require()

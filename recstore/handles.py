@@ -152,7 +152,10 @@ def _crowded():
 
     sweep_pins()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return most != resource.RLIM_INFINITY and sum(isinstance(piece, _blobs.Blob) for piece, _ in _pins.values()) >= most // 4
+    return (
+        most != resource.RLIM_INFINITY
+        and sum(isinstance(piece, _blobs.Blob) for piece, _ in _pins.values()) >= most // 4
+    )
 
 
 def _reading_bits(piece):
@@ -161,7 +164,11 @@ def _reading_bits(piece):
         return 0
     # Of trusted bytes every pickle is loaded: there the second bit says whether to make some.
     pickles = reader.pickles if reader.trusted else reader.allow_pickle
-    return (0 if reader.trusted else _UNTRUSTED) | (_PICKLES if pickles else 0) | (_ARRAY_VIEWS if reader.arrays == "view" else 0)
+    return (
+        (0 if reader.trusted else _UNTRUSTED)
+        | (_PICKLES if pickles else 0)
+        | (_ARRAY_VIEWS if reader.arrays == "view" else 0)
+    )
 
 
 def _reader_of(bits, allowed):

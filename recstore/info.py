@@ -46,7 +46,10 @@ class StoreInfo:
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
-        lines = [f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}" + (f" {self.name!r}" if self.name else "")]
+        lines = [
+            f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"
+            + (f" {self.name!r}" if self.name else "")
+        ]
         lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
         if self.kept_bytes is not None:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
