@@ -216,6 +216,7 @@ def publish(path, write):
     temporary, pid = temporary_beside(path), os.getpid()
     try:
         write(temporary)
+        _remove_stale(temporary)
         _blobs.publish(temporary, path)
     except BaseException:
         # Who wrote it has removed it, unless a signal came just when it was whole.
@@ -227,7 +228,31 @@ def publish(path, write):
 def temporary_beside(path):
     """A new name in the folder of `path`."""
     # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
-    return os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
+    return os.path.join(os.path.dirname(os.fsdecode(path)), f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
+
+
+_TEMPORARY = ".recstore-"
+_STALE = 24 * 3600.0  # seconds without a write after which whoever wrote a temporary file is dead
+
+
+def _remove_stale(temporary):
+    """Removes what killed saves of this user have left in the folder of a temporary file that was just written. Should one
+    of them be alive after all, its save fails, and what it was to replace stays."""
+    # By the clock of the file system, which may be another machine's.
+    now, user = os.lstat(temporary).st_mtime, os.geteuid()
+    length = len(os.path.basename(temporary))
+    try:
+        with os.scandir(os.path.dirname(temporary) or ".") as entries:
+            found = [e for e in entries if e.name.startswith(_TEMPORARY) and e.name.endswith(".tmp") and len(e.name) == length]
+    except OSError:
+        return  # a folder that one may write to and not list
+    for entry in found:
+        try:
+            status = entry.stat(follow_symlinks=False)
+            if entry.is_file(follow_symlinks=False) and status.st_uid == user and now - status.st_mtime > _STALE:
+                os.unlink(entry.path)
+        except OSError:
+            continue  # gone meanwhile, or in a folder where others' files stay
 
 
 # ---- Where a segment is made ----

@@ -8,7 +8,7 @@ from _collections_abc import Mapping, Sequence, ValuesView
 
 from recstore import _keys, building, containers, handles
 from recstore._blobs import new_blob
-from recstore.errors import SegmentNotFoundError
+from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.records import RecordView
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
@@ -132,7 +132,13 @@ class RecordDict(containers.Container, _keys.Mapping):
 
     def to_dict(self):
         """All entries as a plain dict."""
-        return dict(self.items())
+        try:
+            return dict(self.items())
+        except TypeError:
+            for entry, key in enumerate(self._keys):
+                if type(key) in (list, dict, set, bytearray):
+                    raise CorruptError(f"entry {entry} has a {type(key).__name__} as its key") from None
+            raise  # what hashing a key of somebody's own class raised
 
     def copy(self):
         """The same mapping: it cannot be changed."""

@@ -189,6 +189,21 @@ def test_sources_that_mean_harm():
         RecordDict([(Key("a", raising), 1)])
 
 
+def test_a_key_that_no_dict_has(tmp_path):
+    """A list where a tuple was: found by looking for it or not, but never an error of the caller's."""
+    path = tmp_path / "d.rec"
+    with RecordDict({"first": 1, ("second", 2): 3}, compression="none") as d:
+        d.save(path)
+    tuple_, list_ = (tag + b"\x02\x09\x06second" for tag in (b"\x0e", b"\x0d"))
+    data = path.read_bytes()
+    assert data.count(tuple_) == 1
+    path.write_bytes(data.replace(tuple_, list_))
+    with recstore.open(path) as d:
+        assert d["first"] == 1 and list(d) == ["first", ["second", 2]]
+        with pytest.raises(recstore.CorruptError, match="entry 1 has a list as its key"):
+            d.to_dict()
+
+
 class Equal:
     """Equal to everything, and all of one hash."""
 
