@@ -159,6 +159,23 @@ def test_a_temporary_file_left_by_a_killed_save_is_in_nobodys_way(path):
         assert x.to_list() == [2]
 
 
+@pytest.mark.parametrize("named", ["by folder", "alone"])
+def test_what_killed_saves_left_goes_with_a_later_one(tmp_path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    names = [f".recstore-{n:016x}.tmp" for n in range(4)]
+    old, young, linked, folder = (tmp_path / name for name in names)
+    others = [tmp_path / name for name in (".recstore-short.tmp", "recstore-0000000000000000.tmp", ".recstore-0000000000000000.rec")]
+    for left in (old, young, *others):
+        left.write_bytes(b"left over")
+    linked.symlink_to(tmp_path / "nowhere")
+    folder.mkdir()
+    for left in (old, linked, folder, *others):
+        os.utime(left, (1, 1), follow_symlinks=False)
+    RecordList([1]).save("x.rec" if named == "alone" else tmp_path / "x.rec")
+    assert not old.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["x.rec", *names[1:], *(p.name for p in others)])
+
+
 # ---- what open refuses -----------------------------------------------------------------------------------------------
 
 
