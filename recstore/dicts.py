@@ -32,6 +32,8 @@ class RecordDict(_keys.Mapping):
             whole. A key that comes again keeps its first place and takes its last value. A defaultdict with a builtin
             factory keeps it: ``d[missing]`` is ``factory()``, which is not stored.
         on_unsupported, compression, arrays, backing, name, progress: as of :class:`RecordList`.
+        workers: as of RecordList: with N, an iterable of shards, each a mapping or an iterable of pairs; a key that
+            comes again in another shard is one that comes again.
 
     Raises:
         EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, or an item is no pair.

@@ -14,8 +14,8 @@ import pickle
 import sys
 from _collections_abc import Mapping
 from collections import deque
-from contextlib import closing
-from multiprocessing import connection, current_process, get_context, reduction
+from contextlib import closing, suppress
+from multiprocessing import connection, current_process, get_context, get_start_method, reduction
 
 from recstore import _keys, classes
 from recstore.errors import BuildError, EncodeError, Error
@@ -24,9 +24,9 @@ RUN_AHEAD = 48 << 20
 PIECE, END, ERROR = b"P", b"E", b"X"
 _PATIENCE_S = 5  # for a process that has been told to end
 
-# The ends of pipes that are this process's own: a forked worker has copies, which would keep the others from seeing that
-# this process has gone.
-_ours = set()
+# The ends of pipes that this process has open: a forked worker has copies, which would keep others from seeing that a
+# process has gone.
+_open = set()
 
 
 class WorkerTraceback(Exception):
@@ -62,14 +62,17 @@ class _Worker:
     def __init__(self, context, *arguments):
         theirs, self.shards = context.Pipe(duplex=False)
         self.pieces, other = context.Pipe(duplex=False)
+        _open.update((theirs, self.shards, self.pieces, other))
         self.shard = None
-        _ours.update((self.shards, self.pieces))
+        self.heard = False  # whether anything has come from it
         self.process = context.Process(target=_work, args=(theirs, other, *arguments), name="recstore worker", daemon=True)
         try:
             self.process.start()
+        except BaseException:
+            _close(self.shards, self.pieces)
+            raise
         finally:
-            theirs.close()
-            other.close()
+            _close(theirs, other)
 
     def died(self):
         """The BuildError for a process whose pipe is at its end."""
@@ -77,24 +80,24 @@ class _Worker:
         code = self.process.exitcode
         how = "stopped answering" if code is None else f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
         more = "; for lack of memory perhaps" if code == -9 else ""
+        if code == 1 and not self.heard and get_start_method() != "fork":
+            more = '; its main module is imported first: what builds a store there stands under if __name__ == "__main__":'
         return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}{more}")
 
-    def end(self, at_once):
-        """Sees the process end. At once: it may be anywhere in what others have written."""
-        if self.process.pid is not None:
-            if at_once:
-                self.process.terminate()
-            self.process.join(_PATIENCE_S)
-            if self.process.is_alive():
-                self.process.kill()
-                self.process.join()
+    def end(self):
+        """Sees the process end, which has been told to."""
+        self.process.join(_PATIENCE_S)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
         self.process.close()
-        self.close_pipes()
+        _close(self.shards, self.pieces)
 
-    def close_pipes(self):
-        for pipe in (self.shards, self.pieces):
-            _ours.discard(pipe)
-            pipe.close()
+
+def _close(*pipes):
+    for pipe in pipes:
+        _open.discard(pipe)
+        pipe.close()
 
 
 class _Team:
@@ -112,7 +115,6 @@ class _Team:
 
     def run(self, shards):
         """Yields whenever a shard is finished."""
-        at_once = True
         try:
             self.shards = enumerate(shards)
             first = list(itertools.islice(self.shards, self.options.workers))
@@ -129,11 +131,16 @@ class _Team:
                     turn += 1
                     yield
             for worker in self.workers:
-                worker.shards.send_bytes(b"")
-            at_once = False
+                with suppress(OSError):  # who died after the last shard is not missed
+                    worker.shards.send_bytes(b"")
+        except BaseException:
+            # They may be anywhere in what others have written.
+            for worker in self.workers:
+                worker.process.terminate()
+            raise
         finally:
             for worker in self.workers:
-                worker.end(at_once)
+                worker.end()
 
     def start(self, n):
         context, options = get_context(), self.options
@@ -173,6 +180,7 @@ class _Team:
                 message = pipe.recv_bytes()
             except (EOFError, OSError):
                 raise worker.died() from None
+            worker.heard = True
             self.queues[worker.shard].append(message)
             self.waiting += len(message)
             if message[:1] == ERROR:
@@ -231,9 +239,9 @@ def _work(shards, pieces, pickled, arrays, seed):
     import signal
     from _queue import SimpleQueue
 
-    for pipe in _ours:
+    for pipe in _open - {shards, pieces}:
         pipe.close()
-    _ours.clear()
+    _open.clear()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for all of the terminal: the builder says what becomes of it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _be_main()
@@ -327,7 +335,7 @@ def _be_main():
 
 
 def _rename(value):
-    if getattr(value, "__module__", None) == "__mp_main__" and (isinstance(value, type) or hasattr(value, "__code__")):
+    if isinstance(value, (type, type(_rename))) and value.__module__ == "__mp_main__":
         value.__module__ = "__main__"
         if isinstance(value, type):
             for inner in list(vars(value).values()):

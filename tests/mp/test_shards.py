@@ -387,3 +387,40 @@ def test_classes_of_the_main_module(python, tmp_path, start):
     (tmp_path / "program.py").write_text(MAIN)
     code = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, {str(tmp_path / 'program.py')!r}, {start!r}]).returncode)"
     assert python(code) == "True\n"
+
+
+def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
+    """Each spawned worker would build again: they cannot, and the error says what to write."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing\n"
+        "multiprocessing.set_start_method('spawn', force=True)\n"
+        "from recstore import RecordList\n"
+        "try:\n"
+        "    RecordList([[1], [2]], workers=2)\n"
+        "except Exception as e:\n"
+        "    if __name__ != '__main__': raise\n"
+        "    print(type(e).__name__, str(e).partition(': ')[2])\n"
+    )
+    code = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, {str(program)!r}], stderr=subprocess.DEVNULL).returncode)"
+    assert python(code) == 'BuildError what builds a store there stands under if __name__ == "__main__":\n'
+
+
+def test_builds_of_two_threads_at_once(forking):
+    """The workers of one do not hold the pipes of the other."""
+    out = []
+
+    def build(k):
+        for _ in range(5):
+            try:
+                with RecordList([[k], kinds.Failing(0, 500, "kill" if k else ValueError("v")), [k]], workers=2):
+                    out.append("built")
+            except (recstore.BuildError, ValueError) as e:
+                out.append(type(e).__name__)
+
+    running = [threading.Thread(target=build, args=(k,)) for k in range(2)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5
