@@ -3,7 +3,7 @@
 import os
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from types import GenericAlias, TracebackType
-from typing import Any, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, Protocol, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Self
 
@@ -39,7 +39,7 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
         progress: bool = False,
     ) -> None: ...
     @overload
@@ -53,7 +53,22 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
+        progress: bool = False,
+    ) -> None: ...
+    # Shards, whose pairs these are.
+    @overload
+    def __init__(
+        self,
+        shards: Iterable[_HasKeys[_K, _V_co] | Iterable[tuple[_K, _V_co]]],
+        /,
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        name: str | None = None,
+        workers: SupportsIndex,
         progress: bool = False,
     ) -> None: ...
     @classmethod

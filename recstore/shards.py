@@ -56,6 +56,24 @@ def fill(builder, shards, options):
         deque(finished, 0)
 
 
+_MAPPED = 4096  # records of a shard
+
+
+class _Mapped:
+    """A shard of what a function makes of records."""
+
+    def __init__(self, fn, records):
+        self.fn, self.records = fn, records
+
+    def __iter__(self):
+        return map(self.fn, self.records)
+
+
+def mapped(fn, records):
+    """The shards of map(fn, records)."""
+    return (_Mapped(fn, records[i : i + _MAPPED]) for i in range(0, len(records), _MAPPED))
+
+
 class _Worker:
     """A process and this side of its pipes."""
 

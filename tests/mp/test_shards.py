@@ -128,6 +128,16 @@ def test_stores_are_shards(method):
         assert y == x and content(y) == content(x)
 
 
+def test_map(method, monkeypatch):
+    monkeypatch.setattr(shards, "_MAPPED", 300)
+    with RecordList(kinds.Rows(0, 1000)) as x:
+        for view in (x, x[::-3], x.shuffled(5), x.field("name"), x[:0]):
+            with view.map(repr) as wanted, view.map(repr, workers=2) as y:
+                assert content(y) == content(wanted) and len(y) == len(view)
+        with pytest.raises(TypeError, match="cannot be sent to a worker"):
+            x.map(lambda record: 1, workers=2)
+
+
 # ---- Options ----
 
 
