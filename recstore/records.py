@@ -42,12 +42,12 @@ class RecordList(_views.Records, views.ListOperations):
         name: other processes of this user reach the store as ``recstore.attach(name)`` while this one has it. Gone
             when its last user closes it or exits. See :func:`recstore.shared` for stores that several processes would
             build.
-        workers: with N, N processes read and encode, for records that are costly to make: `records` is then an iterable of
-            shards, each an iterable of records that can be pickled: lists, ranges, objects of a class with an ``__iter__``
-            that opens a file; no generators. The records are those of the shards one after another, and the bytes the same
-            whatever N. Shards are read side by side as far as 48 MB of encoded records can wait for the one before:
-            many of some thousand records each keep all workers busy, a few huge ones do not. What a shard raises is
-            raised here. The processes are started as multiprocessing does by default.
+        workers: with N, N processes read and encode, for records that are costly to make: `records` is then an iterable
+            of shards, each an iterable of records that can be pickled: lists, ranges, objects of a class with an
+            ``__iter__`` that opens a file; no generators. The records are those of the shards one after another, and
+            the bytes the same whatever N. Shards are read side by side as far as 32 MB of encoded records can wait for
+            the one before: many of some thousand records each keep all workers busy, a few huge ones do not. What a
+            shard raises is raised here. The processes are started as multiprocessing does by default.
         progress: show a progress bar (needs the extra ``cli``); with workers, of shards.
 
     Raises:

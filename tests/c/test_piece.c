@@ -1,5 +1,5 @@
-/* test_piece.c: records by way of pieces are what they are when they are encoded into the builder; pieces that do not hold
- * together are refused. */
+/* test_piece.c: records by way of pieces are what they are when they are encoded into the builder; pieces that do not
+ * hold together are refused. */
 #include "rs_built.h"
 #include "rs_piece.h"
 
@@ -10,11 +10,11 @@ enum { ARRAY = RS_FMT_ARRAY_INLINE + 100 };
 /* One ndarray of uint8, whose data stands outside; *raw_off is where its position begins. */
 static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *raw_off) {
     uint8_t data[ARRAY + 64];
-    size_t n = ARRAY + i % 64;
+    size_t n = ARRAY + i % 64, gap = (size_t)(rs_align_up(arrays->size_bytes, 64) - arrays->size_bytes);
     memset(data, (int)(i % 250), n);
     make_tag(raw, 0x10), make_tag(raw, 0), make_tag(raw, 2), make_tag(raw, 1);
     if (rs_buffer_append_varint(raw, n, NULL) != RS_OK) abort();
-    if (rs_buffer_append_zeros(arrays, (size_t)(rs_align_up(arrays->size_bytes, 64) - arrays->size_bytes), NULL) != RS_OK) abort();
+    if (rs_buffer_append_zeros(arrays, gap, NULL) != RS_OK) abort();
     *raw_off = raw->size_bytes;
     if (rs_buffer_append_varint(raw, arrays->size_bytes / 64, NULL) != RS_OK) abort();
     if (rs_buffer_append(arrays, data, n, NULL) != RS_OK) abort();
@@ -110,7 +110,8 @@ static void test_refused_and_dropped(void) {
         REQUIRE_OK(rs_piece_next(&reader, &raw, &arrays, &err), &err);
     }
     CHECK(raw.size_bytes == wanted.size_bytes && memcmp(raw.data, wanted.data, raw.size_bytes) == 0);
-    CHECK(arrays.size_bytes == wanted_arrays.size_bytes && memcmp(arrays.data, wanted_arrays.data, arrays.size_bytes) == 0);
+    CHECK(arrays.size_bytes == wanted_arrays.size_bytes &&
+          memcmp(arrays.data, wanted_arrays.data, arrays.size_bytes) == 0);
     free(packed);
     rs_buffer_clear(&raw), rs_buffer_clear(&arrays), rs_buffer_clear(&wanted), rs_buffer_clear(&wanted_arrays);
     rs_piece_clear(&piece);
@@ -128,7 +129,7 @@ static rs_status read_all(const uint8_t *packed, size_t n) {
     return status;
 }
 
-/* Cut anywhere it is refused; with any number in it changed it is refused or gives records, and reads nothing beyond. */
+/* Cut anywhere it is refused; with any number changed it is refused or gives records, and reads nothing beyond. */
 static void test_pieces_that_do_not_hold_together(void) {
     static const uint64_t odd[] = {0, 1, 5, 0x7F, UINT64_MAX, UINT64_MAX / 8, UINT64_MAX / 16 + 1, (uint64_t)1 << 63};
     rs_piece piece = {0};

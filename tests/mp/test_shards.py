@@ -83,7 +83,8 @@ def test_mappings(forking, monkeypatch):
     parts = [*cut(kinds.Pairs, 5000, 6), {"key 8": "again", "new": 1}, {}, RecordDict({1: "one", "last": 2})]
     plain = dict(chained(part.items() if hasattr(part, "items") else part for part in parts))
     monkeypatch.setattr(os, "urandom", bytes)  # the seed of the hashes
-    with RecordDict(chained(p.items() if hasattr(p, "items") else p for p in parts)) as x, RecordDict(parts, workers=3) as y:
+    one = RecordDict(chained(p.items() if hasattr(p, "items") else p for p in parts), backing="anonymous")
+    with one as x, RecordDict(parts, workers=3, backing="anonymous") as y:
         assert content(y) == content(x)
         assert list(y) == list(plain) and len(y) == len(plain)
         assert y["key 8"] == "again" and y[1] == "one" and y["last"] == 2
@@ -216,7 +217,9 @@ def test_progress(forking, capfd):
 # ---- Errors ----
 
 
-@pytest.mark.parametrize("error", [ValueError("bad line"), KeyError("k"), OSError(2, "gone"), KeyboardInterrupt("k"), SystemExit(5)])
+@pytest.mark.parametrize(
+    "error", [ValueError("bad line"), KeyError("k"), OSError(2, "gone"), KeyboardInterrupt("k"), SystemExit(5)]
+)
 def test_what_a_shard_raises_is_raised_with_its_traceback(forking, error):
     with pytest.raises(type(error)) as caught:
         RecordList([[1], kinds.Failing(0, 9, error), [2]], workers=2)
@@ -226,7 +229,8 @@ def test_what_a_shard_raises_is_raised_with_its_traceback(forking, error):
 
 
 def test_the_first_error_in_the_order_of_shards_counts(forking, tmp_path):
-    parts = [kinds.Waiting(str(tmp_path / "go"), [0]), kinds.Failing(0, 3, ValueError("first")), kinds.Failing(0, 3, KeyError("second"))]
+    failing = [kinds.Failing(0, 3, ValueError("first")), kinds.Failing(0, 3, KeyError("second"))]
+    parts = [kinds.Waiting(str(tmp_path / "go"), [0]), *failing]
     threading.Timer(0.2, (tmp_path / "go").touch).start()
     with pytest.raises(ValueError, match="first"):
         RecordList(parts, workers=3)
@@ -358,6 +362,12 @@ RecordList(map(watched, range(3)), workers=3)
     assert alive() == []
 
 
+# A file, which a process started by `-c` has no name for.
+RUN = """
+import subprocess, sys
+sys.exit(subprocess.run([sys.executable, *{}], stderr=subprocess.DEVNULL).returncode)
+"""
+
 MAIN = """
 import dataclasses, multiprocessing, os, sys
 from recstore import RecordList
@@ -394,9 +404,9 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
 def test_classes_of_the_main_module(python, tmp_path, start):
     """A spawned worker knows them under another name."""
-    (tmp_path / "program.py").write_text(MAIN)
-    code = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, {str(tmp_path / 'program.py')!r}, {start!r}]).returncode)"
-    assert python(code) == "True\n"
+    program = tmp_path / "program.py"
+    program.write_text(MAIN)
+    assert python(RUN.format([str(program), start])) == "True\n"
 
 
 def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
@@ -412,8 +422,8 @@ def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
         "    if __name__ != '__main__': raise\n"
         "    print(type(e).__name__, str(e).partition(': ')[2])\n"
     )
-    code = f"import subprocess, sys; sys.exit(subprocess.run([sys.executable, {str(program)!r}], stderr=subprocess.DEVNULL).returncode)"
-    assert python(code) == 'BuildError what builds a store there stands under if __name__ == "__main__":\n'
+    said = python(RUN.format([str(program)]))
+    assert said == 'BuildError what builds a store there stands under if __name__ == "__main__":\n'
 
 
 def test_builds_of_two_threads_at_once(forking):
