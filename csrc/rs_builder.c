@@ -23,7 +23,8 @@ rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool comp
 static rs_status settle(rs_builder *self, rs_error *err) {
     rs_builder *other = self->flusher == NULL ? NULL : self->flusher->builder;
     if (self->writer->process_id != rs_os_process_id()) {
-        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot go on with a build of its parent");
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
+                            "a forked child cannot go on with a build of its parent");
     }
     if (other != NULL) {
         rs_os_thread_join(&self->flusher->thread);

@@ -261,8 +261,8 @@ cdef class KeyHashes:
         self.n += 1
 
     def extend(self, bytes hashes, opaque):
-        """Adds keys that another KeyHashes with this seed has hashed. `opaque` has `(number among them, key)` of each one
-        without a canonical form, in their order."""
+        """Adds keys that another KeyHashes with this seed has hashed. `opaque` has `(number among them, key)` of each
+        one without a canonical form, in their order."""
         cdef rs_error err
         for number, key in opaque:
             number += self.n

@@ -32,8 +32,8 @@ class Options:
 
     __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target")
 
-    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False, name=None,
-                 workers=0):
+    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False,
+                 name=None, workers=0):
         for option, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
             ("compression", compression, ("auto", "none")),

@@ -33,6 +33,8 @@ class RecordDict(containers.Container, _keys.Mapping):
             factory keeps it: ``d[missing]`` is ``factory()``, which is not stored. A RecordDict without further options
             gives the same store once more: closing one closes both.
         on_unsupported, compression, arrays, backing, name, progress: as of :class:`RecordList`.
+        workers: as of RecordList: with N, an iterable of shards, each a mapping or an iterable of pairs; a key that
+            comes again in another shard is one that comes again.
 
     Raises:
         EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, or an item is no pair.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, Protocol, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Self
 
@@ -38,7 +38,7 @@ class RecordDict(containers.Container, _keys.Mapping[_K, _V_co], Mapping[_K, _V_
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
         progress: bool = False,
     ) -> None: ...
     @overload
@@ -52,7 +52,22 @@ class RecordDict(containers.Container, _keys.Mapping[_K, _V_co], Mapping[_K, _V_
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
+        progress: bool = False,
+    ) -> None: ...
+    # Shards, whose pairs these are.
+    @overload
+    def __init__(
+        self,
+        shards: Iterable[_HasKeys[_K, _V_co] | Iterable[tuple[_K, _V_co]]],
+        /,
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        name: str | None = None,
+        workers: SupportsIndex,
         progress: bool = False,
     ) -> None: ...
     def keys(self) -> RecordKeys[_K]: ...

@@ -41,9 +41,16 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
         name: other processes of this user reach the store as ``recstore.attach(name)`` while this one has it. Gone
             when its last user closes it or exits. See :func:`recstore.shared` for stores that several processes would
             build.
-        progress: show a progress bar (needs the extra ``cli``).
+        workers: with N, N processes read and encode, for records that are costly to make: `records` is then an iterable
+            of shards, each an iterable of records that can be pickled: lists, ranges, objects of a class with an
+            ``__iter__`` that opens a file; no generators. The records are those of the shards one after another, and
+            the bytes the same whatever N. Shards are read side by side as far as 32 MB of encoded records can wait for
+            the one before: many of some thousand records each keep all workers busy, a few huge ones do not. What a
+            shard raises is raised here. The processes are started as multiprocessing does by default.
+        progress: show a progress bar (needs the extra ``cli``); with workers, of shards.
 
     Raises:
+        BuildError: a worker was killed.
         EncodeError: a record holds a value that cannot be stored.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         SegmentExistsError: the name is taken.
@@ -58,6 +65,8 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
     >>> len(x[10:20]), x[10:20][0]["id"]
     (10, 10)
     >>> x.close()
+    >>> with RecordList([range(3), range(10, 13)], workers=2) as x: x.to_list()
+    [0, 1, 2, 10, 11, 12]
     """
 
     __slots__ = ("__weakref__",)

@@ -20,6 +20,7 @@ _U = TypeVar("_U")
 _K = TypeVar("_K")
 
 class RecordList(containers.Container, _views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T_co]):
+    @overload
     def __init__(
         self,
         records: Iterable[_T_co] = (),
@@ -29,7 +30,21 @@ class RecordList(containers.Container, _views.Records[_T_co], views.ListOperatio
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
+        progress: bool = False,
+    ) -> None: ...
+    # Shards, whose records these are.
+    @overload
+    def __init__(
+        self,
+        records: Iterable[Iterable[_T_co]],
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        name: str | None = None,
+        workers: SupportsIndex,
         progress: bool = False,
     ) -> None: ...
     def lazy(self) -> RecordView[Record]: ...

@@ -113,7 +113,8 @@ class ListOperations:
         return out
 
     def map(self, fn, **options):
-        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList.
+        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
+        ``workers=N``, N processes call `fn`, which has to be a function that can be pickled.
 
         >>> from recstore import RecordList
         >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
@@ -121,6 +122,10 @@ class ListOperations:
         """
         from recstore.records import RecordList
 
+        if options.get("workers"):
+            from recstore import shards
+
+            return RecordList(shards.mapped(fn, self), **options)
         return RecordList(map(fn, self), **options)
 
     def _keys(self, key_or_field):
