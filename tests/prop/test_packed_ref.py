@@ -1,5 +1,5 @@
 """The reference reader and writer of packed nodes, tables, symbol tables, texts of pieces and optional values: literals worked out by
-hand from FORMAT.md, rules 18, 19 and 29 to 33 each broken alone, and round trips of what prop.packed draws."""
+hand from FORMAT.md, rules 18, 19 and 29 to 34 each broken alone, and round trips of what prop.packed draws."""
 
 import pathlib
 import struct
@@ -180,6 +180,10 @@ def test_symbols():
     wide = symbols(255, 2, ["€€", None])
     assert reader.check(one(w.symbols(0, True), "00 01 00 D8", [], [wide])) == ["€€\ud800"]
     assert reader.check(one(w.concat([w.symbols(0), w.same(0)]), "01 02", [], [symbols()])) == ["aa"]
+    page = w.SymbolTable(bytes.fromhex("01 00 02 00 03 00 00 00  02 00 00  00 00 00  11 00 00  61 62") + bytes(16))
+    assert [reader.check(one(w.symbols(0, True), raw, [], [page])) for raw in ("00", "01 78", "02 00")] == [["ab"], ["x"], ["b"]]
+    far = w.SymbolTable(w.symbol_table([None], 255)[:8] + b"\xF0\xFF\xFF" + bytes(16))  # an escape says nothing of the pool
+    assert reader.check(one(w.symbols(0, True), "00 61", [], [far])) == ["a"]
 
 
 BAD_SYMBOLS = [  # record, table, code
