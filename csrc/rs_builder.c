@@ -151,7 +151,7 @@ static rs_status choose_form(rs_builder *self, rs_error *err) {
     rs_status status = list_records(self, &values, err);
     if (status == RS_E_ARG_LIMIT) self->forms.compress = false; /* one record of 4 GiB: it stays as it is */
     else RS_TRY(status);
-    status = rs_forms_choose(&self->forms, &values, &self->block.scan, 0, &self->form, err);
+    status = rs_forms_choose(&self->forms, &values, &self->block.scan, 0, 0, &self->form, err);
     self->forms.compress = compress;
     return status;
 }

@@ -10,12 +10,13 @@ enum {
     TABLE_BITS = 8 * 240,     /* what a table costs beside its entries: its own entry, a tree, offsets */
     ENTRY_BITS = 17,          /* and an entry: its offset */
     FEW = 4096,               /* so few entries, a small part of the whole, need no second thought */
+    WORTH_NOTING = 1024,
     MAX_HOPS = 3              /* tables whose entries name tables */
 };
 
 typedef struct chooser {
     rs_survey *survey;
-    const rs_packer *packer;
+    rs_packer *packer;
     unsigned hops; /* tables between these values and a block */
     rs_error *err;
 } chooser;
@@ -30,7 +31,7 @@ static rs_status no_memory(chooser *self) {
     return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
 }
 
-static rs_status choose_position(chooser *self, const rs_position *at, uint64_t path, arm *out);
+static rs_status choose_position(chooser *self, const rs_position *at, arm *out);
 
 static uint64_t path_of(uint64_t path, const void *bytes, size_t size) {
     return rs_schema_hash_key(path, (const uint8_t *)bytes, size);
@@ -163,7 +164,7 @@ static rs_status draft_pieces(chooser *self, const rs_pieces *pieces, uint64_t p
 }
 
 /* Strings: as they are, in codes, of pieces. */
-static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     unsigned unit = 1u << a->elements;
     uint64_t bytes = a->total * unit, coded;
     rs_pieces pieces;
@@ -177,10 +178,11 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
         out->bits = coded;
         out->draft->of = a;
-        out->draft->path = path;
+        out->draft->path = a->path;
     }
-    if (unit != 1) return RS_OK;
+    if (unit != 1 || (rs_packer_known(self->packer, a->path) & RS_PATH_NO_PIECES) != 0) return RS_OK;
     RS_TRY(rs_pieces_find(self->survey, a, &pieces, &alike, self->err));
+    if (!alike && a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);
     if (alike) {
         uint64_t left = a->n - pieces.n_fits;
         uint64_t bits = pieces.bits + 8 * TABLE_BITS / 16 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
@@ -191,7 +193,7 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
                 rest->bits = left * (out->bits / a->n + 1);
             }
             out->bits = pieces.bits;
-            RS_TRY(draft_pieces(self, &pieces, path, &out->draft));
+            RS_TRY(draft_pieces(self, &pieces, a->path, &out->draft));
             out->draft->n = pieces.n_fits;
         }
     }
@@ -239,7 +241,7 @@ static rs_status choose_float(chooser *self, const rs_alternative *a, arm *out, 
 
 /* ---- Containers ---- */
 
-static rs_status choose_list(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_list(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     bool fixed = a->count_min == a->count_max && a->count_max <= UINT32_MAX;
     bool floats = a->elements == RS_ELEMENTS_FLOATS, numbers = floats || a->elements == RS_ELEMENTS_INTS;
     uint64_t bits, n_fits = a->n;
@@ -255,7 +257,7 @@ static rs_status choose_list(chooser *self, const rs_alternative *a, uint64_t pa
         RS_TRY(leaf(self, RS_FMT_NODE_INT, 64, &least, 8, &child));
         child.bits = a->total * 64;
     } else {
-        RS_TRY(choose_position(self, a->children, path_of(path, "[]", 2), &child));
+        RS_TRY(choose_position(self, a->children, &child));
     }
     out->draft->children[0] = child.draft;
     out->bits = bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
@@ -281,7 +283,7 @@ static uint64_t values_at(const rs_position *at) {
     return n;
 }
 
-static rs_status choose_row(chooser *self, const rs_alternative *a, uint64_t path, arm *out) {
+static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
     bool is_struct = a->kind == RS_FMT_NODE_STRUCT;
     uint32_t i;
     size_t used = 0;
@@ -297,11 +299,10 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, uint64_t pat
         out->draft->aux = rs_slice_of(aux, used);
     }
     for (i = 0; i < a->n_children; i++) {
-        size_t size = is_struct ? rs_slice_left(&a->keys[i]) : sizeof i;
-        uint64_t below = path_of(path, is_struct ? (const void *)a->keys[i].ptr : (const void *)&i, size);
+        size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
         uint64_t n = values_at(&a->children[i]);
         arm child = {NULL, 0};
-        RS_TRY(choose_position(self, &a->children[i], below, &child));
+        RS_TRY(choose_position(self, &a->children[i], &child));
         out->bits += child.bits;
         out->draft->children[i] = child.draft;
         if (is_struct) memcpy(aux, a->keys[i].ptr, size), aux += size;
@@ -332,14 +333,14 @@ static rs_status choose_array(chooser *self, const rs_alternative *a, arm *out) 
 }
 
 /* The form without a table of its own: *out, and *rest for values that it does not fit. */
-static rs_status choose_plain(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_plain(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     switch (a->kind) {
     case RS_FMT_NODE_INT: return choose_int(self, a, out, rest);
     case RS_FMT_NODE_FLOAT: return choose_float(self, a, out, rest);
-    case RS_FMT_NODE_STR: return choose_str(self, a, path, out, rest);
-    case RS_FMT_NODE_LIST: return choose_list(self, a, path, out, rest);
+    case RS_FMT_NODE_STR: return choose_str(self, a, out, rest);
+    case RS_FMT_NODE_LIST: return choose_list(self, a, out, rest);
     case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: return choose_row(self, a, path, out);
+    case RS_FMT_NODE_STRUCT: return choose_row(self, a, out);
     case RS_FMT_NODE_NDARRAY: return choose_array(self, a, out);
     case RS_FMT_NODE_EXT: {
         arm child = {NULL, 0};
@@ -347,7 +348,7 @@ static rs_status choose_plain(chooser *self, const rs_alternative *a, uint64_t p
         if (out->draft == NULL) return no_memory(self);
         out->draft->aux = a->descriptor;
         out->draft->aux.ptr++;
-        RS_TRY(choose_position(self, a->children, path_of(path, a->descriptor.ptr, 1), &child));
+        RS_TRY(choose_position(self, a->children, &child));
         out->draft->children[0] = child.draft;
         out->bits = child.bits;
         return RS_OK;
@@ -358,14 +359,13 @@ static rs_status choose_plain(chooser *self, const rs_alternative *a, uint64_t p
     }
 }
 
-static rs_status choose_alternative(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_alternative(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     rs_values distinct = distinct_values(self, a);
     uint64_t whole;
     rest->draft = NULL;
     rest->bits = 0;
     out->draft = NULL;
     out->bits = UINT64_MAX;
-    path = path_of(path, &a->kind, 1);
     if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(a))) {
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, out));
         out->draft->aux = a->first;
@@ -374,20 +374,22 @@ static rs_status choose_alternative(chooser *self, const rs_alternative *a, uint
         return RS_OK;
     }
     if (distinct.n > 0 && distinct.n <= FEW && a->distinct->size_bytes <= a->raw_bytes / 64) {
-        RS_TRY(try_dict(self, &distinct, a->n, path, 6.0, out));
+        RS_TRY(try_dict(self, &distinct, a->n, a->path, 6.0, out));
         if (out->draft != NULL) return RS_OK;
     }
-    RS_TRY(choose_plain(self, a, path, out, rest));
+    RS_TRY(choose_plain(self, a, out, rest));
     if (out->draft->n == 0) out->draft->n = a->n;
     whole = out->bits + rest->bits;
     if (distinct.n > 0) {
         arm best = {NULL, whole};
-        RS_TRY(try_dict(self, &distinct, a->n, path, (double)whole / (double)(a->raw_bytes + 1), &best));
+        RS_TRY(try_dict(self, &distinct, a->n, a->path, (double)whole / (double)(a->raw_bytes + 1), &best));
         if (best.draft != NULL) {
             *out = best;
             rest->draft = NULL;
+            return RS_OK;
         }
     }
+    if (a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_DICT);
     return RS_OK;
 }
 
@@ -450,7 +452,7 @@ static rs_status join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values
     return RS_OK;
 }
 
-static rs_status choose_position(chooser *self, const rs_position *at, uint64_t path, arm *out) {
+static rs_status choose_position(chooser *self, const rs_position *at, arm *out) {
     arm *arms;
     uint32_t i, n = 0;
     uint64_t values = values_at(at);
@@ -460,7 +462,7 @@ static rs_status choose_position(chooser *self, const rs_position *at, uint64_t 
     if (arms == NULL) return no_memory(self);
     for (i = 0; i < at->n; i++) {
         arm rest;
-        RS_TRY(choose_alternative(self, &at->alternatives[i], path, &arms[n], &rest));
+        RS_TRY(choose_alternative(self, &at->alternatives[i], &arms[n], &rest));
         n++;
         if (rest.draft != NULL) arms[n++] = rest;
     }
@@ -468,10 +470,10 @@ static rs_status choose_position(chooser *self, const rs_position *at, uint64_t 
     return join_arms(self, arms, n, values, out);
 }
 
-rs_status rs_draft_choose(rs_survey *survey, const rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
+rs_status rs_draft_choose(rs_survey *survey, rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
     chooser self = {survey, packer, hops, err};
     arm root = {NULL, 0};
-    RS_TRY(choose_position(&self, &survey->root, RS_SHAPE_SEED, &root));
+    RS_TRY(choose_position(&self, &survey->root, &root));
     *out = root.draft;
     return RS_OK;
 }

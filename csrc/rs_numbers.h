@@ -57,9 +57,13 @@ static inline double rs_numbers_float(const rs_node *node, int64_t m) { return (
 
 /* Bits that n needs. */
 static inline unsigned rs_numbers_width(uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+    return n == 0 ? 0 : 64u - (unsigned)__builtin_clzll(n);
+#else
     unsigned width = 0;
     for (; n != 0; n >>= 1) width++;
     return width;
+#endif
 }
 
 /* The integer m with (double)m / 10^scale == value to the bit, within 2^53; false when there is none. */

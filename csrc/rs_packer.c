@@ -7,7 +7,9 @@ enum {
     MAX_ENTRIES = 1 << 20,            /* of one dictionary: its numbers take a bit less than plain ones would */
     KEPT_BYTES = 24 * 1024 * 1024,    /* of all dictionaries: beyond, new ones begin */
     SAMPLE_STEP = 16,                 /* every so many strings are tried with an old table */
-    MIN_UNITS = 1024                  /* fewer are not worth a table */
+    MIN_UNITS = 1024,                 /* fewer are not worth a table */
+    REMEMBERED_RUNS = 12,             /* then it is tried again */
+    MAX_NOTES = 65536
 };
 
 static void close_dictionary(rs_dictionary *d) {
@@ -29,6 +31,48 @@ void rs_packer_clear(rs_packer *self) {
         self->symbols = next;
     }
     rs_buffer_clear(&self->tables);
+    free(self->notes);
+    self->notes = NULL;
+    self->n_notes = self->used_notes = 0;
+}
+
+/* ---- What is known of paths ---- */
+
+static rs_path_note *place_of(rs_path_note *notes, uint32_t n, uint64_t path) {
+    uint32_t at = (uint32_t)(path >> 32 ^ path) & (n - 1);
+    while (notes[at].path != 0 && notes[at].path != path) at = (at + 1) & (n - 1);
+    return &notes[at];
+}
+
+unsigned rs_packer_known(const rs_packer *self, uint64_t path) {
+    const rs_path_note *note;
+    if (self->n_notes == 0 || path == 0) return 0;
+    note = place_of(self->notes, self->n_notes, path);
+    return note->path == path && self->run - note->run <= REMEMBERED_RUNS ? note->flags : 0;
+}
+
+static bool grow_notes(rs_packer *self) {
+    uint32_t n = self->n_notes == 0 ? 256 : self->n_notes * 2, i;
+    rs_path_note *notes = n > MAX_NOTES ? NULL : (rs_path_note *)calloc(n, sizeof *notes);
+    if (notes == NULL) return false;
+    for (i = 0; i < self->n_notes; i++) {
+        if (self->notes[i].path != 0) *place_of(notes, n, self->notes[i].path) = self->notes[i];
+    }
+    free(self->notes);
+    self->notes = notes;
+    self->n_notes = n;
+    return true;
+}
+
+void rs_packer_note(rs_packer *self, uint64_t path, unsigned flags) {
+    rs_path_note *note;
+    if (path == 0 || (self->used_notes * 2 >= self->n_notes && !grow_notes(self))) return;
+    note = place_of(self->notes, self->n_notes, path);
+    if (note->path == 0) self->used_notes++;
+    if (self->run != note->run || note->path == 0) note->flags = 0;
+    note->path = path;
+    note->run = self->run;
+    note->flags |= flags;
 }
 
 static rs_status no_memory(rs_error *err) {
@@ -119,7 +163,7 @@ rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_
         rs_slice value = rs_values_at(values, i);
         if (rs_dictionary_find(d, value) == UINT32_MAX) spans[added.n++] = values->spans[i];
     }
-    status = added.n == 0 ? RS_OK : self->write_values(self->owner, &added, hops, &block, err);
+    status = added.n == 0 ? RS_OK : self->write_values(self->owner, &added, path, hops, &block, err);
     if (status == RS_OK && added.n > 0) status = add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err);
     for (i = 0; status == RS_OK && i < added.n; i++) status = add_entry(d, rs_values_at(&added, i), err);
     if (status == RS_OK && added.n > 0) d->tables[d->n_tables++] = number;
@@ -201,7 +245,7 @@ rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_stri
                 *out = old;
             }
             /* As good as ever: a new table would cost its bytes, and its making, for nothing. */
-            if (old->units > 0 && (double)coded / (double)units <= 1.02 * (double)old->coded / (double)old->units) {
+            if (old->units > 0 && (double)coded / (double)units <= 1.05 * (double)old->coded / (double)old->units) {
                 total = 0;
             }
         }

@@ -27,10 +27,18 @@ typedef struct rs_symbol_table {
     struct rs_symbol_table *next;
 } rs_symbol_table;
 
+/* What was found out about a path in one block, so that the next ones need not try again. */
+enum { RS_PATH_NO_DICT = 1, RS_PATH_NO_PIECES = 2 };
+typedef struct rs_path_note {
+    uint64_t path;   /* 0: an empty place */
+    uint32_t run;    /* of which run */
+    uint32_t flags;
+} rs_path_note;
+
 /* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows heaps,
- * offsets and trees. `hops` tables lie between these values and a block. */
-typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, unsigned hops, rs_block *out,
-                                     rs_error *err);
+ * offsets and trees. `path` is that of the dictionary. `hops` tables lie between these values and a block. */
+typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, uint64_t path, unsigned hops,
+                                     rs_block *out, rs_error *err);
 /* Writes the bytes of a symbol table. */
 typedef rs_status (*rs_write_bytes)(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err);
 
@@ -43,6 +51,9 @@ typedef struct rs_packer {
     rs_dictionary *dictionaries;
     rs_symbol_table *symbols;
     uint64_t kept_bytes;   /* of entries of dictionaries */
+    rs_path_note *notes;   /* by path: n_notes places, a power of two, or none */
+    uint32_t n_notes, used_notes;
+    uint32_t run;          /* runs of values that were chosen for so far */
 } rs_packer;
 
 void rs_packer_clear(rs_packer *self);
@@ -58,6 +69,11 @@ rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t mor
  * `fresh`, or when there is none. */
 RS_NODISCARD rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values,
                                         unsigned hops, rs_dictionary **out, rs_error *err);
+
+/* What is known of a path from one of the last runs: RS_PATH flags. */
+unsigned rs_packer_known(const rs_packer *self, uint64_t path);
+/* Remembers flags of a path for some runs. Without memory it forgets. */
+void rs_packer_note(rs_packer *self, uint64_t path, unsigned flags);
 
 /* The number of a value in a dictionary; UINT32_MAX when it is not there. */
 uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);

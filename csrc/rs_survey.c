@@ -9,7 +9,7 @@ enum {
     MAX_MERGED = 512,            /* keys of a struct that dicts of several shapes share */
     MAX_SHAPES = 2048,           /* shapes of all structs: each dict is looked up among them */
     MAX_DISTINCT = 65536,        /* a table has no more entries */
-    KEPT_BYTES = 24 * 1024 * 1024 /* for all sets and places of a survey */
+    KEPT_BYTES = 16 * 1024 * 1024 /* for all sets and places of a survey */
 };
 
 typedef struct rs_arena_chunk {
@@ -66,6 +66,7 @@ static void *grow(rs_survey *self, const void *old, size_t n, size_t capacity, s
 static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind, uint32_t n_children,
                                  rs_alternative **out, rs_error *err) {
     rs_alternative *a;
+    uint32_t i;
     bool shape = kind == RS_FMT_NODE_STRUCT;
     if (kind != RS_FMT_NODE_ANY && (at->n >= MAX_ALTERNATIVES || (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES)) ||
                                     n_children > RS_FMT_TREE_NODES ||
@@ -84,9 +85,16 @@ static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind,
     memset(a, 0, sizeof *a);
     a->kind = kind;
     a->n_children = n_children;
+    a->path = rs_schema_hash_key(at->path, &kind, 1);
+    a->gave_up = at->payload || (self->packer != NULL && (rs_packer_known(self->packer, a->path) & RS_PATH_NO_DICT) != 0);
     if (n_children > 0) {
         a->children = (rs_position *)rs_arena_take(&self->arena, n_children * sizeof(rs_position));
         if (a->children == NULL) return no_memory(err);
+        /* Of a struct the keys say more: see begin_struct. */
+        for (i = 0; i < n_children; i++) {
+            a->children[i].path = rs_schema_hash_key(a->path, (const uint8_t *)&i, sizeof i);
+            a->children[i].payload = kind == RS_FMT_NODE_EXT;
+        }
     }
     /* One node for itself, one for a union above it; each child position brings its own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
@@ -275,6 +283,10 @@ static rs_status add_shape(rs_survey *self, rs_alternative *a, uint64_t hash, ui
     return RS_OK;
 }
 
+static uint64_t path_of_key(const rs_alternative *a, const rs_slice *key) {
+    return rs_schema_hash_key(a->path, key->ptr, rs_slice_left(key));
+}
+
 /* Makes room in `a` for the keys that are new: `children` says where each of the n keys is to stand. */
 static rs_status spread_children(rs_survey *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
                                  const uint32_t *children, uint32_t merged, rs_error *err) {
@@ -287,6 +299,7 @@ static rs_status spread_children(rs_survey *self, rs_alternative *a, const rs_sl
         while (next < n && children[next] < k) next++;
         if (next < n && children[next] == k && !(old < a->n_children && same_key(&a->keys[old], &keys[next]))) {
             names[k] = keys[next];
+            positions[k].path = path_of_key(a, &keys[next]);
             continue;
         }
         names[k] = a->keys[old];
@@ -342,7 +355,10 @@ static rs_status begin_struct(rs_survey *self, rs_alternative *a, const head *h,
     a->keys = (rs_slice *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *a->keys);
     if (a->keys == NULL || children == NULL) return no_memory(err);
     RS_TRY(read_keys(h->body, a->n_children, a->keys));
-    for (i = 0; i < a->n_children; i++) children[i] = i;
+    for (i = 0; i < a->n_children; i++) {
+        children[i] = i;
+        a->children[i].path = path_of_key(a, &a->keys[i]);
+    }
     return add_shape(self, a, h->shape_hash, a->n_children, children, err);
 }
 
@@ -485,7 +501,6 @@ static rs_status observe_body(rs_survey *self, rs_alternative *a, const head *h,
     case RS_FMT_NODE_NDARRAY: return observe_array(a, in, err);
     case RS_FMT_NODE_EXT:
         in->ptr += rs_slice_left(&h->descriptor);
-        a->children->payload = true;
         return observe(self, a->children, in, err);
     default: return RS_OK;
     }
@@ -576,7 +591,7 @@ static rs_status observe(rs_survey *self, rs_position *at, rs_slice *in, rs_erro
     if (wants_place(a)) RS_TRY(note_place(self, a, value.ptr, err));
     a->n++;
     /* One value is no repetition, and what is constant needs no table: only from the first that differs on. */
-    if (!a->gave_up && !at->payload && h.kind != RS_FMT_NODE_BOOL && h.kind != RS_FMT_NODE_CONST) {
+    if (!a->gave_up && h.kind != RS_FMT_NODE_BOOL && h.kind != RS_FMT_NODE_CONST) {
         if (a->distinct == NULL && !a->constant && a->n > 1) RS_TRY(note_distinct(self, a, a->first, err));
         if (a->distinct != NULL) RS_TRY(note_distinct(self, a, value, err));
     }

@@ -4,6 +4,7 @@
 #define RS_SURVEY_H
 
 #include "rs_format.h"
+#include "rs_packer.h"
 #include "rs_scan.h"
 #include "rs_value_set.h"
 
@@ -51,18 +52,21 @@ typedef struct rs_alternative {
     uint32_t n_where, where_capacity;
     rs_value_set *distinct; /* NULL: not kept, or given up because there were too many */
     bool gave_up;
+    uint64_t path;      /* the way to it from the root: the same for the same place in other runs */
 } rs_alternative;
 
 typedef struct rs_position {
     rs_alternative *alternatives;
     uint32_t n, capacity, last;
     bool payload;       /* of an ext value: never an entry of a table by itself */
+    uint64_t path;
 } rs_position;
 
-/* Owns all that was seen. Zero it but for `values` and `scan`, then rs_survey_run; rs_survey_clear at the end. */
+/* Owns all that was seen. Zero it but for `values`, `scan`, `packer` and the root's path, then rs_survey_run; rs_survey_clear at the end. */
 typedef struct rs_survey {
     rs_values values;
     rs_scan *scan;      /* has read the values in their order */
+    const struct rs_packer *packer; /* knows what was not worth trying in the runs before; NULL: nothing */
     rs_arena arena;
     rs_position root;
     struct rs_kept_set *sets;

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE_BYTES = 1 << 19,
+    SAMPLE_BYTES = 1 << 19,   /* at most, and at least the least; between, a part of the whole */
+    SAMPLE_BYTES_LEAST = 1 << 17,
+    SAMPLE_PART = 16,
     PIECE_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
     PIECES = SAMPLE_BYTES / PIECE_BYTES,
     CANDIDATES_MAX = 32768,   /* symbols of the first pass */
@@ -91,11 +93,18 @@ static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t r
     return true;
 }
 
+/* Bytes to look at of so many: training takes time by them, and a table for a short text is small anyway. */
+static uint64_t sample_size(uint64_t all_bytes) {
+    uint64_t part = all_bytes / SAMPLE_PART;
+    return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
+}
+
 static rs_status take_sample(trainer *self, const rs_symbol_string *strings, size_t n, rs_error *err) {
-    const uint64_t sample_units = SAMPLE_BYTES / self->unit_bytes, piece_units = PIECE_BYTES / self->unit_bytes;
-    uint64_t most, step, round, i;
+    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes;
+    uint64_t sample_units, most, step, round, i;
     bool more = n > 0;
     for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
+    sample_units = sample_size(self->n_all * self->unit_bytes) / self->unit_bytes;
     most = self->n_all < sample_units + piece_units ? self->n_all : sample_units + piece_units;
     self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
     /* No piece is empty; one or two of a string are not full. */

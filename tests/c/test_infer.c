@@ -48,8 +48,9 @@ static void say_node(const rs_node *n) {
 /* Tables go nowhere here: what they hold is the business of test_forms. */
 static uint32_t tables_written;
 
-static rs_status drop_values(void *owner, const rs_values *values, unsigned hops, rs_block *out, rs_error *e) {
-    (void)owner, (void)hops, (void)e;
+static rs_status drop_values(void *owner, const rs_values *values, uint64_t path, unsigned hops, rs_block *out,
+                             rs_error *e) {
+    (void)owner, (void)path, (void)hops, (void)e;
     memset(out, 0, sizeof *out);
     out->n_records = values->n;
     tables_written++;
@@ -63,7 +64,7 @@ static rs_status drop_bytes(void *owner, const rs_buffer *bytes, rs_block *out, 
     return RS_OK;
 }
 
-static rs_packer packer = {NULL, drop_values, drop_bytes, {NULL, 0, 0}, NULL, NULL, 0};
+static rs_packer packer = {NULL, drop_values, drop_bytes, {NULL, 0, 0}, NULL, NULL, 0, NULL, 0, 0, 0};
 static rs_links links;
 
 /* The tree of the block's first n records; `links` and `packer` then have what encoding needs, until forget(). */
@@ -78,7 +79,7 @@ static rs_status infer(uint32_t n, rs_buffer *bytes) {
         spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
     }
-    status = rs_infer_tree(&values, &block.scan, &packer, 0, bytes, &links, &err);
+    status = rs_infer_tree(&values, &block.scan, &packer, 0, 0, bytes, &links, &err);
     free(spans);
     return status;
 }
