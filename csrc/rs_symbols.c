@@ -45,6 +45,7 @@ rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {
     for (i = 0; i < self.n_symbols; i++) {
         uint32_t entry = rs_symbols_entry_unchecked(&self, i);
         uint32_t length = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
+        if (length == 0) continue;
         if (length > self.max_units || offset > self.pool_units || length > self.pool_units - offset) {
             return bad_table(err, "has a symbol outside its pool");
         }

@@ -39,7 +39,7 @@ typedef struct rs_symbols {
 static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_bytes == 1 ? 15 : 8; }
 
 /* Checks the table, all of it and no byte more, and opens it. The result lives as long as `bytes`. Errors:
- * RS_E_FMT_TRUNCATED, RS_E_FMT_VALUE. Any thread. */
+ * RS_E_FMT_TRUNCATED, RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
 /* Units that the codes stand for, with every check of decoding made and nothing written. Any thread. */
@@ -54,7 +54,16 @@ static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32
     return rs_load_u32(self->entries + (size_t)RS_SYMBOLS_ENTRY * number) & 0xFFFFFF;
 }
 
-/* What a decode needs at hand of a table, in registers. */
+/* A condition of which compilers should make a choice between values, not a branch. */
+#if defined(__clang__)
+#define RS_SYMBOLS_EITHER(x) __builtin_unpredictable(x)
+#elif defined(__GNUC__)
+#define RS_SYMBOLS_EITHER(x) __builtin_expect_with_probability((x), 1, 0.5)
+#else
+#define RS_SYMBOLS_EITHER(x) (x)
+#endif
+
+/* Where a decode stands within a word of codes. */
 typedef struct rs_symbols_step {
     uint64_t word; /* codes, the next one lowest */
     uint64_t used; /* bytes of codes */
@@ -63,31 +72,32 @@ typedef struct rs_symbols_step {
 
 /* Decodes the lowest code of the word. False when the code has no meaning or is the escape; `used` is then past it and
  * *entry tells which: an escape has length 0. */
-static inline bool rs_symbols_decode_one(const rs_symbols *self, rs_symbols_step *step, uint32_t *entry) {
-    const uint32_t first = (uint32_t)(step->word & 0xFF), wide = first >= self->n_short;
-    const uint32_t number = first + ((0u - wide) & ((first - self->n_short) * 255 + (uint32_t)(step->word >> 8 & 0xFF)));
+static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, rs_symbols_step *step,
+                                         uint32_t *entry) {
+    const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);
+    const uint32_t wide = first >= self->n_short;
+    const uint32_t number = first + ((0u - wide) & (both - 255 * self->n_short - first));
     uint32_t length, offset;
     step->used += 1 + wide;
-    step->word = step->word >> 8 >> (8 * wide);
+    step->word = RS_SYMBOLS_EITHER(wide != 0) ? step->word >> 16 : step->word >> 8;
     *entry = 1;
     if (RS_UNLIKELY(number >= self->n_symbols)) return false;
     *entry = rs_symbols_entry_unchecked(self, number);
     length = *entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
     offset = *entry >> RS_SYMBOLS_LENGTH_BITS;
-    if (RS_UNLIKELY(length - 1 >= self->max_units || offset > self->pool_units)) return false;
-    memcpy(step->out, self->pool + ((size_t)offset << (self->unit_bytes - 1)), RS_SYMBOLS_COPY);
-    step->out += (size_t)length << (self->unit_bytes - 1);
+    if (RS_UNLIKELY(length - 1 >= rs_symbols_max_units(unit_bytes) || offset > self->pool_units)) return false;
+    memcpy(step->out, self->pool + (size_t)offset * unit_bytes, RS_SYMBOLS_COPY);
+    step->out += (size_t)length * unit_bytes;
     return true;
 }
 
-/* Decodes all of `codes` to `out`, *out_bytes bytes. There must be room for them and RS_SYMBOLS_SLACK bytes more, all
- * of which may be written, else RS_E_SPACE; room for 16 * codes + RS_SYMBOLS_SLACK bytes is always enough. `out` may
- * not overlap the table or the codes. RS_E_FMT_VALUE: a code that is cut short or has no meaning. Any thread.
+/* rs_symbols_decode for one width of unit, which is a constant where this is compiled into it.
  *
  * Codes come in words of 8 bytes, of which 4 codes are always whole; there is no branch on a code's length, as it
  * would be foretold wrongly once in a few codes. */
-RS_NODISCARD static inline rs_status rs_symbols_decode(const rs_symbols *table, rs_slice codes, uint8_t *out,
-                                                       uint64_t capacity, uint64_t *out_bytes, rs_error *err) {
+RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *table, unsigned unit_bytes,
+                                                             rs_slice codes, uint8_t *out, uint64_t capacity,
+                                                             uint64_t *out_bytes, rs_error *err) {
     const rs_symbols self = *table;
     const uint8_t *p = codes.ptr;
     rs_symbols_step step = {0, 0, out};
@@ -100,33 +110,46 @@ RS_NODISCARD static inline rs_status rs_symbols_decode(const rs_symbols *table, 
         step.used = 0;
         if (RS_LIKELY(left >= 8)) {
             step.word = rs_load_u64(p);
-            if (RS_LIKELY(rs_symbols_decode_one(&self, &step, &entry) && rs_symbols_decode_one(&self, &step, &entry) &&
-                          rs_symbols_decode_one(&self, &step, &entry) && rs_symbols_decode_one(&self, &step, &entry))) {
+            if (RS_LIKELY(rs_symbols_decode_one(&self, unit_bytes, &step, &entry) &&
+                          rs_symbols_decode_one(&self, unit_bytes, &step, &entry) &&
+                          rs_symbols_decode_one(&self, unit_bytes, &step, &entry) &&
+                          rs_symbols_decode_one(&self, unit_bytes, &step, &entry))) {
                 p += step.used;
                 continue;
             }
         } else {
             unsigned i;
+            bool plain = true;
             if (left == 0) break;
             step.word = rs_load_few_unchecked(p, left);
-            for (i = 0; i < 4 && step.used < left; i++) {
-                if (RS_UNLIKELY(!rs_symbols_decode_one(&self, &step, &entry))) goto special;
+            for (i = 0; i < 4 && step.used < left && plain; i++) {
+                plain = rs_symbols_decode_one(&self, unit_bytes, &step, &entry);
             }
             if (RS_UNLIKELY(step.used > left)) return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
-            p += step.used;
-            continue;
+            if (RS_LIKELY(plain)) {
+                p += step.used;
+                continue;
+            }
         }
-special:
         /* The escape: one unit stands in the codes. It may lie beyond the word. */
-        if ((entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1)) != 0 || step.used + self.unit_bytes > left) {
+        if ((entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1)) != 0 || left - step.used < unit_bytes) {
             return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
         }
-        memcpy(step.out, p + step.used, self.unit_bytes);
-        step.out += self.unit_bytes;
-        p += step.used + self.unit_bytes;
+        memcpy(step.out, p + step.used, unit_bytes);
+        step.out += unit_bytes;
+        p += step.used + unit_bytes;
     }
     *out_bytes = (uint64_t)(step.out - out);
     return RS_OK;
+}
+
+/* Decodes all of `codes` to `out`, *out_bytes bytes. There must be room for them and RS_SYMBOLS_SLACK bytes more, all
+ * of which may be written, else RS_E_SPACE; room for 16 * codes + RS_SYMBOLS_SLACK bytes is always enough. `out` may
+ * not overlap the table or the codes. RS_E_FMT_VALUE: a code that is cut short or has no meaning. Any thread. */
+RS_NODISCARD static inline rs_status rs_symbols_decode(const rs_symbols *self, rs_slice codes, uint8_t *out,
+                                                       uint64_t capacity, uint64_t *out_bytes, rs_error *err) {
+    if (self->unit_bytes == 1) return rs_symbols_decode_units(self, 1, codes, out, capacity, out_bytes, err);
+    return rs_symbols_decode_units(self, 2, codes, out, capacity, out_bytes, err);
 }
 
 #endif

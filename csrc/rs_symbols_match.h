@@ -76,7 +76,10 @@ static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p,
             for (;; entry++) {
                 match = entry->match;
                 if ((low ^ entry->low) << 1 << (match >> RS_MATCH_LENGTH_BITS & 63) != 0) continue;
-                if (RS_UNLIKELY((match & RS_MATCH_LONG) != 0) && !rs_match_is_whole(entry, p + head_bytes, head_bytes)) continue;
+                if (RS_UNLIKELY((match & RS_MATCH_LONG) != 0) &&
+                    !rs_match_is_whole(entry, p + head_bytes, head_bytes)) {
+                    continue;
+                }
                 if (limit == 16 || rs_match_bytes(match) <= limit) return match;
                 if (rs_match_bytes(match) <= head_bytes) break;
             }

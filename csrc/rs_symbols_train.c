@@ -12,21 +12,16 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE_BYTES = 1 << 20,
-    PIECE_BYTES = 4096,       /* of a long string, so that no single one is the sample */
+    SAMPLE_BYTES = 1 << 19,
+    PIECE_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
+    PIECES = SAMPLE_BYTES / PIECE_BYTES,
     CANDIDATES_MAX = 32768,   /* symbols of the first pass */
     PAIR_BITS_MIN = 10,
     PAIR_BITS_MAX = 17,
-    PAIR_TAG_BITS = 15,
+    PAIR_COUNT_BITS = 8,
+    PAIR_THRESHOLD = 3,       /* times that a pair is seen before it is a symbol */
     ESCAPE = CANDIDATES_MAX   /* the number that stands for it while training */
 };
-
-/* A pair of symbols is 32 bits, of which a multiplication by an odd number makes others one to one: the first ones
- * choose the slot, the others are the tag, so a slot tells exactly whose count it is. */
-typedef struct pair_slot {
-    uint32_t tag;
-    uint32_t count;
-} pair_slot;
 
 /* Everything that training holds. */
 typedef struct trainer {
@@ -36,12 +31,11 @@ typedef struct trainer {
     uint64_t n_pieces, n_sampled, n_all;
     rs_trie trie;         /* of the first pass */
     rs_matcher matcher;   /* of the others */
-    pair_slot *pairs;
+    uint32_t *pairs;      /* hash table: a tag, and PAIR_COUNT_BITS of how often it was seen */
     unsigned pair_bits;
-    uint32_t threshold;   /* times that a pair was seen before it is a symbol */
     uint8_t *symbols;     /* RS_SYMBOLS_COPY bytes each */
+    const uint8_t **units; /* the same, one by one */
     uint8_t *n_units;     /* 0: dropped */
-    const uint8_t **units; /* of each symbol */
     uint32_t *counts;     /* uses in the sample; the escape is the last one */
     uint32_t *places;     /* units before the symbol in the pool */
     uint32_t *order;      /* of the table: candidates, or ESCAPE */
@@ -76,36 +70,47 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* A step that visits all n places, far from those just visited: neighbours are alike, and the first pass would spend
- * its symbols on the first of them. */
+/* A step that visits all n places, each far from all those before: neighbours are alike, and a sample should have some
+ * of every kind, early. Nothing spreads like the golden ratio; n is below 2^48. */
 static uint64_t stride(uint64_t n) {
-    uint64_t step = n * 5 / 8 | 1;
+    uint64_t step = n * 40503 / 65536 | 1;
     while (common_divisor(n, step) != 1) step += 2;
     return step % n;
 }
 
+/* Takes piece `round` of a string: the first ones of many, spread over it. False when it has no more. */
+static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t round) {
+    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes, n = string->n_units / piece_units;
+    uint64_t first = round * (n / PIECES ? n / PIECES : 1) * piece_units, units;
+    if (first >= string->n_units) return false;
+    units = string->n_units - first < piece_units ? string->n_units - first : piece_units;
+    memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units + first * self->unit_bytes,
+           (size_t)(units * self->unit_bytes));
+    self->n_sampled += units;
+    self->piece_ends[self->n_pieces++] = self->n_sampled;
+    return true;
+}
+
 static rs_status take_sample(trainer *self, const rs_symbol_string *strings, size_t n, rs_error *err) {
     const uint64_t sample_units = SAMPLE_BYTES / self->unit_bytes, piece_units = PIECE_BYTES / self->unit_bytes;
-    uint64_t most = 0, step, at = 0, i;
-    for (i = 0; i < n; i++) {
-        self->n_all += strings[i].n_units;
-        most += strings[i].n_units < piece_units ? strings[i].n_units : piece_units;
-    }
-    if (most > sample_units + piece_units) most = sample_units + piece_units;
-    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes + RS_SYMBOLS_COPY));
-    self->piece_ends = (uint64_t *)malloc((n < most ? n + 1 : (size_t)most + 1) * sizeof *self->piece_ends);
+    uint64_t most, step, round, i;
+    bool more = n > 0;
+    for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
+    most = self->n_all < sample_units + piece_units ? self->n_all : sample_units + piece_units;
+    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
+    /* No piece is empty; one or two of a string are not full. */
+    self->piece_ends = (uint64_t *)malloc((n < most / 2 ? 2 * n + PIECES + 1 : (size_t)most + 1) * sizeof(uint64_t));
     if (self->sample == NULL || self->piece_ends == NULL) return no_memory(err);
-    if (n == 0) return RS_OK;
-    step = stride(n);
-    for (i = 0; i < n && self->n_sampled < sample_units; i++) {
-        const rs_symbol_string *string = &strings[at];
-        uint64_t units = string->n_units < piece_units ? string->n_units : piece_units;
-        at = at + step >= n ? at + step - n : at + step;
-        if (units == 0) continue;
-        memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units, (size_t)(units * self->unit_bytes));
-        self->n_sampled += units;
-        self->piece_ends[self->n_pieces++] = self->n_sampled;
+    step = n > 0 ? stride(n) : 0;
+    for (round = 0; round < PIECES && more; round++) {
+        uint64_t at = 0;
+        more = false;
+        for (i = 0; i < n && self->n_sampled < sample_units; i++) {
+            if (take_piece(self, &strings[at], round)) more = true;
+            at = at + step >= n ? at + step - n : at + step;
+        }
     }
+    memset(self->sample + self->n_sampled * self->unit_bytes, 0, RS_SYMBOLS_COPY);
     return RS_OK;
 }
 
@@ -123,20 +128,20 @@ static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_
     return RS_OK;
 }
 
-/* True when the two were seen together often enough. A pair takes over a slot whose count others have brought down. */
+/* True when the two were seen together often enough. A pair takes over a slot whose count others have brought down.
+ *
+ * A pair is 32 bits, of which a multiplication by an odd number makes others one to one: the high ones choose the slot
+ * and the low ones are the tag, so a slot tells exactly whose count it is. */
 static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
-    uint32_t mixed = (left << 16 | right) * UINT32_C(0x9E3779B1), tag = mixed & ((UINT32_C(1) << (32 - self->pair_bits)) - 1);
-    pair_slot *slot = &self->pairs[mixed >> (32 - self->pair_bits)];
-    if (slot->count != 0 && slot->tag == tag) {
-        if (++slot->count < self->threshold) return false;
-        slot->count = 0;
-        return true;
+    const uint32_t mixed = (left << 16 | right) * UINT32_C(0x9E3779B1);
+    const uint32_t tag = mixed << self->pair_bits >> self->pair_bits;
+    const uint32_t count_mask = (1u << PAIR_COUNT_BITS) - 1;
+    uint32_t *slot = &self->pairs[mixed >> (32 - self->pair_bits)], count = *slot & count_mask;
+    if (count != 0 && *slot >> PAIR_COUNT_BITS == tag) {
+        *slot = count + 1 < PAIR_THRESHOLD ? *slot + 1 : 0;
+        return count + 1 == PAIR_THRESHOLD;
     }
-    if (slot->count > 1) {
-        slot->count--;
-    } else {
-        slot->tag = tag, slot->count = 1;
-    }
+    *slot = count > 1 ? *slot - 1 : tag << PAIR_COUNT_BITS | 1;
     return false;
 }
 
@@ -148,7 +153,7 @@ static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint
     return left >= 16 ? rs_matcher_find(matcher, p, 16, 2) : rs_matcher_find(matcher, p, (unsigned)left, 2);
 }
 
-/* The first pass. */
+/* The first pass. unit_bytes is that of the trainer, a constant where this is compiled. */
 static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_error *err) {
     const uint8_t *units = self->sample;
     uint64_t piece;
@@ -283,9 +288,6 @@ static rs_status write_table(trainer *self, uint32_t n_short, rs_buffer *out, rs
     head[0] = (uint8_t)self->unit_bytes;
     rs_store_u16(head + 2, (uint16_t)n_short);
     rs_store_u32(head + 4, self->n_kept);
-    if (status == RS_OK) {
-        status = rs_buffer_reserve(out, RS_SYMBOLS_HEAD + (size_t)RS_SYMBOLS_ENTRY * self->n_kept + pool.size_bytes, err);
-    }
     if (status == RS_OK) status = rs_buffer_append(out, head, sizeof head, err);
     for (i = 0; i < self->n_kept && status == RS_OK; i++) {
         uint32_t number = self->order[i], entry = 0;
@@ -305,7 +307,7 @@ static rs_status trainer_init(trainer *self, rs_error *err) {
     uint64_t candidates = self->n_sampled < CANDIDATES_MAX ? self->n_sampled : CANDIDATES_MAX;
     self->pair_bits = PAIR_BITS_MIN;
     while (self->pair_bits < PAIR_BITS_MAX && (uint64_t)1 << self->pair_bits < self->n_sampled) self->pair_bits++;
-    self->pairs = (pair_slot *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
+    self->pairs = (uint32_t *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
     self->symbols = (uint8_t *)malloc((size_t)(candidates + 1) * RS_SYMBOLS_COPY);
     self->n_units = (uint8_t *)malloc((size_t)candidates + 1);
     self->units = (const uint8_t **)malloc((size_t)(candidates + 1) * sizeof *self->units);
@@ -350,7 +352,6 @@ rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned u
     memset(&self, 0, sizeof self);
     self.unit_bytes = unit_bytes;
     self.max_units = rs_symbols_max_units(unit_bytes);
-    self.threshold = 4;
     status = train(&self, strings, n, table_out, coded_bytes, err);
     if (status != RS_OK) table_out->size_bytes = before;
     trainer_clear(&self);
@@ -378,8 +379,11 @@ static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbol
         n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
         units[i] = copy;
         if (n_units[i] > symbols->max_units || offset > symbols->pool_units) n_units[i] = 0;
-        memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
-        if (n_units[i] == 0 && self->escape == UINT32_MAX) self->escape = i;
+        if (n_units[i] != 0) {
+            memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
+        } else if (self->escape == UINT32_MAX) {
+            self->escape = i;
+        }
     }
     if (status == RS_OK && self->escape == UINT32_MAX) {
         status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");

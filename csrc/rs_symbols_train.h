@@ -22,8 +22,8 @@ RS_NODISCARD rs_status rs_symbols_train(const rs_symbol_string *strings, size_t 
 /* Codes strings. Owning; its own copy of what it needs of the table. */
 typedef struct rs_symbols_encoder rs_symbols_encoder;
 
-/* Makes an encoder from a table; release it with rs_symbols_encoder_close. RS_E_FMT_TRUNCATED or RS_E_FMT_VALUE for bytes
- * that rs_symbols_open refuses, RS_E_ARG_RANGE for a table without an escape, RS_E_MEM. Any thread. */
+/* Makes an encoder from a table; release it with rs_symbols_encoder_close. Errors: those of rs_symbols_open,
+ * RS_E_ARG_RANGE for a table without an escape, RS_E_MEM. Any thread. */
 RS_NODISCARD rs_status rs_symbols_encoder_open(rs_slice table, rs_symbols_encoder **out, rs_error *err);
 
 /* Appends the codes of one string of the table's unit. Any string can be coded. RS_E_MEM leaves `out` as it was.

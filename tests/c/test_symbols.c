@@ -160,6 +160,22 @@ static void test_long_string(void) {
     }
 }
 
+/* A string longer than the whole sample, which changes on its way: the sample is spread over it. */
+static void test_huge_string(void) {
+    const size_t size = 4 << 20;
+    uint8_t *text = (uint8_t *)malloc(size);
+    size_t i;
+    if (text == NULL) abort();
+    for (i = 0; i < size; i++) text[i] = (uint8_t)("0123456789abcdefghijklmnopqrstuvwxyz"[i % 9 + i / (size / 4) * 9]);
+    add_string(text, size, 1);
+    check_strings(1, size / 8);
+    drop_strings();
+    add_string(text, size / 2, 2);
+    check_strings(2, size / 6);
+    drop_strings();
+    free(text);
+}
+
 /* One unit throughout: symbols of nearly the greatest length are all there is. */
 static void test_one_unit(void) {
     static uint8_t text[20000];
@@ -204,6 +220,10 @@ static const uint8_t small[] = {1, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x1
 static const uint8_t small_wide[] = {2, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 1, 'b', 2,
                                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
+/* One symbol, and a pool that reads like an entry of another. */
+static const uint8_t one_symbol[] = {1, 0, 2, 0, 1, 0, 0, 0, 0x01, 0, 0, 0x01, 0, 0,
+                                     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
 static void check_codes(const uint8_t *table, size_t size, const char *codes, size_t n, rs_status code,
                         const char *units, uint64_t n_bytes) {
     uint8_t *exact = make_exact(table, size), *coded = make_exact(codes, n), out[100 + RS_SYMBOLS_SLACK];
@@ -232,8 +252,59 @@ static void test_layout(void) {
     check_codes(small, sizeof small, "\3\0", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small, sizeof small, "\xFF\xFF", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small, sizeof small, "\0\0\0\xFF\xFF\0\0\0\0", 9, RS_E_FMT_VALUE, NULL, 0);
+    check_codes(one_symbol, sizeof one_symbol, "\0\0", 2, RS_OK, "\1\1", 2);
+    check_codes(one_symbol, sizeof one_symbol, "\0\1", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small_wide, sizeof small_wide, "\2\0\0\1\xFE\xFF", 6, RS_OK, "b\2a\1b\2\xFE\xFF", 8);
     check_codes(small_wide, sizeof small_wide, "\1\xFE", 2, RS_E_FMT_VALUE, NULL, 0);
+}
+
+/* Every length of symbol, and every byte of it that may differ: only what is equal is coded as the symbol. */
+static void test_every_byte_counts(void) {
+    uint32_t unit_bytes, n, at;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        for (n = 1; n <= rs_symbols_max_units(unit_bytes); n++) {
+            uint8_t table[8 + 2 * 3 + 16 + 16] = {(uint8_t)unit_bytes, 0, 1, 0, 2, 0, 0, 0, (uint8_t)n}, text[32];
+            uint32_t size = n * unit_bytes;
+            size_t table_size = 8 + 2 * 3 + size + 16;
+            rs_symbols_encoder *encoder = NULL;
+            rs_symbols symbols;
+            for (at = 0; at < size; at++) table[14 + at] = (uint8_t)(at + 1);
+            REQUIRE_OK(rs_symbols_open(rs_slice_of(table, table_size), &symbols, &err), &err);
+            REQUIRE_OK(rs_symbols_encoder_open(rs_slice_of(table, table_size), &encoder, &err), &err);
+            memset(text, 0xEE, sizeof text);
+            memcpy(text, table + 14, size);
+            CHECK_U64(check_round_trip(encoder, &symbols, text, n), 1);
+            CHECK_U64(check_round_trip(encoder, &symbols, text, n + 1), 1 + 2 + unit_bytes);
+            CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes),
+                      1 + (32 / unit_bytes - n) * (2 + unit_bytes));
+            CHECK_U64(check_round_trip(encoder, &symbols, text, n - 1), (n - 1) * (2 + unit_bytes));
+            for (at = 0; at < size; at++) {
+                text[at] ^= 0x80;
+                CHECK_U64(check_round_trip(encoder, &symbols, text, n), n * (2 + unit_bytes));
+                CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes), 32 / unit_bytes * (2 + unit_bytes));
+                text[at] ^= 0x80;
+            }
+            rs_symbols_encoder_close(encoder);
+        }
+    }
+}
+
+/* More symbols with the same first bytes than are looked at: some are not used, and the text is whole. */
+static void test_many_alike(void) {
+    unsigned unit_bytes;
+    for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
+        uint8_t text[2 * 8] = {0};
+        uint32_t i, k;
+        draw_state = 3;
+        for (i = 0; i < 3000; i++) {
+            uint32_t value = draw(500);
+            for (k = 0; k < 4; k++) text[k * unit_bytes] = 'a';
+            for (k = 4; k < 8; k++, value /= 5) text[k * unit_bytes] = (uint8_t)('0' + value % 5);
+            add_string(text, 8, unit_bytes);
+        }
+        check_strings(unit_bytes, 3000 * 4);
+        drop_strings();
+    }
 }
 
 /* The room that a decode asks for, to the byte, with nothing written beyond it. */
@@ -293,7 +364,8 @@ static void test_bad_tables(void) {
         {6, 1, RS_E_FMT_VALUE}, /* more symbols than codes */
         {7, 255, RS_E_FMT_VALUE},
         {8, 0x03, RS_E_FMT_VALUE},  {8, 0x12, RS_E_FMT_VALUE},  {8, 0x20, RS_OK}, /* an escape may stand anywhere */
-        {8, 0x30, RS_E_FMT_VALUE},  {8, 0x0F, RS_E_FMT_VALUE},  {9, 1, RS_E_FMT_VALUE}, {10, 0x80, RS_E_FMT_VALUE},
+        {8, 0x30, RS_OK},           {8, 0x0F, RS_E_FMT_VALUE},  {9, 1, RS_E_FMT_VALUE}, {10, 0x80, RS_E_FMT_VALUE},
+        {12, 0xFF, RS_OK},          /* where an escape begins means nothing */
         {11, 0x02, RS_OK},          /* no escape: reads, codes nothing */
     };
     size_t i, size;
@@ -391,9 +463,12 @@ static void test_flipped_bits(void) {
 int main(void) {
     RUN(test_sentences);
     RUN(test_long_string);
+    RUN(test_huge_string);
     RUN(test_one_unit);
     RUN(test_nothing_gained);
     RUN(test_layout);
+    RUN(test_every_byte_counts);
+    RUN(test_many_alike);
     RUN(test_room);
     RUN(test_bad_tables);
     RUN(test_escape_is_needed);

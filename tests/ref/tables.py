@@ -1,4 +1,4 @@
-"""TABLES as csrc/FORMAT.md says them: entries (rule 29), symbol tables (rule 33)."""
+"""TABLES as csrc/FORMAT.md says them: entries (rule 29), symbol tables (rules 33 and 34)."""
 
 import struct
 from dataclasses import dataclass
@@ -57,9 +57,11 @@ class SymbolTable:
         """The text, or None for an escape."""
         entry = int.from_bytes(data[at:at + 3], "little")
         length, begin = entry & 15, entry >> 4
+        if length == 0:
+            return None
         if length > (15, 8)[self.unit - 1] or begin > units or length > units - begin:
             fail("VALUE", at, "a symbol outside the pool")
-        return self.text(data[pool + begin * self.unit:pool + (begin + length) * self.unit]) if length else None
+        return self.text(data[pool + begin * self.unit:pool + (begin + length) * self.unit])
 
     def text(self, raw):
         return "".join(map(chr, struct.unpack(f"<{len(raw) // self.unit}{'BH'[self.unit - 1]}", raw)))

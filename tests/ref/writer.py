@@ -11,9 +11,9 @@ import numpy as np
 
 from .dtypes import code_bytes, shape_bytes, varint
 from .extended import make, parts
-from .packed_writer import *  # noqa: F403: one namespace for whoever writes
-from .packed_writer import (ABSENT, CONCAT, DECIMAL, DICT, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Node, Nothing, Pieces,
-                            Stored, hex_body, numbers_body, stored_of)
+from .packed_writer import (ABSENT, CONCAT, DECIMAL, DICT, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Node, Nothing, Pieces,  # noqa: F401
+                            Stored, code, coded, concat, decimal, dict_, digits, hex_, hex_body, numbers, numbers_body, optional, same,
+                            stored_of, symbol_table, symbols)  # one namespace for whoever writes
 from .reader import crc32c
 
 

@@ -1,0 +1,236 @@
+"""Hypothesis strategies for trees with the nodes of kinds 14 to 22, for tables, and for whole segments of them, made by ref.writer.
+
+As in prop.trees a tree strategy yields (node, strategy of values for it).
+"""
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from prop import strategies as own
+from prop import trees
+from ref import writer as w
+from ref.packed_writer import ABSENT, NONE, Pieces, Stored
+
+MASK = (1 << 64) - 1
+EDGES = [0, 1, -1, (1 << 63) - 1, -(1 << 63), 1 << 53, (1 << 53) + 1]
+int64 = st.one_of(st.sampled_from(EDGES), st.integers(-(1 << 63), (1 << 63) - 1), st.integers(-300, 300))
+
+
+def wrap(number):
+    number &= MASK
+    return number - (1 << 64) if number >> 63 else number
+
+
+# ---- leaves ----------------------------------------------------------------------------------------------------------
+
+@st.composite
+def decimals(draw):
+    """Of 53 bits at most, so that the writer finds the integer again; any correction comes as Stored in the literals."""
+    scale, width = draw(st.integers(0, 22)), draw(st.integers(0, 50))
+    base = draw(st.integers(-(1 << 50), 1 << 50))
+    correction = draw(st.integers(0, min(width, 32)))
+    numbers = st.integers(0, (1 << width - correction) - 1)
+    values = numbers.map(lambda n: Stored(n << correction | 1 << correction >> 1, float(base + n) / float(10 ** scale)))
+    return w.decimal(width, base, scale, correction), values
+
+
+@st.composite
+def digit_nodes(draw):
+    width, base, count = draw(st.integers(0, 64)), draw(st.integers(0, MASK)), draw(st.integers(0, 20))
+    top = (1 << width) - 1
+    stored = st.one_of(st.sampled_from([0, top]), st.integers(0, top))
+    return w.digits(width, base, count), stored.map(lambda n: Stored(n, str((base + n) & MASK).zfill(count)))
+
+
+@st.composite
+def hex_nodes(draw):
+    count, upper = draw(st.integers(1, 9)), draw(st.booleans())
+    return w.hex_(count, upper), st.text("0123456789ABCDEF" if upper else "0123456789abcdef", min_size=count, max_size=count)
+
+
+@st.composite
+def number_nodes(draw):
+    """Any integers with the widths for the worst; small ones in narrow chunks; floats of 15 digits."""
+    stride, param = draw(st.integers(0, 16)), draw(st.integers(0, 1))
+    count = draw(st.one_of(st.none(), st.integers(0, 40)))
+    bits = draw(st.sampled_from([0, 1, 3, 8, 15, 16, 20, 40, 49, 62, 63, 64]))
+    base = draw(int64)
+    floats = draw(st.booleans())
+    if floats:
+        base, bits = base >> 20, min(bits, 40)
+    scale = draw(st.integers(0, 22)) if floats else 0
+    number = st.one_of(st.sampled_from([0, (1 << bits) - 1]), st.integers(0, (1 << bits) - 1)).map(lambda n: wrap(base + n))
+    some = st.lists(number, min_size=count or 0, max_size=40 if count is None else count)
+    widest = bits if stride == 0 else min(64, bits + 1)  # of a zigzag: one bit more
+    node = w.numbers(base, floats, scale, stride, bits if stride else 0, widest, param, count)
+    values = some.map(lambda ms: Stored(ms, [float(m) / float(10 ** scale) for m in ms] if floats else ms))
+    return node, values.map(lambda v: Stored(v.number, tuple(v.value) if param else v.value))
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+@dataclass
+class Tables:
+    """What was drawn so far: entries of TABLES, for values the plain values beside each."""
+
+    made: list = field(default_factory=list)    # w.Table or w.SymbolTable
+    values: dict = field(default_factory=dict)  # number: values of the entries
+    symbols: dict = field(default_factory=dict)  # number: (texts, n_short, unit)
+    trees: list = field(default_factory=list)
+
+    def leaves(self):
+        """Strategies of the leaves that name a table."""
+        return [st.sampled_from(sorted(numbers)).flatmap(make) for numbers, make in (
+            (self.values, self.dicts), (self.symbols, self.symbol_nodes)) if numbers]
+
+    def dicts(self, first):
+        return st.lists(st.sampled_from(sorted(self.values)), max_size=2).flatmap(lambda more: self.dict_node([first, *more]))
+
+    def dict_node(self, numbers):
+        values = [value for number in numbers for value in self.values[number]]
+        least = (len(values) - 1).bit_length()
+        picks = st.integers(0, len(values) - 1).map(lambda i: w.Pick(i, w.Coded(b"", values[i])))
+        return st.integers(least, 32).map(lambda width: (w.dict_(numbers, width, len(values)), picks))
+
+    def symbol_nodes(self, number):
+        return st.just((w.symbols(number), self.codes(number)))
+
+    def codes(self, number):
+        texts, n_short, unit = self.symbols[number]
+        codes = st.lists(st.one_of(st.integers(0, len(texts) - 1).filter(lambda i: texts[i] is not None),
+                                   st.integers(0, 256 ** unit - 1).map(chr)), max_size=20)
+        return codes.map(lambda some: self.join(some, texts, n_short, unit))
+
+    def join(self, codes, texts, n_short, unit):
+        escape = w.code(texts.index(None), n_short)
+        raw = b"".join(escape + ord(c).to_bytes(unit, "little") if isinstance(c, str) else w.code(c, n_short) for c in codes)
+        return w.Coded(raw, "".join(c if isinstance(c, str) else texts[c] for c in codes))
+
+
+@st.composite
+def symbol_tables(draw):
+    unit = draw(st.integers(1, 2))
+    texts = draw(st.lists(st.text(st.characters(max_codepoint=255 if unit == 1 else 0xFFFF), min_size=1,
+                                  max_size=15 if unit == 1 else 8), max_size=12))
+    texts.insert(draw(st.integers(0, len(texts))), None)
+    return texts, draw(st.sampled_from([0, 1, 5, 255, 256])), unit
+
+
+def add_symbols(tables, drawn):
+    texts, n_short, unit = drawn
+    tables.symbols[len(tables.made)] = drawn
+    tables.made.append(w.SymbolTable(w.symbol_table(texts, n_short, unit)))
+
+
+def add_values(draw, tables):
+    """A table under a tree of its own, all of whose arrays lie inside."""
+    node, value = draw(trees_with(tables))
+    values = [v for v in draw(st.lists(value, min_size=1, max_size=4)) if not arrays_of(node, v)]
+    if not values:
+        return
+    records = [w.encode(node, v) for v in values]
+    width = draw(st.sampled_from([2, 4, 8] + [0] * (len(set(map(len, records))) == 1)))
+    tables.values[len(tables.made)] = [w.plain(v) for v in values]
+    tables.made.append(w.Table(records, len(tables.trees), width))
+    tables.trees.append(node)
+
+
+def arrays_of(node, value):
+    arrays = bytearray()
+    w.encode(node, value, arrays)
+    return arrays
+
+
+@st.composite
+def table_sets(draw):
+    tables = Tables()
+    for _ in range(draw(st.integers(0, 4))):
+        if draw(st.booleans()):
+            add_symbols(tables, draw(symbol_tables()))
+        else:
+            add_values(draw, tables)
+    return tables
+
+
+# ---- trees -----------------------------------------------------------------------------------------------------------
+
+def optionals_of(child):
+    node, value = child
+    if w.node_bits(node) > 63:
+        return child
+    return w.optional(node), st.one_of(st.just(NONE), value)
+
+
+def partial_structs(names, children):
+    kids = [(node, value) if w.node_bits(node) > 63 else (w.optional(node, key=True), st.one_of(st.just(ABSENT), value))
+            for node, value in children]
+    return trees.structs_of(names, kids)
+
+
+def pieces_of(children):
+    """A concat; after each piece perhaps the same once more."""
+    nodes, values, numbers = [], [], []
+    for (node, value), again in children:
+        numbers.append(len(nodes))
+        nodes.append(node)
+        values.append(value)
+        if again:
+            nodes.append(w.same(numbers[-1]))
+            values.append(st.none())
+
+    def join(drawn):
+        plain = [drawn[node.count] if node.kind == 21 else value for node, value in zip(nodes, drawn)]
+        return Pieces(list(drawn), "".join(map(w.plain, plain)))
+
+    return w.concat(nodes), st.tuples(*values).map(join)
+
+
+def texts(tables):
+    """Leaves that may be pieces. Of dicts only those all of whose entries are str."""
+    words = own.texts.map(lambda t: (w.const(t), st.just(t)))
+    found = [words, digit_nodes(), hex_nodes(), st.just((w.str_(0), own.texts)), st.just((w.str_(1), trees.text_below(256))),
+             st.just((w.str_(2), trees.text_below(0x10000))), st.just((w.str_(4), trees.text_below(0x110000)))]
+    strings = [number for number, values in tables.values.items() if {type(v) for v in values} == {str}]
+    if strings:
+        found.append(st.sampled_from(strings).flatmap(lambda number: tables.dict_node([number])))
+    if tables.symbols:
+        found.append(st.sampled_from(sorted(tables.symbols)).flatmap(tables.symbol_nodes))
+    return st.one_of(found)
+
+
+def trees_with(tables):
+    pieces = st.lists(st.tuples(texts(tables), st.booleans()), max_size=5).map(pieces_of)
+    groups = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(), hex_nodes(), pieces, *2 * tables.leaves()]
+    leaves = st.sampled_from(groups).flatmap(lambda group: group)  # one_of would weigh each of the old leaves as much
+
+    def nodes_of(children):
+        names = st.lists(own.keys.filter(trees.small), min_size=5, max_size=5, unique=True)
+        return st.one_of(trees.nodes_of(children), children.map(optionals_of),
+                         st.builds(partial_structs, names, st.lists(children, max_size=5)))
+
+    ends = st.sampled_from([(w.str_(1, True), trees.text_below(256)), (w.str_(4, True), trees.text_below(0x110000)),
+                            (w.bytes_(True), own.blobs)])
+    whole = st.recursive(leaves, nodes_of, max_leaves=6)
+    tail = st.tuples(st.lists(leaves, max_size=3), ends).map(lambda case: trees.tuples_of([*case[0], case[1]], 1))
+    return st.one_of(whole, whole, tail, ends).filter(lambda case: trees.size(case[0]) <= 4096 and legal(case[0]))
+
+
+def legal(node, in_ext=False):
+    """An ext has no ext and no dict for its payload, by way of unions and optionals either."""
+    if in_ext and (node.kind in (13, 16) or (node.kind == 2 and node.aux[0] == 0x11)):
+        return False
+    return all(legal(kid, node.kind == 13 or (in_ext and node.kind in (11, 22))) for kid in node.children)
+
+
+@st.composite
+def segments(draw):
+    """A segment with tables, and its values."""
+    tables = draw(table_sets())
+    node, value = draw(trees_with(tables))
+    values = draw(st.lists(value, min_size=draw(st.sampled_from([1, 1, 0])), max_size=4))
+    arrays = bytearray()
+    records = [w.encode(node, v, arrays) for v in values]
+    blocks = [w.Block(records, len(tables.trees), arrays=bytes(arrays))] if records else []
+    data = w.segment(blocks, [*tables.trees, node], tables=tables.made or None, features_required=127 - 2)
+    return data, [w.plain(v) for v in values]

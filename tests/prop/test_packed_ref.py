@@ -1,0 +1,359 @@
+"""The reference reader and writer of packed nodes, tables, symbol tables, texts of pieces and optional values: literals worked out by
+hand from FORMAT.md, rules 18, 19 and 29 to 34 each broken alone, and round trips of what prop.packed draws."""
+
+import pathlib
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from prop import packed
+from prop.strategies import same
+from ref import mapping
+from ref import mapping_writer as mw
+from ref import reader
+from ref import writer as w
+
+slow_to_draw = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=200)
+TOP = (1 << 64) - 1
+
+
+def code_of(data, deep=True):
+    with pytest.raises(reader.FormatError) as caught:
+        (reader.check if deep else reader.read)(data)
+    return caught.value.code.removeprefix("RS_E_FMT_")
+
+
+def one(root, raw, trees=(), tables=None, **header):
+    """A segment of one record of these bytes."""
+    return w.segment([w.Block([bytes.fromhex(raw)], index_width=2)], [root, *trees], tables=tables, **header)
+
+
+# ---- literals --------------------------------------------------------------------------------------------------------
+
+ROW = {"a": w.optional(w.int_(3), True), "b": w.optional(w.bool_())}
+PATHS = w.concat([w.const("a-"), w.str_(1), w.same(1), w.digits(4, 0, 2)])
+LITERALS = [  # tree, bytes, value
+    (w.decimal(0, 5, 1), "", 0.5), (w.decimal(8, 0, 2), "7B", 1.23), (w.decimal(10, -3), "01 00", -2.0),
+    (w.decimal(5, 3, 1, 2), "02", 0.3), (w.decimal(5, 3, 1, 2), "03", 0.1 + 0.2), (w.decimal(5, 3, 1, 2), "06", 0.4),
+    (w.decimal(32, 0, 0, 32), "00 00 00 00", struct.unpack("<d", struct.pack("<Q", (1 << 64) - (1 << 31)))[0]),
+    (w.decimal(64), "FF FF FF FF FF FF FF FF", -1.0), (w.decimal(1, (1 << 63) - 1), "01", -9223372036854775808.0),
+    (w.decimal(0, (1 << 53) + 1), "", 9007199254740992.0), (w.decimal(0, 1, 22), "", 1e-22),
+    (w.numbers(10, max_width=3), "03 03 D0 01", [10, 12, 17]), (w.numbers(10, max_width=3, param=1), "00", ()),
+    (w.numbers(stride=1, head_width=8, max_width=2), "03 64 02 06", [100, 101, 100]),
+    (w.numbers(floats=True, scale=1, max_width=20), "02 01 05 03", [0.5, 1.2]),
+    (w.numbers(7, max_width=64), "0A 00", [7] * 10), (w.numbers(count=0), "", []), (w.numbers(-1, count=2, max_width=1), "01 02", [-1, 0]),
+    (w.numbers(max_width=1), "09 11 AA 01", [0, 1] * 4 + [1]), (w.numbers(stride=16, head_width=1), "02 03", [1, 1]),
+    (w.numbers((1 << 63) - 1, max_width=64), "01 0F 01 00 00 00 00 00 00 00", [-(1 << 63)]),
+    (w.numbers(stride=2, head_width=4, max_width=64), "03 10 0F FF FF FF FF FF FF FF FF", [0, 1, -(1 << 63)]),
+    (w.digits(0, 7, 3), "", "007"), (w.digits(8), "FF", "255"), (w.digits(64), "FF " * 8, str(TOP)), (w.digits(4, TOP), "01", "0"),
+    (w.digits(0, 0, 20), "", "0" * 20), (w.digits(0, 12345, 2), "", "12345"), (w.hex_(3), "AB C7", "abc"), (w.hex_(4, True), "AB C0", "ABC0"),
+    (PATHS, "03 01 78", "a-xx03"), (w.concat([]), "", ""), (w.concat([w.const("é"), w.str_(4)]), "01 00 F6 01 00", "é\U0001F600"),
+    (w.concat([w.str_(2, True)]), "AC 20 61 00", "€a"), (w.optional(w.str_(1)), "01 01 61", "a"), (w.optional(w.str_(1)), "00", None),
+    (w.struct_(ROW), "3B", {"a": 5, "b": True}), (w.struct_(ROW), "00", {"b": None}),
+    (w.struct_({"a": w.optional(w.const(None), True)}), "01", {"a": None}), (w.optional(w.optional(w.bool_())), "07", True),
+    (w.optional(w.optional(w.bool_())), "01", None), (w.optional(w.int_(63)), "FF FF FF FF FF FF FF FF", (1 << 63) - 1),
+    (w.tuple_([w.optional(w.float_()), w.optional(w.str_(1, True))]), "03 00 00 00 00 00 00 F0 3F 61 62", (1.0, "ab")),
+    (w.tuple_([w.optional(w.float_()), w.optional(w.str_(1, True))]), "02", (None, "")),
+    (w.list_(w.optional(w.float_())), "02 02 00 00 00 00 00 00 F0 3F", [None, 1.0]),
+    (w.str_(1, True), "", ""), (w.bytes_(True), "01 02", b"\1\2"), (w.union([w.str_(1, True), w.bytes_(True)]), "01 07", b"\7"),
+    (w.tuple_([w.str_(1, True), w.float_()]), "00 00 00 00 00 00 F0 3F 61", ("a", 1.0)),
+    (w.ext(22, "PurePosixPath", w.concat([w.const("/"), w.str_(1, True)])), "61", pathlib.PurePosixPath("/a")),
+]
+BAD = [  # tree, bytes, code
+    (w.numbers(max_width=3), "03 04 00 00", "VALUE"), (w.numbers(max_width=20), "08 0F" + " 00" * 19, "TRUNCATED"),
+    (w.numbers(max_width=3), "03 03 D0", "TRUNCATED"), (w.numbers(max_width=3), "03", "TRUNCATED"), (w.numbers(), "", "TRUNCATED"),
+    (w.numbers(stride=4, head_width=9), "04 00 00 00 00", "TRUNCATED"), (w.numbers(), "FF FF FF FF FF FF FF FF FF 01", "LIMIT"),
+    (w.numbers(), "00 00", "TRAILING"), (w.numbers(max_width=3), "03 03 D0 01 00", "TRAILING"), (w.decimal(16), "00", "TRUNCATED"),
+    (w.str_(2, True), "61", "VALUE"), (w.str_(4, True), "00 00 11 00", "VALUE"), (w.concat([w.str_(4)]), "01 00 00 11 00", "VALUE"),
+    (w.concat([w.str_(1), w.str_(1)]), "01 61", "TRUNCATED"), (w.hex_(3), "AB", "TRUNCATED"), (w.optional(w.float_()), "01", "TRUNCATED"),
+    (w.optional(w.float_()), "00 00", "TRAILING"), (w.concat([w.str_(0)]), "03", "VALUE"),
+]
+
+
+@pytest.mark.parametrize(("root", "raw", "value"), LITERALS, ids=range(len(LITERALS)))
+def test_literal(root, raw, value):
+    assert same(reader.check(one(root, raw))[0], value)
+
+
+@pytest.mark.parametrize(("root", "raw", "code"), BAD, ids=range(len(BAD)))
+def test_bad_record(root, raw, code):
+    assert code_of(one(root, raw)) == code
+
+
+# ---- rules 18 and 19 -------------------------------------------------------------------------------------------------
+
+def bad_numbers(**fields):
+    return w.Node(15, aux=w.numbers(**fields).aux)
+
+
+ONE = [w.Table([b"\1a"], 1)]
+BAD_TREES = [
+    w.decimal(65), w.decimal(3, 0, 23), w.decimal(3, 0, 0, 4), w.decimal(40, 0, 0, 33), w.Node(14, param=3, aux=bytes(9)),
+    w.Node(14, param=3, aux=bytes(10), count=1), w.Node(14, param=3, aux=bytes(10), flags=1), w.Node(14, (w.any_(),), 3, aux=bytes(10)),
+    bad_numbers(floats=2), bad_numbers(scale=1), bad_numbers(floats=True, scale=23), bad_numbers(stride=17), bad_numbers(head_width=65),
+    bad_numbers(max_width=65), w.Node(15, aux=w.numbers().aux[:13] + b"\0\1\0"), w.Node(15, aux=bytes(15)), w.numbers(param=2),
+    w.Node(15, aux=bytes(16), count=1), w.Node(15, aux=bytes(16), flags=2), w.Node(15, (w.any_(),), aux=bytes(16)),
+    w.dict_([0], 33, 1), w.dict_([], 0, 0), w.dict_([0] * 65, 8, 65), w.dict_([0], 0, 2), w.dict_([0], 4, 17), w.Node(16, param=1, aux=bytes(5)),
+    w.Node(16, flags=1, aux=bytes(4), count=1), w.Node(17, aux=b""), w.Node(17, aux=bytes(8)), w.Node(17, param=1, aux=bytes(4)),
+    w.Node(17, flags=1, aux=bytes(4)), w.Node(17, aux=bytes(4), count=1), w.concat([w.const("x")] * 65), w.Node(18, param=1), w.Node(18, flags=2),
+    w.Node(18, aux=b"\0"), w.Node(18, count=1), w.concat([w.const(1)]), w.concat([w.const(b"a")]), w.concat([w.any_()]), w.concat([w.bytes_()]),
+    w.concat([w.concat([])]), w.concat([w.optional(w.str_())]), w.concat([w.union([w.str_(), w.str_()])]), w.concat([w.same(0)]),
+    w.concat([w.str_(), w.same(1)]), w.concat([w.str_(), w.same(0), w.same(1)]), w.concat([w.same(1), w.str_()]), w.same(0), w.tuple_([w.str_(), w.same(0)]),
+    w.concat([w.str_(), w.Node(21, param=1)]), w.concat([w.str_(), w.Node(21, aux=b"\0")]), w.concat([w.str_(), w.Node(21, flags=1)]),
+    w.digits(65), w.digits(3, 0, 21), w.Node(19, aux=bytes(7)), w.Node(19, flags=1, aux=bytes(8)), w.hex_(0), w.hex_(65536), w.Node(20, param=2, count=1),
+    w.Node(20, count=1, aux=b"\0"), w.Node(20, count=1, flags=1),
+    w.Node(22, (w.any_(),), 2), w.Node(22, (), 1), w.Node(22, (w.any_(), w.any_()), 1), w.Node(22, (w.any_(),), 1, aux=b"\0"),
+    w.Node(22, (w.any_(),), 1, flags=1), w.Node(22, (w.any_(),), 1, count=1), w.optional(w.any_(), True), w.tuple_([w.optional(w.any_(), True)]),
+    w.struct_({"a": w.optional(w.optional(w.any_(), True))}), w.struct_({"a": w.list_(w.optional(w.any_(), True))}),
+    w.optional(w.optional(w.int_(63))), w.Node(6, flags=2), w.Node(6, param=1, flags=1), w.Node(7, flags=1), w.list_(w.str_(1, True)),
+    w.tuple_([w.str_(1, True), w.str_(1)]), w.tuple_([w.str_(1, True), w.str_(1, True)]), w.tuple_([w.list_(w.bytes_(True))]),
+    w.tuple_([w.union([w.str_(1, True), w.str_(1)]), w.optional(w.float_())]), w.concat([w.str_(1, True), w.str_(1)]),
+    w.ext(4, None, w.dict_([0], 0, 1)), w.ext(4, None, w.optional(w.dict_([0], 0, 1))), w.ext(4, None, w.optional(w.ext(7, None, w.const(None)))),
+    w.ext(4, None, w.union([w.any_(), w.optional(w.const(...))])),
+]
+
+
+@pytest.mark.parametrize("root", BAD_TREES, ids=range(len(BAD_TREES)))
+def test_bad_tree(root):
+    assert code_of(one(root, "", [w.str_(1)], ONE)) == "TREE"
+
+
+GOOD_TREES = [  # at the limits; what the record then lacks is another matter
+    w.decimal(64, 0, 22, 32), w.numbers(floats=True, scale=22, stride=16, head_width=64, max_width=64), w.dict_([0] * 64, 32, 64),
+    w.concat([w.str_(1)] * 64), w.digits(63, 0, 20), w.hex_(65535), w.optional(w.int_(63)), w.struct_({"a": w.optional(w.int_(63), True)}),
+    w.optional(w.int_(64)), w.tuple_([w.str_(1), w.union([w.str_(1), w.tuple_([w.float_(), w.bytes_(True)])]), w.float_()]),
+    w.ext(4, None, w.list_(w.dict_([0], 0, 1))), w.optional(w.concat([w.str_(1), w.str_(2, True), w.hex_(1)])),
+]
+
+
+@pytest.mark.parametrize("root", GOOD_TREES, ids=range(len(GOOD_TREES)))
+def test_tree_at_the_limits(root):
+    assert code_of(one(root, "", [w.str_(1)], ONE)) == "TRUNCATED"
+
+
+def nested(kind, depth):
+    return w.Node(22, (nested(kind, depth - 1),), 1) if depth else w.const(None)
+
+
+def test_levels():
+    """Optionals of no containers, one bit each: 63 of them; unions for more."""
+    root = w.const(None)
+    for _ in range(400):
+        root = w.union([w.const(1), root])
+    assert code_of(one(root, "")) == "TRUNCATED"
+    assert code_of(one(w.union([w.const(1), root]), "")) == "TREE"
+    assert reader.check(one(nested(22, 64), "FF " * 8)) == [None]
+    assert code_of(one(nested(22, 65), "FF " * 9)) == "TREE"
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+def words(*texts, tree=1, width=2):
+    return w.Table([w.encode(w.str_(1), t) for t in texts], tree, width)
+
+
+SYMBOLS = ["the ", None, "a", "cat"]
+
+
+def symbols(n_short=255, unit=1, texts=SYMBOLS, **fields):
+    return w.SymbolTable(w.symbol_table(texts, n_short, unit, **fields))
+
+
+def test_dict_of_several_tables():
+    tables = [words("a", "b"), w.Table([b"\0", b"\1"], 2, 0), w.Table([b"\7", b"\x08", b"\x09"], 3, 0)]
+    root = w.list_(w.dict_([0, 2], 3, 5))  # numbers 0 to 4, 3 bits each
+    assert reader.check(one(root, "05 88 46", [w.str_(1), w.bool_(), w.int_(8)], tables)) == [["a", "b", 7, 8, 9]]
+
+
+def test_tables_of_tables():
+    lower = w.concat([w.dict_([0], 1, 2), w.const("/"), w.dict_([0], 1, 2)])
+    tables = [words("usr", "bin"), w.Table([b"\2", b"\1"], 2, 0)]
+    root = w.tuple_([w.dict_([1], 1, 2), w.dict_([1, 0], 2, 4)])
+    assert reader.check(one(root, "05", [w.str_(1), lower], tables)) == [("bin/usr", "usr")]
+
+
+def test_symbols():
+    for n_short, raw in ((255, "05 00 03 01 21 02"), (0, "09 00 00 00 03 00 01 21 00 02"), (2, "07 00 02 01 01 21 02 00")):
+        assert reader.check(one(w.symbols(0), raw, [], [symbols(n_short)])) == ["the cat!a"]
+    wide = symbols(255, 2, ["€€", None])
+    assert reader.check(one(w.symbols(0, True), "00 01 00 D8", [], [wide])) == ["€€\ud800"]
+    assert reader.check(one(w.concat([w.symbols(0), w.same(0)]), "01 02", [], [symbols()])) == ["aa"]
+    page = w.SymbolTable(bytes.fromhex("01 00 02 00 03 00 00 00  02 00 00  00 00 00  11 00 00  61 62") + bytes(16))
+    assert [reader.check(one(w.symbols(0, True), raw, [], [page])) for raw in ("00", "01 78", "02 00")] == [["ab"], ["x"], ["b"]]
+    far = w.SymbolTable(w.symbol_table([None], 255)[:8] + b"\xF0\xFF\xFF" + bytes(16))  # an escape says nothing of the pool
+    assert reader.check(one(w.symbols(0, True), "00 61", [], [far])) == ["a"]
+
+
+BAD_SYMBOLS = [  # record, table, code
+    ("01 04", symbols(), "VALUE"), ("01 01", symbols(), "VALUE"), ("01 FF", symbols(), "VALUE"), ("02 00", symbols(), "TRUNCATED"),
+    ("02 01 00", symbols(255, 2), "VALUE"), ("00", w.SymbolTable(b"\1\0\0\0\0\0\0"), "TRUNCATED"),
+    ("00", w.SymbolTable(symbols().heap[:-5]), "VALUE"), ("00", w.SymbolTable(symbols().heap[:-20]), "TRUNCATED"), ("00", w.SymbolTable(bytes([1, 0, 0, 0, 0, 0, 0, 0]) + bytes(15)), "TRUNCATED"),
+    ("00", symbols(reserved=1), "RESERVED"), ("00", symbols(n=5), "VALUE"), ("00", symbols(257), "VALUE"), ("00", symbols(256, n=257), "VALUE"),
+    ("00", w.SymbolTable(b"\0" + bytes(23)), "VALUE"), ("00", w.SymbolTable(b"\3" + bytes(23)), "VALUE"),
+    ("00", w.SymbolTable(b"\2" + bytes(24)), "VALUE"),
+    ("00", symbols(255, 2, ["123456789"]), "VALUE"), ("00", w.SymbolTable(w.symbol_table([], 255, 1) + bytes(1 << 20)), "VALUE"),
+]
+
+
+@pytest.mark.parametrize(("raw", "table", "code"), BAD_SYMBOLS, ids=range(len(BAD_SYMBOLS)))
+def test_bad_symbols(raw, table, code):
+    assert code_of(one(w.symbols(0), raw, [], [table])) == code
+
+
+def test_most_symbols():
+    for n_short, n in ((0, 65536), (256, 256), (255, 511)):
+        table = w.SymbolTable(w.symbol_table(["a"] + [None] * (n - 1), n_short))
+        assert reader.check(one(w.symbols(0), "00", [], [table])) == [""]
+        over = w.SymbolTable(w.symbol_table(["a"] + [None] * n, n_short))
+        assert code_of(one(w.symbols(0), "00", [], [over])) == "VALUE"
+
+
+TABLE_FIELDS = [  # rule 29, with 14: of values
+    ({"first_record": 0}, "VERSION"), ({"first_record": 3}, "VERSION"), ({"n_records": 0}, "BLOCK"), ({"n_records": 65537}, "BLOCK"),
+    ({"tree": 9}, "BLOCK"), ({"heap_offset": 4097}, "BLOCK"), ({"heap_size": 1 << 62}, "BLOCK"), ({"index_width": 1}, "BLOCK"),
+    ({"index_offset": 4}, "BLOCK"), ({"row_size": 1}, "BLOCK"), ({"reserved1": b"\0\1\0"}, "RESERVED"), ({"reserved2": 1}, "RESERVED"),
+    ({"arrays_offset": 1}, "BLOCK"), ({"arrays_size": 64}, "BLOCK"), ({"heap_crc": 0}, "CHECKSUM"), ({"n_records": 2}, "TREE"),
+    ({"first_record": 2}, "BLOCK"),
+]
+SYMBOL_FIELDS = [
+    ({"first_record": 1}, "BLOCK"), ({"n_records": 1}, "BLOCK"), ({"tree": 1}, "BLOCK"), ({"index_offset": 8}, "BLOCK"),
+    ({"row_size": 1}, "BLOCK"), ({"index_width": 2}, "BLOCK"), ({"arrays_size": 1}, "BLOCK"), ({"arrays_offset": 1}, "BLOCK"),
+    ({"reserved1": b"\0\0\1"}, "RESERVED"), ({"reserved2": 1}, "RESERVED"), ({"heap_offset": 4097}, "BLOCK"),
+    ({"heap_size": 1 << 62}, "BLOCK"), ({"heap_size": 0}, "TRUNCATED"), ({"heap_crc": 0}, "CHECKSUM"),
+]
+
+
+@pytest.mark.parametrize(("fields", "code"), TABLE_FIELDS, ids=[f"{k}={v}" for f, _ in TABLE_FIELDS for k, v in f.items()])
+def test_table_field(fields, code):
+    table = words("a", "b", "cd")
+    table.fields = fields
+    assert code_of(one(w.dict_([0], 2, 3), "01", [w.str_(1)], [table])) == code
+
+
+@pytest.mark.parametrize(("fields", "code"), SYMBOL_FIELDS, ids=[f"{k}={v}" for f, _ in SYMBOL_FIELDS for k, v in f.items()])
+def test_symbol_table_field(fields, code):
+    table = symbols()
+    table.fields = fields
+    assert code_of(one(w.symbols(0), "00", [w.str_(1)], [table])) == code
+
+
+BAD_LINKS = [  # rule 30: root, further trees, tables
+    (w.dict_([1], 0, 1), [w.str_(1)], [words("a")]), (w.dict_([0], 1, 2), [w.str_(1)], [words("a")]), (w.dict_([0], 0, 0), [w.str_(1)], [words("a")]),
+    (w.dict_([0, 0], 1, 1), [w.str_(1)], [words("a")]), (w.dict_([0], 0, 1), [w.str_(1)], [symbols()]), (w.symbols(0), [w.str_(1)], [words("a")]),
+    (w.symbols(1), [w.str_(1)], [symbols()]), (w.symbols(0), [], None), (w.dict_([0], 0, 1), [], None),
+    (w.dict_([0], 0, 1), [w.dict_([0], 0, 1)], [w.Table([b""], 1, 0)]),  # its own
+    (w.dict_([0], 0, 1), [w.dict_([1], 0, 1), w.bool_()], [w.Table([b""], 1, 0), w.Table([b"\0"], 2, 0)]),  # a higher one
+    (w.dict_([0], 0, 1), [], [w.Table([b""], 0, 0)]),  # the block's own tree
+    (w.const(0), [w.symbols(0)], None),  # a tree that nothing uses
+]
+
+
+@pytest.mark.parametrize(("root", "trees", "tables"), BAD_LINKS, ids=range(len(BAD_LINKS)))
+def test_bad_link(root, trees, tables):
+    assert code_of(one(root, "", trees, tables)) == "TREE"
+
+
+BAD_ENTRIES = [  # rule 31: root, record, table's tree, its entries, code
+    (w.dict_([0], 2, 3), "03", w.str_(1), [b"\1a", b"\1b", b"\0"], "VALUE"), (w.dict_([0], 0, 1), "", w.str_(1), [b"\1ab"], "TRAILING"),
+    (w.dict_([0], 0, 1), "", w.str_(1), [b"\2a"], "TRUNCATED"), (w.concat([w.dict_([0], 0, 1)]), "", w.bytes_(), [b"\1a"], "VALUE"),
+    (w.concat([w.dict_([0], 0, 1)]), "", w.any_(), [b"\x0C\1a"], "VALUE"), (w.concat([w.dict_([0], 0, 1)]), "", w.const(1), [b""], "VALUE"),
+    (w.concat([w.dict_([0], 0, 1)]), "", w.optional(w.str_(1)), [b"\0"], "VALUE"), (w.concat([w.dict_([0], 0, 1)]), "", w.int_(0), [b""], "VALUE"),
+    (w.concat([w.dict_([0], 0, 1)]), "", w.str_(1), [b"\1ab"], "TRAILING"), (w.concat([w.dict_([0], 1, 1)]), "01", w.str_(1), [b"\1a"], "VALUE"),
+    (w.dict_([0], 0, 1), "", w.ndarray(np.zeros(1024, "u1"), True), [b"\0"], "VALUE"),
+]
+
+
+@pytest.mark.parametrize(("root", "raw", "tree", "entries", "code"), BAD_ENTRIES, ids=range(len(BAD_ENTRIES)))
+def test_bad_entry(root, raw, tree, entries, code):
+    data = one(root, raw, [tree], [w.Table(entries, 1)])
+    assert code_of(data, deep=False) == code
+
+
+def test_every_piece_that_is_a_str():
+    root = w.concat([w.dict_([0], 0, 1)])
+    for tree, entry in ((w.any_(), b"\x09\1a"), (w.any_(), b"\x0B\1a\0\0\0"), (w.const("a"), b""), (w.optional(w.str_(1)), b"\1\1a"),
+                        (w.union([w.bytes_(), w.str_(1)]), b"\1\1a"), (w.str_(1, True), b"a"), (w.hex_(1), b"\xa0"), (w.optional(w.hex_(1)), b"\1\xa0")):
+        assert reader.check(one(root, "", [tree], [w.Table([entry], 1)])) == ["a"]
+
+
+def test_entry_out_of_the_heap():
+    table = w.Table([b"\1a", b"\1b"], 1, 2, fields={"heap_size": 3})
+    assert code_of(one(w.dict_([0], 1, 2), "01", [w.str_(1)], [table]), deep=False) == "OFFSET"
+    assert reader.read(one(w.dict_([0], 1, 2), "00", [w.str_(1)], [table])) == ["a"]
+
+
+def test_deep_check_of_entries():  # 32
+    data = one(w.const(0), "", [w.str_(1)], [w.Table([b"\1a", b"\2b"], 1)])
+    assert reader.read(data) == [0]
+    assert code_of(data) == "TRUNCATED"
+
+
+def chain(n):
+    """Tables each of which holds an entry of the one before; reading the last goes through n of them."""
+    trees = [w.str_(1)] + [w.dict_([k], 0, 1) for k in range(n - 1)]
+    tables = [w.Table([b"\1a"], 1)] + [w.Table([b""], 2 + k, 0) for k in range(n - 1)]
+    return one(w.dict_([n - 1], 0, 1), "", trees, tables)
+
+
+def test_chain_of_tables():
+    assert reader.check(chain(400)) == ["a"]
+    assert code_of(chain(401), deep=False) == "TREE"
+
+
+def concats(depth, width=64):
+    """A str of width^depth empty pieces."""
+    trees = [w.str_(1)] + [w.concat([w.dict_([k], 0, 1)] * width) for k in range(depth - 1)]
+    tables = [w.Table([b"\0"], 1)] + [w.Table([b""], 2 + k, 0) for k in range(depth - 1)]
+    return one(w.concat([w.dict_([depth - 1], 0, 1)] * width), "", trees, tables)
+
+
+def test_pieces():
+    assert reader.check(concats(1)) == reader.check(concats(2)) == [""]
+    assert code_of(concats(3), deep=False) == code_of(concats(40), deep=False) == "LIMIT"
+
+
+def test_shared_bytes_are_counted():
+    word = b"\x05hello"
+    for tree, entry, size in ((w.str_(1), word, 5), (w.bytes_(), word, 5), (w.any_(), b"\x09" + word, 7), (w.hex_(6), b"\1\2\3", 6),
+                              (w.ndarray(np.zeros(3, "u2"), True), bytes(6), 6), (w.digits(0, 7, 4), b"", 4)):
+        data = lambda limit: one(w.list_(w.dict_([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)  # noqa: E731
+        assert len(reader.read(data(3 * size))[0]) == 3
+        assert code_of(data(3 * size - 1), deep=False) == "LIMIT"
+    data = lambda limit: one(w.list_(w.symbols(0)), "02 01 00 01 03", [], [symbols()], max_bytes=limit)  # noqa: E731
+    assert reader.read(data(7)) == [["the ", "cat"]]
+    assert code_of(data(6), deep=False) == "LIMIT"
+    data = lambda limit: one(w.concat([w.const("ab"), w.same(0)]), "", max_bytes=limit)  # noqa: E731
+    assert reader.read(data(4)) == ["abab"]
+    assert code_of(data(3), deep=False) == "LIMIT"
+
+
+def test_optional_keys_are_values():
+    root = w.struct_({"a": w.optional(w.bool_(), True), "b": w.optional(w.bool_(), True)})
+    assert reader.read(one(root, "01", max_values=2)) == [{"a": False}]
+    assert code_of(one(root, "05", max_values=2), deep=False) == "LIMIT"
+    assert code_of(one(w.numbers(0, max_width=1), "02 00", max_values=2), deep=False) == "LIMIT"
+
+
+def test_sections():
+    assert reader.check(one(w.const(0), "", [], [])) == [0]
+    twice = w.segment([w.Block([b""], index_width=2)], [w.const(0)], tables=[], extra=[(9, b"")])
+    assert code_of(twice) == "SECTION"
+    assert code_of(w.segment([w.Block([b""], index_width=2)], [w.const(0)], extra=[(9, b"x")])) == "SECTION"
+    assert code_of(w.segment([w.Block([b""], index_width=2)], [w.const(0)], extra=[(10, b"")])) == "VERSION"
+
+
+def test_mapping():
+    """Tables of both stores, each its own."""
+    keys = [w.Pick(i, word) for i, word in enumerate(("one", "two", "three"))]
+    data = mw.mapping(keys, [w.Pick(1, "b"), w.Pick(0, "a"), w.Pick(1, "b")], roots=(w.dict_([0], 1, 2), w.dict_([0], 2, 3)),
+                      tables=([words("a", "b")], [words("one", "two", "three")]), trees=([w.str_(1)], [w.str_(1)]), features_required=18)
+    assert mapping.check(data) == [("one", "b"), ("two", "a"), ("three", "b")]
+
+
+@given(packed.segments())
+@slow_to_draw
+def test_round_trip(case):
+    data, values = case
+    assert same(reader.check(data), values)
