@@ -30,6 +30,7 @@ cdef class Segment(Owner):
     cdef void leave(self)
     cdef void leave_closing(self)
     cdef object get(self, int store, uint64_t index)
+    cdef int fail(self, int store, uint64_t index) except -1
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
     cdef list listed(self, int number, list (*list_them)(rs_store *))

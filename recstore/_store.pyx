@@ -184,6 +184,12 @@ cdef class Segment(Owner):
         self.require_open()
         return self.seg.fd
 
+    @property
+    def mapped(self):
+        """`(address, bytes)` of the mapping."""
+        self.require_open()
+        return <size_t>self.seg.data, self.seg.size_bytes
+
     def offset_of(self, address):
         """Where in the segment an address within the mapping lies; ValueError for any other."""
         cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data
@@ -312,13 +318,21 @@ cdef class Segment(Owner):
         self.busy += 1
         value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
         self.busy -= self.busy > 0  # `forget_calls` may have been called meanwhile
-        if self.closing:
-            self.leave_closing()
         if value == NULL:
-            name_record(store, index, RS_OK, NULL)
+            self.fail(store, index)
         out = <object>value
         Py_DECREF(value)
+        if self.closing:
+            self.leave_closing()
         return out
+
+    cdef int fail(self, int store, uint64_t index) except -1:
+        """Raises what is set, for a record; the call that it ends may be the last before the mapping goes."""
+        try:
+            name_record(store, index, RS_OK, NULL)
+        finally:
+            if self.closing:
+                self.leave_closing()
 
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
         """The rest of get: what cannot be found, and the first record of a tree."""

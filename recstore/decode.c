@@ -64,7 +64,9 @@ HOT void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
 /* Whether all of n > 0 bytes are below 128. Steps overlap at the end, so no byte is looked at alone. */
 HOT bool is_ascii(const uint8_t *p, size_t n) {
     uint64_t all = 0;
-    if (n >= 8) {
+    if (n >= 16 && n <= 32) {
+        all = rs_load_u64(p) | rs_load_u64(p + 8) | rs_load_u64(p + n - 16) | rs_load_u64(p + n - 8);
+    } else if (n >= 8) {
         size_t i = 0;
         for (; i + 8 < n; i += 8) all |= rs_load_u64(p + i);
         all |= rs_load_u64(p + n - 8);
@@ -494,9 +496,9 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
         if (n != node->n_children) return partial_value(self, node, head, n);
     }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
-    /* A copy has its table in one piece and its keys in place: setting a value that is there already costs less than
-     * adding one, and nothing is ever resized. */
-    out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
+    /* From six keys on the table of a new dict would be made twice; a copy of one has its room at once. For fewer it is
+     * the other way round: then finding a key to replace its value costs more than adding it. */
+    out = node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (; child != end; child++, i++) {
         PyObject *item = child_value(self, child, head, &group);

@@ -3,6 +3,9 @@
 import dataclasses
 import struct
 
+from recstore import memory
+from recstore._keys import TAG_STR1, TAG_TUPLE
+
 __all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
 _KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
@@ -49,7 +52,9 @@ class Table:
 @dataclasses.dataclass(frozen=True)
 class StoreInfo:
     """Figures of a store. `nbytes` counts all sections; `trees` are `(records, bytes, root)`, `tables` what their nodes
-    refer to by number."""
+    refer to by number; `kept_bytes` is the private memory that the build left behind in this process, None where it was
+    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where the
+    system does not say."""
 
     records: int
     nbytes: int
@@ -59,14 +64,20 @@ class StoreInfo:
     blocks: int
     trees: tuple
     kept_bytes: object
+    huge_bytes: object
     tables: tuple = ()
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
-        lines = [f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}" + (f" {self.name!r}" if self.name else "")]
+        lines = [
+            f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"
+            + (f" {self.name!r}" if self.name else "")
+        ]
         lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
         if self.kept_bytes is not None:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
+        if self.huge_bytes is not None:
+            lines.append(f"of this process's mapping in huge pages: {self.huge_bytes:,} bytes")
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
@@ -175,6 +186,7 @@ def describe(segment, records, store=0):
         trees=tuple(trees),
         kept_bytes=segment.kept_bytes,
         tables=tuple(tables),
+        huge_bytes=memory.huge(*segment.mapped),
     )
 
 
@@ -250,15 +262,15 @@ _DETAILS = {
 
 def _const_text(aux):
     """A short const str, which is what a concat has between its other pieces."""
-    return [repr(aux[2:].decode("latin-1"))] if aux[0] == 0x09 and aux[1] <= 40 else []
+    return [repr(aux[2:].decode("latin-1"))] if aux[0] == TAG_STR1 and aux[1] <= 40 else []
 
 
 def _class_name(aux):
     """Module and qualified name where an EXTRA begins with them in Latin-1."""
-    if aux[:1] != b"\x0e":
+    if not aux or aux[0] != TAG_TUPLE:
         return []
     parts, at = [], 2
-    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == 0x09 and aux[at + 1] < 0x80:
+    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == TAG_STR1 and aux[at + 1] < 0x80:
         parts.append(aux[at + 2 : at + 2 + aux[at + 1]].decode("latin-1"))
         at += 2 + aux[at + 1]
     return [".".join(parts)] if len(parts) == 2 else []
@@ -268,7 +280,7 @@ def _keys(aux, n):
     """Names for the keys of a struct: str keys as they are, others by their bytes."""
     names, at = [], 0
     while at < len(aux) and len(names) < n:
-        if aux[at] != 0x09 or aux[at + 1] >= 0x80:
+        if aux[at] != TAG_STR1 or aux[at + 1] >= 0x80:
             break
         size = aux[at + 1]
         names.append(aux[at + 2 : at + 2 + size].decode("latin-1"))

@@ -35,6 +35,7 @@ class StoreInfo:
     blocks: int
     trees: tuple[tuple[int, int, Node], ...]
     kept_bytes: int | None
+    huge_bytes: int | None
     tables: tuple[Table, ...] = ()
 
 @dataclasses.dataclass(frozen=True)
