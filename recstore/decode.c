@@ -190,6 +190,7 @@ HOT PyObject *any_key(decode_state *self) {
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear(); /* what raises an error must not be called with one set */
         (void)codec_corrupt("a dict key that cannot be hashed");
     }
     return false;
