@@ -190,6 +190,7 @@ HOT PyObject *any_key(decode_state *self) {
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear(); /* what raises an error must not be called with one set */
         (void)codec_corrupt("a dict key that cannot be hashed");
     }
     return false;
@@ -440,22 +441,41 @@ HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_
     return child->fixed ? fixed_value(self, child, head + child->body_off, bits) : appended_value(self, child, bits);
 }
 
-/* A struct some of whose keys may be absent. */
-static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+/* Whether a child of a struct is a key that this one has not. */
+HOT bool is_absent(const rs_node *child, const rs_slice *group) {
+    return child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
+           rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
+}
+
+/* The dict that n of a struct's keys are put into: a copy as in struct_value with the others taken out where these are
+ * few, which costs less than letting a new one grow. */
+static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
+    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
+    uint32_t i;
+    if (n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
+    out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (i = 0; i < node->n_children; i++) {
+        if (is_absent(&node->children[i], group) && PyDict_DelItem(out, PyTuple_GET_ITEM(keys, i)) < 0) {
+            return dropped(out);
+        }
+    }
+    return out;
+}
+
+/* A struct n of whose keys are there. */
+static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
     const rs_node *child = node->children, *end = child + node->n_children;
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
     rs_slice group = rs_slice_of(head, node->group_bytes);
     Py_ssize_t i = 0;
-    TRY(rs_decode_enter(&self->cursor, rs_decode_row_count(node, &group), &self->err));
-    out = PyDict_New();
+    TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    out = partial_dict(node, &group, n);
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (; child != end; child++, i++) {
         PyObject *item;
         int set;
-        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
-            rs_decode_bits_unchecked(&group, child->bit_off, 1) == 0) {
-            continue;
-        }
+        if (is_absent(child, &group)) continue;
         item = child_value(self, child, head, &group);
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
         set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
@@ -472,7 +492,10 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
     rs_slice group = rs_slice_of(head, node->group_bytes);
     Py_ssize_t i = 0;
-    if (RS_UNLIKELY(node->partial)) return partial_value(self, node, head);
+    if (RS_UNLIKELY(node->partial)) {
+        uint32_t n = rs_decode_row_count(node, &group);
+        if (n != node->n_children) return partial_value(self, node, head, n);
+    }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
     /* From six keys on the table of a new dict would be made twice; a copy of one has its room at once. For fewer it is
      * the other way round: then finding a key to replace its value costs more than adding it. */

@@ -155,6 +155,27 @@ def test_numpy(x):
     assert x.field("colour").to_numpy().tolist() == [r["colour"] for r in PLAIN]
 
 
+IN_TABLES = [  # numbers of lists and tuples some of which lie in entries of a table
+    (w.list_(w.union([w.dict_([0], 2, 3), w.float_()])), [w.Pick(0, picked(0, 5)), w.Pick(1, 2.5), w.Pick(0, picked(2, 1000)), w.Pick(1, 3.0)]),
+    (w.list_(w.union([w.dict_([0], 2, 3), w.int_(8)])), [w.Pick(0, picked(0, 5)), w.Pick(1, 9), w.Pick(0, picked(2, 1000))]),
+    (w.list_(w.dict_([0], 2, 3)), [picked(0, 5), picked(2, 1000), picked(1, 7)]),
+    (w.tuple_([w.union([w.float_(), w.dict_([0], 2, 3)]), w.union([w.float_(), w.int_(8)])]), (w.Pick(1, picked(1, 7)), w.Pick(0, 1.5))),
+    (w.tuple_([w.union([w.float_(), w.int_(8)]), w.optional(w.float_()), w.dict_([0], 2, 3)]), (w.Pick(1, 7), 1.5, picked(0, 5))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("root", "value"), IN_TABLES, ids=range(len(IN_TABLES)))
+def test_columns_of_numbers_in_tables(tmp_path, root, value):
+    outer = w.struct_({"v": root})
+    data = w.segment([w.Block([w.encode(outer, {"v": value})] * 3)], [outer, w.int_(16)], tables=[table_of(w.int_(16), [5, 7, 1000], 1, 0)])
+    with opened(tmp_path / "x.rec", data, verify="full") as x:
+        want = w.plain(value)
+        assert x.to_list() == [{"v": want}] * 3
+        numbers, ends = x.field("v").to_numpy(ragged=True)
+        assert numbers.tolist() == [float(v) if numbers.dtype == float else v for v in want] * 3
+        assert ends.tolist() == [len(want) * i for i in range(4)]
+
+
 def test_copies(x):
     with recstore.RecordList(x[5:50]) as y:
         assert y.to_list() == PLAIN[5:50]
@@ -206,7 +227,7 @@ def test_info(x):
     for line in (
         "id: int 8 bits from 0, 1 bytes", "score: optional key that may be absent", "?: decimal 10^-2, 16 bits from -100, 2 bytes",
         "colour: dict 3 entries, 2 bits, of table 0", "ring: numbers list of floats, 10^-1, differences of stride 2, at most 20 bits",
-        "ids: numbers tuple of ints, from -5, at most 9 bits", "caption: symbols of table 1", "file: concat", "+: const 'img_'",
+        "ids: numbers tuple of ints, from -5, at most 9 bits", "caption: symbols of table 1", "file: concat 3 bytes", "+: const 'img_'",
         "+: digits 6 or more digits, 20 bits from 0", "+: same as piece 2", "sum: hex 7 digits, 4 bytes", "maybe: optional value or None",
         "end: bytes to the end", "table 0: 3 entries, 15 bytes", f"table 1: 5 symbols, {info.tables[1].nbytes} bytes",
     ):  # fmt: skip
@@ -216,12 +237,12 @@ def test_info(x):
 def test_info_of_the_command_line(tmp_path, capsys):
     import json
 
-    from recstore.cli import main as cli
+    from recstore.cli.main import main
 
     (tmp_path / "x.rec").write_bytes(segment())
-    assert cli.main(["info", str(tmp_path / "x.rec")]) == 0
+    assert main(["info", str(tmp_path / "x.rec")]) == 0
     assert "dict 3 entries" in capsys.readouterr().out
-    assert cli.main(["info", "--json", str(tmp_path / "x.rec")]) == 0
+    assert main(["info", "--json", str(tmp_path / "x.rec")]) == 0
     said = json.loads(capsys.readouterr().out)
     assert [table["entries"] for table in said["tables"]] == [3, 5, 2]
 

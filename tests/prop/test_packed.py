@@ -1,0 +1,73 @@
+"""What the package reads of packed nodes, tables, texts and optional values: literals of the reference tests, random segments whole and
+field by field, and damaged ones."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from prop import packed
+from prop.strategies import same
+from prop.test_fields import check_all, paths_of
+from prop.test_packed_ref import BAD, LITERALS, one
+from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, values_or_refusal
+
+recstore = pytest.importorskip("recstore", exc_type=ImportError)
+
+REFUSALS = (recstore.CorruptError, recstore.VersionError)
+
+
+def opened(folder, data, **options):
+    path = new_path(folder)
+    path.write_bytes(data)
+    x = recstore.open(path, **options)
+    path.unlink()
+    return x
+
+
+@pytest.mark.parametrize(("root", "raw", "value"), LITERALS, ids=range(len(LITERALS)))
+def test_literal(tmp_path, root, raw, value):
+    with opened(tmp_path, one(root, raw), verify="full") as x:
+        assert same(x[0], value)
+
+
+@pytest.mark.parametrize(("root", "raw", "code"), BAD, ids=range(len(BAD)))
+def test_bad_record(tmp_path, root, raw, code):
+    with opened(tmp_path, one(root, raw)) as x, pytest.raises(recstore.CorruptError, match=f"RS_E_FMT_{code}"):
+        x[0]
+
+
+@given(packed.segments())
+@settings(in_folder, max_examples=100)
+def test_segments(tmp_path, case):
+    data, values = case
+    with opened(tmp_path, data, verify="full") as x:
+        assert same(x.to_list(), values)
+        assert same(x.to_list(), values), "with entries that are kept"
+        assert str(x.info())
+        check_all(x, values[:3])
+
+
+@given(packed.segments(), places)
+@settings(in_folder, max_examples=100)
+def test_damage(tmp_path, case, flips):
+    data, values = case
+    damaged = resealed(flip(data, flips, [(4096, len(data))]), data)
+    read = values_or_refusal(tmp_path, damaged, "header")
+    checked = values_or_refusal(tmp_path, damaged, "full")
+    assert checked is None or (read is not None and same(read, checked))
+    try:
+        with opened(tmp_path, damaged) as x:
+            for i, value in enumerate(values[: len(x)]):
+                for way, _ in paths_of(value):
+                    for part in (x.lazy(), x.field(way, None), x.fields(way)):
+                        try:
+                            got = part[i]
+                            assert type(got) is not recstore.Record or len(dict(got)) == len(got)
+                        except REFUSALS:
+                            continue
+                    try:
+                        assert isinstance(x.field(way, None).to_numpy([i]), np.ndarray | tuple)
+                    except (*REFUSALS, ValueError):
+                        continue
+    except REFUSALS:
+        return
