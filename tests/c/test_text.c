@@ -337,6 +337,57 @@ static void test_limits(void) {
     CHECK_CODE(take_tower(100, "ab", 2, 1000, &n), RS_E_FMT_LIMIT, &err);
 }
 
+/* ---- Keys that are compared where they lie ---- */
+
+/* What record 0, of these bytes under this tree, is without an object being made of it. */
+static void scalar_of(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *bytes, size_t size,
+                      rs_scalar *out) {
+    hand h = {0};
+    rs_store store;
+    make_symbols(&h, 1, 255);
+    hand_record(&h, bytes, size);
+    hand_finish(&h, hand_tree(&h, nodes, n_nodes, aux, aux_size));
+    if (CHECK_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err)) {
+        rs_store_scalar(&store, 0, out);
+        rs_store_close(&store);
+    }
+    hand_clear(&h);
+}
+
+static bool is_word(const rs_scalar *key, const char *word) {
+    return key->kind == RS_SCALAR_STR && key->unit_bytes == 1 && key->n == strlen(word) && memcmp(key->within, word, key->n) == 0;
+}
+
+static void test_scalars(void) {
+    static const make_node hex = {HEX, 0, 0, 0, 0, 0, 0, 3}, digits = {DIGITS, 4, 0, 0, 0, 0, 8, 3}, decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0},
+                           tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0}, list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
+    static const make_node pair[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)}, maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)};
+    static const uint8_t zeros[16] = {0}, scaled[10] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
+    rs_scalar key;
+    rs_buffer bytes = {0};
+    size_t n;
+    scalar_of(&hex, 1, NULL, 0, "\xAB\xC0", 2, &key), CHECK(is_word(&key, "abc"));
+    scalar_of(&digits, 1, zeros, 8, "\7", 1, &key), CHECK(is_word(&key, "007"));
+    scalar_of(pair, 3, NULL, 0, "\2ab", 3, &key), CHECK(is_word(&key, "abab"));
+    scalar_of(&symbols, 1, zeros, 4, "\0\2", 2, &key), CHECK(is_word(&key, "the a"));
+    scalar_of(&decimal, 1, scaled, 10, "\x7B", 1, &key), CHECK(key.kind == RS_SCALAR_FLOAT && key.number == 12.3);
+    scalar_of(&tuple, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_TUPLE);
+    scalar_of(&list, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
+    scalar_of(maybe, 2, NULL, 0, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_NONE);
+    scalar_of(maybe, 2, NULL, 0, "\1\1a", 3, &key), CHECK(key.kind == RS_SCALAR_STR && key.n == 1);
+    scalar_of(pair, 3, NULL, 0, "\2a", 2, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN); /* malformed: reading says how */
+    scalar_of(pair, 3, NULL, 0, "\1ab", 3, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
+    scalar_of(&symbols, 1, zeros, 4, "\3", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
+    for (n = 126; n <= 130; n++) { /* longer texts than a scalar has room for */
+        bytes.size_bytes = 0;
+        make_varint(&bytes, n);
+        if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();
+        scalar_of(pair, 3, NULL, 0, bytes.data, bytes.size_bytes, &key);
+        CHECK(key.kind == (n <= RS_SCALAR_TEXT / 2 ? RS_SCALAR_STR : RS_SCALAR_UNKNOWN));
+    }
+    rs_buffer_clear(&bytes);
+}
+
 int main(void) {
     RUN(test_literals);
     RUN(test_growing);
@@ -344,5 +395,6 @@ int main(void) {
     RUN(test_many_symbols);
     RUN(test_entries);
     RUN(test_limits);
+    RUN(test_scalars);
     return rs_test_finish("test_text");
 }
