@@ -2,17 +2,27 @@
 
 The folder is RECSTORE_DATA, or shared/data beside the checkout; nothing of it is in the repository. A data set keeps
 its records marshalled, so that `fresh()` gives new objects each time, as a program that reads its metadata makes
-them, and a process that measures memory holds no more than a small pool.
+them. Those made in large numbers lie in a file, so that a process that measures memory holds none of them.
 """
 
+import atexit
+import csv
+import gzip
+import itertools
 import json
 import lzma
 import marshal
 import os
-import random
+import shutil
+import tempfile
+import zipfile
 
-SEED = 2017
+import coco as synthetic
+
+SEED = synthetic.SEED
 COCO_TRAIN = 860_001
+# The folder where made records lie for as long as a run takes; its jobs find it here.
+POOLS = "RECSTORE_BENCH_POOLS"
 
 
 class Missing(Exception):
@@ -20,35 +30,62 @@ class Missing(Exception):
 
 
 class Dataset:
-    """Records by name. `blobs` are marshalled records; `picks` says which blob each record is, or None for one each."""
+    """Records by name, marshalled."""
 
-    def __init__(self, name, note, blobs, picks=None):
+    def __init__(self, name, note, blobs):
         self.name = name
         self.note = note
         self._blobs = blobs
-        self._picks = picks
 
     def __len__(self):
-        return len(self._blobs) if self._picks is None else self._picks
+        return len(self._blobs)
 
     def fresh(self):
         """Generate every record as new objects."""
-        if self._picks is None:
-            for blob in self._blobs:
-                yield marshal.loads(blob)
-            return
-        draw = random.Random(SEED).random
-        size = len(self._blobs)
-        for number in range(self._picks):
-            record = marshal.loads(self._blobs[int(draw() * size)])
-            # A resampled annotation keeps all its values but the one that is never the same twice.
-            record["id"] = 900_000_000 + number
-            yield record
+        return map(marshal.loads, self._blobs)
 
     def pool(self, size):
         """A few records spread over the whole, as new objects."""
         step = max(1, len(self._blobs) // size)
         return [marshal.loads(blob) for blob in self._blobs[::step][:size]]
+
+
+class Made(Dataset):
+    """Records that are made: `make(count)` generates them."""
+
+    def __init__(self, name, note, make, count):
+        super().__init__(name, note, None)
+        self._make = make
+        self._count = count
+        self._path = os.path.join(pools(), f"{name}-{count}")
+
+    def __len__(self):
+        return self._count
+
+    def ready(self):
+        """Make the file of the records, unless it is there: not in a process that measures."""
+        from recstore.cli import records
+
+        if not os.path.exists(self._path):
+            records.write_pool(self._make(self._count), self._path + ".part")
+            os.rename(self._path + ".part", self._path)
+
+    def fresh(self):
+        from recstore.cli import records
+
+        self.ready()
+        return records.read_pool(self._path)
+
+    def pool(self, size):
+        return list(itertools.islice(self.fresh(), size))
+
+
+def pools():
+    """The folder of made records: the run's, or one of this process that goes with it."""
+    if POOLS not in os.environ:
+        os.environ[POOLS] = tempfile.mkdtemp(prefix="recstore-bench-")
+        atexit.register(shutil.rmtree, os.environ[POOLS], ignore_errors=True)
+    return os.environ[POOLS]
 
 
 def folder():
@@ -60,11 +97,17 @@ def folder():
     return found
 
 
-def _open(name):
+def _open(name, encoding="utf-8", newline="\n"):
     path = os.path.join(folder(), name)
     if not os.path.exists(path):
         raise Missing(f"{name} is not in the data folder")
-    return lzma.open(path, "rt", encoding="utf-8", newline="\n")
+    opener = {".xz": lzma.open, ".gz": gzip.open}[os.path.splitext(name)[1]]
+    return opener(path, "rt", encoding=encoding, newline=newline)
+
+
+def _json(name):
+    with _open(name) as file:
+        return json.load(file)
 
 
 def _lines(name, limit=None):
@@ -75,31 +118,57 @@ def _lines(name, limit=None):
             yield line.rstrip("\n")
 
 
+def _csv(name):
+    with _open(name, "utf-8-sig", "") as file:
+        yield from csv.DictReader(file)
+
+
 def _dataset(name, note, records):
     return Dataset(name, note, [marshal.dumps(record) for record in records])
 
 
-def coco(quick):
-    """Annotations at the scale of train2017."""
-    real = []
-    for name in (
+def _annotations():
+    """The real ones of COCO, by the four files of instances; some are in two of them."""
+    files = (
         "COCO-MINI_instances_train2017",
         "COCO-MINI_instances_val2017",
         "COCO_Tiny_instances_val2017",
         "instances_val2017.first647",
-    ):
-        with _open(f"coco/{name}.json.xz") as file:
-            real += json.load(file)["annotations"]
-    count = 20_000 if quick else COCO_TRAIN
-    note = f"synthetic: {count:,} resampled from {len(real):,} real annotations, seed {SEED}, a new id each"
-    return Dataset("coco", note, [marshal.dumps(one) for one in real], count)
+    )
+    found = {}
+    for name in files:
+        # An id of two files is the same annotation.
+        for one in _json(f"coco/{name}.json.xz")["annotations"]:
+            found.setdefault(one["id"], one)
+    return list(found.values())
+
+
+def coco(quick, count=None):
+    """Annotations at the scale of train2017."""
+    _open("coco/instances_val2017.first647.json.xz").close()
+    count = count or (20_000 if quick else COCO_TRAIN)
+    note = f"synthetic: {count:,} made of 2,779 real annotations, each shrunk and moved, seed {SEED}"
+    return Made("coco", note, lambda n: synthetic.annotations(_annotations(), n), count)
+
+
+def coco_real(quick):
+    """The real annotations as they are."""
+    return _dataset("coco-real", "real annotations of four files of instances, each once", _annotations())
 
 
 def imagenet(quick):
-    """Paths of training images."""
+    """Paths of training images, as listing the folders gives them."""
+    return _dataset("imagenet", "real file names under /data/imagenet/train/<synset>/, sorted", sorted(_paths(quick)))
+
+
+def imagenet_list(quick):
+    """The same as the list has them, in no order."""
+    return _dataset("imagenet-list", "real file names under /data/imagenet/train/<synset>/, in no order", _paths(quick))
+
+
+def _paths(quick):
     names = _lines("imagenet/simclr_10percent.txt.xz", 20_000 if quick else None)
-    paths = (f"/data/imagenet/train/{name.partition('_')[0]}/{name}" for name in names)
-    return _dataset("imagenet", "real file names under /data/imagenet/train/<synset>/", paths)
+    return (f"/data/imagenet/train/{name.partition('_')[0]}/{name}" for name in names)
 
 
 def coco_names(quick):
@@ -127,6 +196,66 @@ def tate(quick):
     return _dataset("tate", "real artworks: 43 key sets, depth 9", map(json.loads, lines))
 
 
+# ---- More files, for sizes: what the numbers are not tuned to ----
+
+
+def _more(name, note, read):
+    return lambda quick: _dataset(name, note, _few(read(), 2_000 if quick else None))
+
+
+def _few(records, limit):
+    for number, record in enumerate(records):
+        if number == limit:
+            return
+        yield record
+
+
+def _words():
+    path = os.path.join(folder(), "map/words_dictionary.zip")
+    if not os.path.exists(path):
+        raise Missing("map/words_dictionary.zip is not in the data folder")
+    with zipfile.ZipFile(path) as file:
+        return list(json.loads(file.read("words_dictionary.json")))
+
+
+def _pairs(name):
+    return [list(pair) for pair in _json(name).items()]
+
+
+MORE = {
+    "taco": ("real annotations of litter", lambda: _json("taco/annotations.json.xz")["annotations"]),
+    "captions": ("real captions of val2017", lambda: _json("coco/captions_val2017.json.xz")["annotations"]),
+    "coco-images": ("real images of val2017", lambda: _json("coco/captions_val2017.json.xz")["images"]),
+    "coco-results": (
+        "real results with RLE text",
+        lambda: _json("coco/results/instances_val2014_fakesegm100_results.json.xz"),
+    ),
+    "yolo-boxes": ("real lines of boxes", lambda: _lines("coco/val2017_boxes_yolov4.txt.xz")),
+    "imagenet-val": ("real lines: path and label", lambda: _lines("imagenet/ImageNet_val.txt.xz")),
+    "real-labels": ("real ragged lists of ints", lambda: _json("imagenet/timm/imagenet_real_labels.json.xz")),
+    "synsets": ("real definitions", lambda: _lines("imagenet/timm/imagenet_synset_to_definition.txt.xz")),
+    "bpe-merges": ("real merges", lambda: _lines("map/bpe_simple_vocab_16e6.txt.gz")),
+    "cmudict": ("real pronunciations", lambda: _lines("map/cmudict.dict.xz")),
+    "gpt2-encoder": ("real pairs of token and number", lambda: _pairs("map/gpt2_encoder.json.xz")),
+    "words": ("real English words", _words),
+    "countries": ("real, deep, irregular", lambda: _json("nested/countries.json.xz")),
+    "emoji": ("real", lambda: _json("nested/gemoji_emoji.json.xz")),
+    "nlvr2": ("real sentences about two pictures", lambda: map(json.loads, _lines("nested/nlvr2/dev.jsonl.xz"))),
+    "movies": ("real, half of the values null", lambda: _json("nested/vega_movies.json.xz")),
+    "vqarad": ("real questions, mixed answers", lambda: _json("nested/vqarad_train.json.xz")),
+    "sgd": ("real dialogues, depth 9", lambda: map(json.loads, _lines("sgd/dev.jsonl.xz"))),
+    "librimix": ("real mixtures, rows of a CSV", lambda: _csv("speech/LibriMix/libri2mix_train-clean-100.csv.xz")),
+    "ljspeech-ipa": (
+        "real file list with IPA",
+        lambda: _lines("speech/vits/ljs_audio_text_train_filelist.txt.cleaned.xz"),
+    ),
+    "vctk": ("real file list", lambda: _lines("speech/vits/vctk_audio_sid_text_train_filelist.txt.xz")),
+    "voxceleb": ("real trials: label and two paths", lambda: _lines("speech/voxceleb1_veri_test.txt.xz")),
+    "runways": ("real rows of a CSV, mostly empty", lambda: _csv("tabular/ourairports_runways.csv.xz")),
+    "artists": ("real rows of a CSV", lambda: _csv("tabular/tate_artist_data.csv.xz")),
+    "birdstrikes": ("real rows of a CSV", lambda: _csv("tabular/vega_birdstrikes.csv.xz")),
+}
+
 SETS = {
     "coco": coco,
     "imagenet": imagenet,
@@ -134,7 +263,12 @@ SETS = {
     "commonvoice": commonvoice,
     "tang": tang,
     "tate": tate,
+    "coco-real": coco_real,
+    "imagenet-list": imagenet_list,
+    **{name: _more(name, note, read) for name, (note, read) in MORE.items()},
 }
+# What all suites are about; the others are for sizes.
+MAIN = ("coco", "imagenet", "coco-names", "commonvoice", "tang", "tate")
 
 
 def load(name, quick=False):

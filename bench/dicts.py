@@ -12,7 +12,7 @@ import time
 
 import rivals
 from data import SEED
-from measures import WrongAnswer
+from measures import WrongAnswer, clock, spin_empty
 
 KEYS = 1_000_000
 _BATCH = 1000
@@ -53,17 +53,6 @@ def _spin_many(store, keys):
 def _spin_many_dict(source, make, keys):
     for begin in range(0, len(keys), _BATCH):
         [make(source[key]) for key in keys[begin : begin + _BATCH]]
-
-
-def _spin_empty(keys):
-    for key in keys:
-        pass
-
-
-def _clock(call, *arguments):
-    begin = time.perf_counter_ns()
-    call(*arguments)
-    return time.perf_counter_ns() - begin
 
 
 def check_answers(store, source, absent, checks=2000):
@@ -108,10 +97,10 @@ def _rows(store, source, make, keys, absent, repeats):
     taken = {kind: ([], []) for kind in kinds}
     gc.collect()
     for _ in range(repeats):
-        empty = _clock(_spin_empty, keys)
+        empty = clock(spin_empty, keys)
         for kind, calls in kinds.items():
             for times, call in zip(taken[kind], calls):
-                times.append((_clock(*call) - empty) / len(keys))
+                times.append((clock(*call) - empty) / len(keys))
     for kind, (plain, ours) in taken.items():
         yield {
             "lookup": kind,

@@ -62,9 +62,9 @@ def measure(dataset, quick, log):
         taken = {name: [] for name in found}
         gc.collect()
         for _ in range(3 if quick else 15):
-            empty = measures._clock(measures._spin_empty, order)
+            empty = measures.clock(measures.spin_empty, order)
             for name, (spin, container) in found.items():
-                taken[name].append((measures._clock(spin, container, order) - empty) / len(order))
+                taken[name].append((measures.clock(spin, container, order) - empty) / len(order))
         base = taken.get("msgspec")
         for name, times in taken.items():
             rows.append(
@@ -76,6 +76,54 @@ def measure(dataset, quick, log):
                     "median_ns": statistics.median(times),
                     "of_msgspec": min(times) / min(base) if base else None,
                     "of_msgspec_by_round": statistics.median(a / b for a, b in zip(times, base, strict=True)) if base else None,
+                }
+            )
+    return rows
+
+
+# ---- A field of all records to numpy ----
+
+COLUMNS = (("coco", "category_id"), ("coco", "area"), ("coco", "bbox"), ("commonvoice", "sentence"))
+
+
+def arrays(dataset, names, quick, log):
+    """A field to numpy, against a list comprehension over the store, one over the list, and memcpy of as many bytes as the heap has."""
+    import numpy
+    import recstore
+
+    resident = list(dataset.fresh())
+    log(f"{dataset.name}: building for arrays")
+    store = recstore.RecordList(resident)
+    heap = store.info().sections["heap"]
+    there, here = numpy.ones(heap, numpy.uint8), numpy.zeros(heap, numpy.uint8)
+    rows = []
+    for name in names:
+        log(f"{dataset.name}: field {name} to numpy")
+        field = store.field(name)
+        got, dtype = field.to_numpy(), field.to_numpy([0]).dtype
+        if got.tolist() != [record[name] for record in resident]:
+            raise measures.WrongAnswer(f"to_numpy gives another {name}")
+        calls = {
+            "to_numpy": field.to_numpy,
+            "comprehension": lambda name=name, dtype=dtype: numpy.array([record[name] for record in store], dtype),
+            "comprehension over list": lambda name=name, dtype=dtype: numpy.array([record[name] for record in resident], dtype),
+            "memcpy of the heap": lambda: numpy.copyto(here, there),
+        }
+        taken = {how: [] for how in calls}
+        gc.collect()
+        for _ in range(3 if quick else 7):
+            for how, call in calls.items():
+                taken[how].append(measures.clock(call) / len(resident))
+        for how, times in taken.items():
+            rows.append(
+                {
+                    "data": dataset.name,
+                    "field": name,
+                    "rival": how,
+                    "median_ns": statistics.median(times),
+                    "of_memcpy": measures.ratio(times, taken["memcpy of the heap"]),
+                    "times_comprehension": measures.ratio(taken["comprehension"], times),
+                    "heap_bytes_per_record": heap / len(resident),
                 }
             )
     return rows

@@ -1,146 +1,106 @@
-"""What is measured and how; each suite gives rows for a table, and knows neither files nor rivals' insides.
+"""The suites `decode`, `size` and `build` over the data sets; how is in recstore/cli/bench_timing.py, which `recstore
+bench` shares.
 
-The protocol is in README.md of this folder: answers first, one run for all rivals, interleaved repeats, results
-dropped in the loop, the empty loop subtracted. Whatever is about memory runs in processes of its own (memory_jobs).
+Each suite gives rows for a table, and knows neither files nor rivals' insides. Whatever is about memory runs in
+processes of its own (memory_jobs).
 """
 
 import gc
-import random
 import statistics
 import time
-from array import array
 
 import rivals
-from data import SEED
 
-DECODE_SETS = ("coco", "imagenet", "coco-names", "commonvoice", "tang", "tate")
-_HOT = 1000
-
-
-class WrongAnswer(AssertionError):
-    """A container gave another record than the one it was built from: nothing of it is worth timing."""
-
-
-def _spin(container, order):
-    for index in order:
-        container[index]
-
-
-def _spin_floor(make, pool, order):
-    for index in order:
-        make(pool[index])
+# What dicts, fields and names share of the protocol.
+from recstore.cli.bench_timing import (  # noqa: F401
+    SEED,
+    WrongAnswer,
+    build,
+    clock,
+    measure,
+    orders,
+    ratio,
+    size_row,
+    spin,
+    spin_empty,
+)
 
 
-def _spin_lookup(pool, order):
-    for index in order:
-        pool[index]
+def decode(dataset, with_sizes, quick, log):
+    """ns a record, random, hot and batches, of every rival, and their bytes: (rows, rows, {rival: why not})."""
+    wanted = [rival for rival in rivals.every() if rival.reads or with_sizes]
+    records = list(dataset.fresh())
+    reads, repeats = (5_000, 3) if quick else (50_000, 9)
+    rows, sizes, absent = measure(records, wanted, reads, repeats, lambda stage: log(f"{dataset.name}: {stage}"))
+    return [{"data": dataset.name, **row} for row in rows], [{"data": dataset.name, **row} for row in sizes], absent
 
 
-def _spin_empty(order):
-    for index in order:
+def sizes(dataset, log):
+    """What the rivals take, without reading more than the answers: (rows, {rival: why not})."""
+    records = list(dataset.fresh())
+    rows, absent = [], {}
+    for rival in rivals.every():
+        if rival in (rivals.Resident, rivals.ManagerList):
+            continue  # no bytes of their own
+        log(f"{dataset.name}: building {rival.name}")
+        try:
+            container, seconds = build(rival, records, 500)
+        except rivals.Absent as error:
+            absent[rival.name] = str(error)
+            continue
+        rows.append({"data": dataset.name, **size_row(rival.name, container, seconds, len(records))})
+        del container
+    return rows, absent
+
+
+def builds(dataset, quick, log):
+    """Building from a generator of fresh records, the generating subtracted: ns a record, and the gain over
+    numpy+pickle.
+
+    The rivals take turns. The median of the rounds' ratios is kept.
+    """
+    ways = {
+        "numpy+pickle": rivals.NumpyPickle.build,
+        "torch+pickle": rivals.TorchPickle.build,
+        "recstore none": rivals.RecstoreNone.build,
+        "recstore": rivals.Recstore.build,
+    }
+    for name, call in list(ways.items()):
+        try:
+            call(dataset.pool(2))
+        except rivals.Absent:
+            del ways[name]
+    # The first pass makes the records' file, where there is one.
+    _drain(dataset.fresh())
+    taken = {name: [] for name in ways}
+    for _ in range(2 if quick else 3):
+        log(f"{dataset.name}: building")
+        for name, call in ways.items():
+            generating = clock(_drain, dataset.fresh())
+            taken[name].append((_clock_build(call, dataset) - generating) / len(dataset))
+    return [
+        {
+            "data": dataset.name,
+            "rival": name,
+            "min_ns": min(times),
+            "median_ns": statistics.median(times),
+            "times_numpy_pickle": ratio(taken["numpy+pickle"], times),
+        }
+        for name, times in taken.items()
+    ]
+
+
+def _drain(records):
+    for _ in records:
         pass
 
 
-def _clock(call, *arguments):
-    begin = time.perf_counter_ns()
-    call(*arguments)
-    return time.perf_counter_ns() - begin
-
-
-def orders(count, reads):
-    """Random distinct indices over the whole store, and as many reads of a thousand of them that stay in the cache."""
-    draw = random.Random(SEED)
-    apart = draw.sample(range(count), min(reads, count))
-    few = apart[: min(_HOT, len(apart))]
-    hot = array("q", (few * (len(apart) // len(few) + 1))[: len(apart)])
-    return {"random": array("q", apart), "hot": hot}
-
-
-def check_answers(container, records, name, checks=2000):
-    """Raise WrongAnswer unless values and types are the same on a sample of records and at both ends."""
-    draw = random.Random(SEED + 1)
-    sample = {0, len(records) - 1, *draw.sample(range(len(records)), min(checks, len(records)))}
-    for index in sample:
-        # repr as well: 1 == 1.0 == True, and a record that changes its types is a wrong one.
-        if container[index] != records[index] or repr(container[index]) != repr(records[index]):
-            raise WrongAnswer(f"{name} gives another record at {index}")
-
-
-def build_all(dataset, log):
-    """Every rival over one data set, answers checked: {name: container}, {name: build seconds}, {name: reason}."""
-    built, seconds, absent = {}, {}, {}
-    resident = list(dataset.fresh())
-    for rival in rivals.ALL:
-        log(f"{dataset.name}: building {rival.name}")
-        try:
-            # Once for nothing: importing torch takes seconds that are not the build's.
-            rival.build(resident[:1])
-            begin = time.perf_counter()
-            built[rival.name] = resident if rival is rivals.Resident else rival.build(resident)
-            seconds[rival.name] = time.perf_counter() - begin
-            check_answers(built[rival.name], resident, rival.name)
-        except rivals.Absent as error:
-            absent[rival.name] = str(error)
-    return built, seconds, absent
-
-
-def time_reads(built, pool, order, repeats):
-    """{name: [ns a record]}: every repeat takes each container in turn, so that noise falls on all alike."""
-    taken = {name: [] for name in built}
-    try:
-        make = rivals.rebuild()
-        taken["floor"] = []
-    except rivals.Absent:
-        make = None
-    near = array("q", (index % len(pool) for index in order))
+def _clock_build(call, dataset):
+    """Nanoseconds of a build; what it built is dropped outside of them."""
     gc.collect()
-    for _ in range(repeats):
-        empty = _clock(_spin_empty, order)
-        for name, container in built.items():
-            taken[name].append((_clock(_spin, container, order) - empty) / len(order))
-        if make:
-            spent = _clock(_spin_floor, make, pool, near) - _clock(_spin_lookup, pool, near)
-            taken["floor"].append(spent / len(order))
-    return taken
-
-
-def decode(dataset, quick, log):
-    """ns a record, random and hot, and each one's gain over torch+pickle in the same run."""
-    built, seconds, absent = build_all(dataset, log)
-    rows = []
-    for kind, order in orders(len(dataset), 5_000 if quick else 50_000).items():
-        log(f"{dataset.name}: timing {kind} reads")
-        taken = time_reads(built, dataset.pool(1024), order, 3 if quick else 9)
-        base = min(taken["torch+pickle"]) if "torch+pickle" in taken else None
-        for name, times in taken.items():
-            rows.append(
-                {
-                    "data": dataset.name,
-                    "reads": kind,
-                    "rival": name,
-                    "min_ns": min(times),
-                    "median_ns": statistics.median(times),
-                    "times_torch_pickle": base / min(times) if base and min(times) > 0 else None,
-                }
-            )
-    return rows, sizes(dataset, built, seconds), absent
-
-
-def sizes(dataset, built, seconds):
-    """Bytes a record and the build time from a resident list; the list's own bytes are the workers suite's business."""
-    rows = []
-    for name, container in built.items():
-        size = getattr(container, "nbytes", None)
-        if size is None:
-            continue
-        rows.append(
-            {
-                "data": dataset.name,
-                "rival": name,
-                "nbytes": size,
-                "bytes_per_record": size / len(dataset),
-                "build_s": seconds[name],
-                "build_ns_per_record": 1e9 * seconds[name] / len(dataset),
-            }
-        )
-    return rows
+    begin = time.perf_counter_ns()
+    built = call(dataset.fresh())
+    spent = time.perf_counter_ns() - begin
+    if len(built) != len(dataset):
+        raise WrongAnswer("a build has lost records")
+    return spent

@@ -6,12 +6,10 @@
 import gc
 import json
 import os
-import pickle
 import statistics
 import subprocess
 import sys
 import time
-import warnings
 
 # Up here although one job uses it: spawned workers import this main module, and the stub's class must cost all alike.
 import rivals
@@ -59,37 +57,18 @@ def job_build(name, quick):
 
 def job_handle(count, starts):
     """Bytes of a handle and the time to unpickle it, here and in fresh processes."""
+    import names
     import recstore
 
     store = recstore.RecordList(f"/data/imagenet/train/n{n % 1000:08d}/n{n % 1000:08d}_{n}.JPEG" for n in range(count))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
-    near = []
-    for _ in range(50):
-        begin = time.perf_counter_ns()
-        pickle.loads(handle)
-        near.append(time.perf_counter_ns() - begin)
-    code = (
-        "import sys, time, pickle, recstore\n"
-        "handle = sys.stdin.buffer.read()\n"
-        "begin = time.perf_counter_ns(); x = pickle.loads(handle); spent = time.perf_counter_ns() - begin\n"
-        f"assert len(x) == {count} and x[-1].endswith('_{count - 1}.JPEG')\n"
-        "print(spent)\n"
-    )
-    # From this folder, not the checkout's: `-c` looks there first, and the sources would hide the built package.
-    quiet = {"cwd": HERE, "stdout": subprocess.PIPE, "check": True}
-    far = []
-    for _ in range(starts):
-        done = subprocess.run([sys.executable, "-c", code], input=handle, **quiet)
-        far.append(int(done.stdout))
-    return {
-        "records": count,
-        "handle_bytes": len(handle),
-        "unpickle_here_us": statistics.median(near) / 1000,
-        "unpickle_fresh_process_us": statistics.median(far) / 1000,
-        "unpickle_fresh_process_max_us": max(far) / 1000,
-    }
+    return {"records": count, **names.by_handle(store, starts)}
+
+
+def job_scale(**arguments):
+    """A row of the suite `scale`."""
+    import scale
+
+    return scale.job(**arguments)
 
 
 def job_import(starts):
@@ -114,7 +93,7 @@ def job_import(starts):
 
 
 def job_workers(name, quick, method, container, workers):
-    """A full pass in every worker over a store from a generator, a store from a list, a list, or the stub."""
+    """A full pass in every worker over one of CONTAINERS."""
     import data
     from recstore import memory
     from recstore.cli.workers import full_pass
@@ -147,6 +126,8 @@ def _container(container, dataset):
         return rivals.Stub(dataset)
     if container == "list":
         return list(dataset.fresh())
+    if container == "numpy+pickle":
+        return rivals.NumpyPickle.build(dataset.fresh())
     if container == "recstore from a list":
         whole = list(dataset.fresh())
         store = recstore.RecordList(whole)
@@ -163,7 +144,7 @@ def job_speech(**arguments):
     return speech.job(**arguments)
 
 
-CONTAINERS = ("stub", "recstore from a generator", "recstore from a list", "list")
+CONTAINERS = ("stub", "recstore from a generator", "recstore from a list", "numpy+pickle", "list")
 
 
 def compare_workers(rows):
@@ -182,10 +163,9 @@ def job_views(name, quick):
     """Bytes of index_by("id") and group_by("image_id") over a list: as their pieces say, and as the process grew."""
     import data
     import recstore
-    import views
     from recstore import memory
 
-    x = recstore.RecordList(views.scattered(data.load(name, quick)))
+    x = recstore.RecordList(data.load(name, quick).fresh())
     # What imports and free lists cost is paid once, not by each index.
     with recstore.RecordList([{"id": 1, "image_id": 2}]) as one:
         len(one.index_by("id")), len(one.group_by("image_id"))
@@ -230,8 +210,8 @@ def _anonymous():
         return None
 
 
-JOBS = {"views": job_views, "build": job_build, "handle": job_handle, "import": job_import, "workers": job_workers,
-        "speech": job_speech}
+JOBS = {"views": job_views, "build": job_build, "handle": job_handle, "import": job_import, "scale": job_scale,
+        "speech": job_speech, "workers": job_workers}
 
 if __name__ == "__main__":
     print(json.dumps(JOBS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -1,19 +1,25 @@
-"""Stores shared by name: the time to attach to one, and what waiting for a builder costs."""
+"""Attaching to a store that is there, by its name and by its handle, and what waiting for a builder costs."""
 
 import multiprocessing
 import os
+import pickle
+import statistics
+import subprocess
+import sys
 import time
+import warnings
 
 from measures import WrongAnswer
 
 
-def _times(call, repeats):
+def _times(call, repeats, close=True):
     out = []
     for _ in range(repeats):
         begin = time.perf_counter_ns()
         store = call()
         out.append((time.perf_counter_ns() - begin) / 1e3)
-        store.close()
+        if close:
+            store.close()
     return min(out), sorted(out)[len(out) // 2]
 
 
@@ -30,23 +36,61 @@ def _never():
     raise WrongAnswer("the one that waits has built")
 
 
+def by_handle(store, starts):
+    """Bytes of a handle, and microseconds to make a store of it here and in fresh processes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a pickle holds a handle
+        handle = pickle.dumps(store, pickle.HIGHEST_PROTOCOL)
+    near = _times(lambda: pickle.loads(handle), 50, close=False)[1]  # in one process it is the same segment
+    code = (
+        "import sys, time, pickle, recstore\n"
+        "handle = sys.stdin.buffer.read()\n"
+        "begin = time.perf_counter_ns(); x = pickle.loads(handle); spent = time.perf_counter_ns() - begin\n"
+        f"assert len(x) == {len(store)} and x[-1] is not None\n"
+        "print(spent)\n"
+    )
+    # From this folder, not the checkout's: `-c` looks there first, and the sources would hide the built package.
+    quiet = {"cwd": os.path.dirname(os.path.abspath(__file__)), "stdout": subprocess.PIPE, "check": True}
+    far = [int(subprocess.run([sys.executable, "-c", code], input=handle, **quiet).stdout) / 1e3 for _ in range(starts)]
+    return {
+        "handle_bytes": len(handle),
+        "here_us": near,
+        "fresh_process_us": statistics.median(far),
+        "fresh_process_max_us": max(far),
+    }
+
+
 def attaching(quick, log):
-    """Rows of microseconds to attach to a small and a large store, by both calls, while another object has it open."""
+    """Rows of microseconds to attach to a small and a large store, by each call, while another object has it open."""
     import recstore
 
     rows, repeats = [], 100 if quick else 2000
     for count in (1_000, 20_000 if quick else 2_000_000):
-        log(f"name: {count:,} records")
+        log(f"attach: {count:,} records")
         name = f"bench {os.getpid()}"
         with recstore.shared(name, lambda n=count: ({"i": i, "text": f"record {i}"} for i in range(n))) as held:
             known = recstore.segments(name)[0].fingerprint
-            calls = {"attach(name)": lambda: recstore.attach(name), "shared(name, build)": lambda known=known: recstore.shared(name, _never, fingerprint=known)}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that a pickle holds a handle
+                handle = pickle.dumps(held, pickle.HIGHEST_PROTOCOL)
+            calls = {
+                "attach(name)": lambda: recstore.attach(name),
+                "shared(name, build)": lambda known=known: recstore.shared(name, _never, fingerprint=known),
+                "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
+            }
             for how, call in calls.items():
-                with call() as one:
-                    if one[count - 1] != held[count - 1]:
-                        raise WrongAnswer("another store was attached")
-                least, median = _times(call, repeats)
-                rows.append({"call": how, "records": count, "bytes": held.nbytes, "least_us": least, "median_us": median})
+                by_name = (
+                    "handle" not in how
+                )  # in one process a handle leads to the segment that is open, and closing would close it
+                one = call()
+                if one[count - 1] != held[count - 1]:
+                    raise WrongAnswer("another store was attached")
+                if by_name:
+                    one.close()
+                least, median = _times(call, repeats, by_name)
+                rows.append(
+                    {"call": how, "records": count, "bytes": held.nbytes, "least_us": least, "median_us": median}
+                )
     return rows
 
 
@@ -55,7 +99,7 @@ def waiting(quick, log):
     import recstore
 
     seconds, fork, name = 2 if quick else 15, multiprocessing.get_context("fork"), f"bench wait {os.getpid()}"
-    log(f"name: waiting {seconds} s")
+    log(f"attach: waiting {seconds} s")
     results, building = fork.Queue(), fork.Event()
     process = fork.Process(target=_wait, args=(name, building, results))
     process.start()

@@ -5,11 +5,9 @@ asserts a time: what a number should be is for the reader, who sees the ratios o
 """
 
 import argparse
-import datetime
-import importlib.metadata
 import json
 import os
-import platform
+import signal
 import sys
 
 import data
@@ -18,10 +16,26 @@ import fields
 import measures
 import memory_jobs
 import names
+import output
+import scale
 import speech
 import views
 
-SUITES = ("decode", "size", "fields", "dict", "views", "name", "build", "handle", "import", "workers", "speech")
+SUITES = (
+    "decode",
+    "size",
+    "fields",
+    "dict",
+    "views",
+    "attach",
+    "build",
+    "handle",
+    "import",
+    "workers",
+    "speech",
+    "scale",
+)
+ALIASES = {"name": "attach"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -30,94 +44,103 @@ def main():
     parser.add_argument("suite", nargs="*", help=f"of {', '.join(SUITES)}; all unless told")
     parser.add_argument("--quick", action="store_true", help="small data and few repeats: does it run, not how fast")
     parser.add_argument("--json", metavar="OUT", help="where to write (bench/results/<date>.json)")
-    parser.add_argument("--data", action="append", choices=list(data.SETS), help="in decode and size only these")
+    parser.add_argument("--data", action="append", choices=list(data.SETS), help="in decode, size and build only these")
     parser.add_argument("--workers", type=int, default=4)
     options = parser.parse_args()
-    wanted = options.suite or list(SUITES)
+    wanted = [ALIASES.get(suite, suite) for suite in options.suite] or list(SUITES)
     for suite in wanted:
         if suite not in SUITES:
             parser.error(f"no suite {suite}: of {', '.join(SUITES)}")
-    found = {"machine": machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
-    show_machine(found["machine"])
-    runs = (run_decode, run_fields, run_dict, run_views, run_name, run_build, run_handle, run_import, run_workers, run_speech)
+    found = {"machine": output.machine(), "quick": options.quick, "suites": {}, "notes": {}, "skipped": {}}
+    output.show_machine(found["machine"])
+    # Terminated as if interrupted: the made records are removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    data.pools()  # here, so that the jobs find what others have made
+    runs = (
+        run_decode,
+        run_size,
+        run_fields,
+        run_dict,
+        run_views,
+        run_attach,
+        run_build,
+        run_handle,
+        run_import,
+        run_workers,
+        run_speech,
+        run_scale,
+    )
     for run in runs:
         run(wanted, options, found)
-    write(found, options)
-
-
-def machine():
-    """What a number means nothing without."""
-    versions = {}
-    for name in ("recstore", "numpy", "torch", "msgspec", "orjson"):
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = None
-    return {
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "memory_gb": _memory_gb(),
-        "kernel": platform.release(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "load_before": round(os.getloadavg()[0], 2),
-        "versions": versions,
-        "date": datetime.date.today().isoformat(),
-    }
-
-
-def _cpu():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def _memory_gb():
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
-    except (ValueError, OSError):
-        return None
+        # After each: a run of an hour that is cut off keeps what it has.
+        path = write(found, options)
+    print(f"written to {path}")
 
 
 def run_decode(wanted, options, found):
-    if not {"decode", "size"} & set(wanted):
+    """Also the sizes of what it builds, where they are wanted."""
+    if "decode" not in wanted:
         return
-    for name in options.data or measures.DECODE_SETS:
+    for dataset in loaded("decode", options.data or data.MAIN, options, found):
+        reads, sizes, absent = measures.decode(dataset, "size" in wanted, options.quick, log)
+        keep_absent(found, dataset, absent)
+        keep(found, "decode", reads, f"decode: {dataset.name}, {len(dataset):,} records ({dataset.note})")
+        if "size" in wanted:
+            keep(found, "size", sizes, f"size and build from a list: {dataset.name}")
+
+
+def run_size(wanted, options, found):
+    if "size" not in wanted:
+        return
+    done = {row["data"] for row in found["suites"].get("size", ())}
+    for dataset in loaded("size", [name for name in options.data or data.SETS if name not in done], options, found):
+        rows, absent = measures.sizes(dataset, log)
+        keep_absent(found, dataset, absent)
+        keep(
+            found,
+            "size",
+            rows,
+            f"size and build from a list: {dataset.name}, {len(dataset):,} records ({dataset.note})",
+        )
+
+
+def loaded(suite, names, options, found):
+    """Generate the data sets that are here; the others are skipped, with the reason."""
+    for name in names:
         try:
             dataset = data.load(name, options.quick)
         except data.Missing as error:
-            skip(found, f"decode and size of {name}", str(error))
+            skip(found, f"{suite} of {name}", str(error))
             continue
-        found["notes"][name] = dataset.note
-        reads, sizes, absent = measures.decode(dataset, options.quick, log)
-        for rival, reason in absent.items():
-            found["skipped"][rival] = reason
-        if "decode" in wanted:
-            keep(found, "decode", reads, f"decode: {name}, {len(dataset):,} records ({dataset.note})")
-        if "size" in wanted:
-            keep(found, "size", sizes, f"size and build from a list: {name}")
+        found["notes"][name] = f"{len(dataset):,} records: {dataset.note}"
+        yield dataset
+
+
+def keep_absent(found, dataset, absent):
+    for rival, reason in absent.items():
+        skip(found, f"{rival} on {dataset.name}", reason)
 
 
 def run_fields(wanted, options, found):
     if "fields" not in wanted:
         return
-    try:
-        dataset = data.load("coco", options.quick)
-    except data.Missing as error:
-        skip(found, "fields", str(error))
-        return
-    rows = fields.measure(dataset, options.quick, log)
-    keep(found, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
+    for dataset in loaded("fields", ["coco"], options, found):
+        rows = fields.measure(dataset, options.quick, log)
+        keep(found, "fields", rows, f"fields: one of {len(dataset):,} COCO-like annotations ({dataset.note})")
+    for dataset in loaded("arrays", dict.fromkeys(name for name, _ in fields.COLUMNS), options, found):
+        columns = [column for name, column in fields.COLUMNS if name == dataset.name]
+        rows = fields.arrays(dataset, columns, options.quick, log)
+        keep(found, "arrays", rows, f"fields: a column of {len(dataset):,} records to numpy ({dataset.note})")
 
 
 def run_dict(wanted, options, found):
     if "dict" in wanted:
-        keep(found, "dict", dicts.lookups(options.quick, log), "dict: a lookup by key in random order, against dict and a fresh copy")
+        keep(
+            found,
+            "dict",
+            dicts.lookups(options.quick, log),
+            "dict: a lookup by key in random order, against dict and a fresh copy",
+        )
 
 
 def run_views(wanted, options, found):
@@ -127,15 +150,38 @@ def run_views(wanted, options, found):
     job_rows(found, "views", [("views", {"name": "coco", "quick": options.quick})])
 
 
-def run_name(wanted, options, found):
-    if "name" in wanted:
-        keep(found, "name", names.attaching(options.quick, log), "name: microseconds to attach to a store by its name")
-        keep(found, "wait", names.waiting(options.quick, log), "name: what waiting for a builder takes")
+def run_attach(wanted, options, found):
+    if "attach" in wanted:
+        keep(
+            found,
+            "attach",
+            names.attaching(options.quick, log),
+            "attach: microseconds to attach to a store by its name and its handle",
+        )
+        keep(found, "wait", names.waiting(options.quick, log), "attach: what waiting for a builder takes")
 
 
 def run_build(wanted, options, found):
-    if "build" in wanted:
-        job_rows(found, "build", [("build", {"name": name, "quick": options.quick}) for name in ("coco", "imagenet")])
+    if "build" not in wanted:
+        return
+    for dataset in loaded("build", options.data or data.MAIN, options, found):
+        rows = measures.builds(dataset, options.quick, log)
+        keep(found, "build", rows, f"build: {dataset.name} from a generator, its own time subtracted; ns a record")
+    job_rows(
+        found, "build memory", [("build", {"name": name, "quick": options.quick}) for name in ("coco", "imagenet")]
+    )
+
+
+def run_scale(wanted, options, found):
+    if "scale" not in wanted:
+        return
+    jobs = [
+        ("scale", {"kind": kind, "count": count, "container": container, "starts": 3 if options.quick else 7})
+        for kind in scale.KINDS
+        for count in scale.counts(kind, options.quick)
+        for container in scale.CONTAINERS
+    ]
+    job_rows(found, "scale", jobs)
 
 
 def run_handle(wanted, options, found):
@@ -155,7 +201,7 @@ def run_workers(wanted, options, found):
         return
     rows = []
     try:
-        data.load("coco", True)
+        data.coco(options.quick).ready()
     except data.Missing as error:
         skip(found, "workers", str(error))
         return
@@ -193,15 +239,24 @@ def job_rows(found, suite, jobs):
     rows = []
     for job, arguments in jobs:
         log(f"{suite}: {arguments}")
-        if "name" in arguments:
-            try:
-                data.folder()
-            except data.Missing as error:
-                skip(found, suite, str(error))
-                continue
+        try:
+            make_ready(arguments)
+        except data.Missing as error:
+            skip(found, suite, str(error))
+            continue
         rows.append(memory_jobs.start(job, **arguments))
     if rows:
         keep(found, suite, rows, suite)
+
+
+def make_ready(arguments):
+    """The records that a job will read, made here and not in the process that measures."""
+    if arguments.get("kind") == "coco":
+        data.coco(False, arguments["count"]).ready()
+    elif arguments.get("name") == "coco":
+        data.coco(arguments["quick"]).ready()
+    elif "name" in arguments:
+        data.folder()
 
 
 def skip(found, what, reason):
@@ -215,51 +270,7 @@ def log(text):
 
 def keep(found, suite, rows, title):
     found["suites"].setdefault(suite, []).extend(rows)
-    show(rows, title)
-
-
-def cell(key, value):
-    """A number as its key's unit wants it read."""
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return " ".join(cell(key, one) for one in value)
-    if isinstance(value, str):
-        return value
-    if key in ("store", "total", "parent_kept", "kept_after", "nbytes") or "peak" in key or "uss" in key:
-        return f"{value / 1e6:,.2f} MB"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return f"{value:,}"
-
-
-def show(rows, title):
-    """One table; rich where it is installed, tabs elsewhere."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
-    try:
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.table import Table
-    except ImportError:
-        print(f"\n{title}")
-        for line in [columns, *cells]:
-            print("\t".join(line))
-        return
-    table = Table(title=title)
-    for key, sample in zip(columns, cells[0], strict=True):
-        table.add_column(key, justify="right" if sample[:1].isdigit() else "left")
-    for line in cells:
-        table.add_row(*map(escape, line))
-    console = Console(emoji=False)
-    # Not a terminal (a log, a file): as wide as it takes, never cut.
-    (console if console.is_terminal else Console(width=220, emoji=False)).print(table)
-
-
-def show_machine(facts):
-    versions = ", ".join(f"{name} {version or 'absent'}" for name, version in facts["versions"].items())
-    print(f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gb']} GB, {facts['system']} {facts['kernel']}")
-    print(f"Python {facts['python']}, {versions}, {facts['date']}")
+    output.show(rows, title)
 
 
 def write(found, options):
@@ -269,7 +280,7 @@ def write(found, options):
     with open(path, "w", encoding="utf-8") as file:
         json.dump(found, file, indent=1)
         file.write("\n")
-    print(f"written to {path}")
+    return path
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import warnings
 
 from measures import WrongAnswer
 
-IMAGES = 117_266  # of train2017 that have annotations
 _LOOPS = 500
 
 
@@ -98,12 +97,3 @@ def _row(name, counts, costs):
     row = {"operation": name, "records": list(counts), "min_ns": [few_ns, many_ns], "times": many_ns / few_ns}
     row |= {"python_bytes": [few_bytes, many_bytes], "handle_bytes": None if few_handle is None else [few_handle, many_handle]}
     return row
-
-
-def scattered(dataset):
-    """The annotations of a data set over as many images as train2017's have; the resampled ones share a few hundred."""
-    count = len(dataset)
-    images = max(1, min(IMAGES, count // 7))
-    for number, record in enumerate(dataset.fresh()):
-        record["image_id"] = 9 + number * 7919 % images * 5
-        yield record

@@ -30,12 +30,6 @@ RS_NODISCARD static inline rs_status rs_buffer_append(rs_buffer *self, const voi
     return RS_OK;
 }
 
-RS_NODISCARD static inline rs_status rs_buffer_append_byte(rs_buffer *self, uint8_t byte, rs_error *err) {
-    RS_TRY(rs_buffer_reserve(self, 1, err));
-    self->data[self->size_bytes++] = byte;
-    return RS_OK;
-}
-
 RS_NODISCARD static inline rs_status rs_buffer_append_varint(rs_buffer *self, uint64_t value, rs_error *err) {
     RS_TRY(rs_buffer_reserve(self, 10, err));
     self->size_bytes += rs_put_varint(self->data + self->size_bytes, value);

@@ -3,15 +3,14 @@
 #include <stdlib.h>
 
 #include "rs_crc.h"
-#include "rs_infer.h"
 #include "rs_store.h"
-
-enum { ENTRY_OVERHEAD = RS_FMT_TREE_ENTRY_SIZE };
 
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress) {
     memset(self, 0, sizeof *self);
     self->writer = writer;
-    self->compress = compress;
+    self->forms.writer = writer;
+    self->forms.offsets = &self->offsets;
+    self->forms.compress = compress;
 }
 
 rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
@@ -24,7 +23,8 @@ rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool comp
 static rs_status settle(rs_builder *self, rs_error *err) {
     rs_builder *other = self->flusher == NULL ? NULL : self->flusher->builder;
     if (self->writer->process_id != rs_os_process_id()) {
-        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot go on with a build of its parent");
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
+                            "a forked child cannot go on with a build of its parent");
     }
     if (other != NULL) {
         rs_os_thread_join(&self->flusher->thread);
@@ -54,14 +54,12 @@ void rs_builder_close(rs_builder *self) {
     free(self->ends);
     if (!is_left) {
         clear_block(&self->block);
-        rs_buffer_clear(&self->encoded);
+        rs_form_clear(&self->form);
+        rs_forms_clear(&self->forms);
         rs_buffer_clear(&self->offsets);
         rs_buffer_clear(&self->groups);
         rs_buffer_clear(&self->blocks);
-        rs_buffer_clear(&self->trees);
-        rs_buffer_clear(&self->tree_table);
-        rs_buffer_clear(&self->tree_bytes);
-        free(self->encoded_ends);
+        free(self->spans);
     }
     memset(self, 0, sizeof *self);
 }
@@ -111,121 +109,6 @@ void rs_builder_pop_record(rs_builder *self, size_t shapes) {
 
 /* ---- Writing a block: only the builder's `block`, and what it owns of the output, may be looked at here ---- */
 
-/* Encodes the block as `tree`; RS_E_ARG_RANGE when a record does not fit. */
-static rs_status encode_block(rs_builder *self, const rs_tree *tree, rs_error *err) {
-    rs_block_input *block = &self->block;
-    uint32_t i;
-    uint64_t begin = 0;
-    self->encoded.size_bytes = 0;
-    block->scan.next = 0;
-    for (i = 0; i < block->n_records; i++) {
-        rs_slice record;
-        record.ptr = block->raw.data + begin;
-        record.end = block->raw.data + block->ends[i];
-        begin = block->ends[i];
-        RS_TRY(rs_encode_record(tree, record, &block->scan, &self->encoded, err));
-        self->encoded_ends[i] = self->encoded.size_bytes;
-    }
-    return RS_OK;
-}
-
-/* The number of a tree with these bytes: an old one, or a new one added. */
-static rs_status intern_tree(rs_builder *self, const uint8_t *bytes, size_t size, uint32_t *number, rs_error *err) {
-    uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
-    uint32_t crc = rs_crc32c(0, bytes, size), i;
-    for (i = 0; i < self->n_trees; i++) {
-        const uint8_t *e = self->tree_table.data + (size_t)i * RS_FMT_TREE_ENTRY_SIZE;
-        if (rs_load_u32(e + 8) == size && rs_load_u32(e + 12) == crc &&
-            memcmp(self->trees.data + rs_load_u64(e), bytes, size) == 0) {
-            *number = i;
-            return RS_OK;
-        }
-    }
-    RS_TRY(rs_buffer_append_zeros(
-        &self->trees, (size_t)(rs_align_up(self->trees.size_bytes, 8) - self->trees.size_bytes), err));
-    rs_store_u64(entry, self->trees.size_bytes);
-    rs_store_u32(entry + 8, (uint32_t)size);
-    rs_store_u32(entry + 12, crc);
-    RS_TRY(rs_buffer_append(&self->trees, bytes, size, err));
-    RS_TRY(rs_buffer_append(&self->tree_table, entry, sizeof entry, err));
-    *number = self->n_trees++;
-    return RS_OK;
-}
-
-/* Encodes the block with the last block's tree; *size is what that takes. False where it does not fit. */
-static bool fits_last_tree(rs_builder *self, uint64_t *size) {
-    rs_tree tree;
-    const uint8_t *e;
-    bool fits;
-    if (self->last_tree == 0) return false;
-    e = self->tree_table.data + (size_t)(self->last_tree - 1) * RS_FMT_TREE_ENTRY_SIZE;
-    if (rs_tree_compile(rs_slice_of(self->trees.data + rs_load_u64(e), rs_load_u32(e + 8)), 0, &tree, NULL) != RS_OK) {
-        return false;
-    }
-    fits = encode_block(self, &tree, NULL) == RS_OK;
-    rs_tree_clear(&tree);
-    *size = self->encoded.size_bytes;
-    return fits;
-}
-
-/* Leaves the block's best form in `encoded` (or, for `any`, in raw) and its tree's number. A new tree is added only
- * where it saves more than its own bytes, against `any` and against the last block's tree. */
-static rs_status choose_form(rs_builder *self, uint32_t *number, bool *is_raw, rs_error *err) {
-    rs_block_input *block = &self->block;
-    rs_tree tree;
-    rs_status status = RS_OK;
-    uint64_t best = block->raw.size_bytes, size, last = 0;
-    *is_raw = true;
-    self->tree_bytes.size_bytes = 0;
-    if (self->compress) {
-        status = rs_infer_tree(rs_slice_of(block->raw.data, block->raw.size_bytes), block->ends, block->n_records,
-                               &block->scan, &self->tree_bytes, err);
-        if (status == RS_OK) {
-            status = rs_tree_compile(rs_slice_of(self->tree_bytes.data, self->tree_bytes.size_bytes), 0, &tree, err);
-        }
-        if (status == RS_OK) {
-            status = encode_block(self, &tree, err);
-            rs_tree_clear(&tree);
-        }
-        if (status == RS_E_MEM) return status;
-        /* The limits of a tree are the one reason not to have one; anything else is a mistake of infer or encode. */
-        RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE);
-    }
-    if (self->compress && status == RS_OK) {
-        size = self->encoded.size_bytes + self->tree_bytes.size_bytes + ENTRY_OVERHEAD;
-        if (size < best) {
-            *is_raw = false;
-            best = size;
-        }
-        /* A short block seldom pays for a tree of its own: the one before may do. */
-        if (block->n_records < RS_FMT_BLOCK_RECORDS && self->tree_bytes.size_bytes * 16 > self->encoded.size_bytes) {
-            if (fits_last_tree(self, &last) && last <= best) {
-                *is_raw = false;
-                *number = self->last_tree - 1;
-                return RS_OK;
-            }
-            if (!*is_raw) {
-                RS_TRY(rs_tree_compile(rs_slice_of(self->tree_bytes.data, self->tree_bytes.size_bytes), 0, &tree, err));
-                status = encode_block(self, &tree, err);
-                rs_tree_clear(&tree);
-                RS_TRY(status);
-            }
-        }
-    }
-    if (*is_raw) {
-        self->tree_bytes.size_bytes = 0;
-        RS_TRY(rs_infer_any_tree(&self->tree_bytes, err));
-    }
-    return intern_tree(self, self->tree_bytes.data, self->tree_bytes.size_bytes, number, err);
-}
-
-static rs_status write_part(rs_builder *self, const rs_buffer *part, uint64_t *off, uint32_t *crc, rs_error *err) {
-    RS_TRY(rs_segment_writer_align(self->writer, RS_FMT_ALIGNMENT, err));
-    *off = self->writer->position;
-    *crc = rs_crc32c(0, part->data, part->size_bytes);
-    return part->size_bytes == 0 ? RS_OK : rs_segment_writer_append(self->writer, part->data, part->size_bytes, err);
-}
-
 /* GROUPS entries for the groups that begin in the block. */
 static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *err) {
     uint64_t first = self->block.first_record, end = first + self->block.n_records;
@@ -238,14 +121,39 @@ static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *e
     return RS_OK;
 }
 
-static rs_status grow_encoded_ends(rs_builder *self, rs_error *err) {
-    uint64_t *ends;
-    if (self->encoded_capacity >= self->block.n_records) return RS_OK;
-    ends = (uint64_t *)realloc(self->encoded_ends, self->block.ends_capacity * sizeof *ends);
-    if (ends == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
-    self->encoded_ends = ends;
-    self->encoded_capacity = self->block.ends_capacity;
+/* The block's records as values; RS_E_ARG_LIMIT where their places do not fit. */
+static rs_status list_records(rs_builder *self, rs_values *out, rs_error *err) {
+    const rs_block_input *block = &self->block;
+    uint64_t begin = 0;
+    uint32_t i;
+    if (block->raw.size_bytes > UINT32_MAX) return RS_E_ARG_LIMIT;
+    if (self->spans_capacity < block->n_records) {
+        rs_span *spans = (rs_span *)realloc(self->spans, block->ends_capacity * sizeof *spans);
+        if (spans == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+        self->spans = spans;
+        self->spans_capacity = block->ends_capacity;
+    }
+    for (i = 0; i < block->n_records; i++) {
+        self->spans[i].off = (uint32_t)begin;
+        self->spans[i].size_bytes = (uint32_t)(block->ends[i] - begin);
+        begin = block->ends[i];
+    }
+    out->base = block->raw.data;
+    out->spans = self->spans;
+    out->n = block->n_records;
     return RS_OK;
+}
+
+/* Leaves the block's best form in `form`. */
+static rs_status choose_form(rs_builder *self, rs_error *err) {
+    rs_values values = {NULL, NULL, 0};
+    bool compress = self->forms.compress;
+    rs_status status = list_records(self, &values, err);
+    if (status == RS_E_ARG_LIMIT) self->forms.compress = false; /* one record of 4 GiB: it stays as it is */
+    else RS_TRY(status);
+    status = rs_forms_choose(&self->forms, &values, &self->block.scan, 0, &self->form, err);
+    self->forms.compress = compress;
+    return status;
 }
 
 /* One giant record must not keep its buffers for the rest of the build. */
@@ -258,30 +166,29 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     rs_block_input *input = &self->block;
     rs_block block;
     uint8_t entry[RS_FMT_BLOCK_SIZE];
-    bool is_raw;
     const rs_buffer *heap;
     memset(&block, 0, sizeof block);
-    RS_TRY(grow_encoded_ends(self, err));
-    RS_TRY(choose_form(self, &block.tree, &is_raw, err));
-    heap = is_raw ? &input->raw : &self->encoded;
+    RS_TRY(choose_form(self, err));
+    heap = self->form.is_raw ? &input->raw : &self->form.encoded;
+    block.tree = self->form.tree;
     block.first_record = input->first_record;
     block.n_records = input->n_records;
     block.heap_size_bytes = heap->size_bytes;
     block.arrays_size_bytes = input->arrays.size_bytes;
-    RS_TRY(write_part(self, heap, &block.heap_off, &block.heap_crc, err));
-    RS_TRY(write_part(self, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
+    RS_TRY(rs_forms_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
+    RS_TRY(rs_forms_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
     block.index_off = self->offsets.size_bytes; /* from the section's start until finish knows where that is */
-    RS_TRY(rs_offsets_append(is_raw ? input->ends : self->encoded_ends, input->n_records, &block, &self->offsets, err));
+    RS_TRY(rs_offsets_append(self->form.is_raw ? input->ends : self->form.ends, input->n_records, &block, &self->offsets,
+                             err));
     RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
     rs_block_write(&block, entry);
     RS_TRY(rs_buffer_append(&self->blocks, entry, sizeof entry, err));
     self->raw_size += input->raw.size_bytes + input->arrays.size_bytes;
-    self->last_tree = block.tree + 1;
     input->n_records = 0;
     rs_scan_reset(&input->scan);
     empty(&input->raw);
     empty(&input->arrays);
-    empty(&self->encoded);
+    empty(&self->form.encoded);
     return RS_OK;
 }
 
@@ -341,14 +248,14 @@ rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uin
                                    rs_error *err) {
     out->size_bytes = bytes->size_bytes;
     out->count = count;
-    return write_part(self, bytes, &out->off, &out->crc, err);
+    return rs_forms_write(self->writer, bytes, &out->off, &out->crc, err);
 }
 
 /* Turns index offsets from section-relative to absolute. */
-static void place_index(rs_builder *self, uint64_t section_off) {
+static void place_index(rs_buffer *entries, uint64_t section_off) {
     size_t i;
-    for (i = 0; i < self->blocks.size_bytes; i += RS_FMT_BLOCK_SIZE) {
-        uint8_t *e = self->blocks.data + i;
+    for (i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
+        uint8_t *e = entries->data + i;
         uint64_t off = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET);
         rs_store_u64(e + RS_FMT_B_INDEX_OFFSET, e[RS_FMT_B_INDEX_WIDTH] == 0 ? 0 : off + section_off);
     }
@@ -365,20 +272,26 @@ rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *h
 
 rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err) {
     rs_section *sections = directory->sections;
+    rs_forms *forms = &self->forms;
     RS_TRY(rs_builder_write_section(self, &self->offsets, 0, &sections[RS_FMT_SECTION_OFFSETS], err));
-    place_index(self, sections[RS_FMT_SECTION_OFFSETS].off);
+    place_index(&self->blocks, sections[RS_FMT_SECTION_OFFSETS].off);
+    place_index(&self->forms.packer.tables, sections[RS_FMT_SECTION_OFFSETS].off);
     RS_TRY(rs_builder_write_section(self, &self->groups, self->groups.size_bytes / 4, &sections[RS_FMT_SECTION_GROUPS],
                                     err));
     RS_TRY(rs_builder_write_section(self, &self->blocks, rs_builder_n_blocks(self), &sections[RS_FMT_SECTION_BLOCKS],
                                     err));
-    RS_TRY(rs_builder_write_section(self, &self->trees, self->n_trees, &sections[RS_FMT_SECTION_TREES], err));
-    return rs_builder_write_section(self, &self->tree_table, self->n_trees, &sections[RS_FMT_SECTION_TREE_TABLE], err);
+    RS_TRY(rs_builder_write_section(self, &forms->trees, forms->n_trees, &sections[RS_FMT_SECTION_TREES], err));
+    RS_TRY(rs_builder_write_section(self, &forms->tree_table, forms->n_trees, &sections[RS_FMT_SECTION_TREE_TABLE],
+                                    err));
+    if (rs_packer_n_tables(&forms->packer) == 0) return RS_OK;
+    return rs_builder_write_section(self, &forms->packer.tables, rs_packer_n_tables(&forms->packer),
+                                    &sections[RS_FMT_SECTION_TABLES], err);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void rs_builder_describe(const rs_builder *self, rs_header *header) {
-    header->features_required |= self->features_required | self->scan.features;
+    header->features_required |= self->features_required | self->scan.features | self->forms.features;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);
     header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);
@@ -398,7 +311,7 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
         self->raw.size_bytes = 0;
     }
     RS_TRY(rs_directory_write(&all, keys, header, &self->raw, err));
-    RS_TRY(write_part(self, &self->raw, &header->directory_off, &crc, err));
+    RS_TRY(rs_forms_write(self->writer, &self->raw, &header->directory_off, &crc, err));
     header->segment_size = self->writer->position;
     header->created_ns = rs_os_now_ns();
     RS_TRY(rs_os_random(header->segment_id, sizeof header->segment_id, err));

@@ -55,6 +55,59 @@ static bool take_ext_head(const rs_node *node, rs_slice *in) {
     return true;
 }
 
+static bool accepts(const encoder *self, const rs_node *node, rs_slice in);
+
+/* The value that begins at in.ptr, passed without moving the scan. */
+static rs_slice whole_value(const encoder *self, rs_slice in) {
+    size_t next = self->scan->next;
+    rs_slice rest = in;
+    rs_scan_skip_unchecked(self->scan, &rest);
+    self->scan->next = next;
+    in.end = rest.ptr;
+    return in;
+}
+
+static bool find_entry(const encoder *self, const rs_node *node, rs_slice in, uint64_t *number) {
+    if (node->slot == NULL) return false;
+    *number = rs_dictionary_find((const rs_dictionary *)node->slot, whole_value(self, in));
+    return *number < node->count;
+}
+
+static bool has_shape(const rs_node *node, uint64_t hash) {
+    const rs_shape_set *set = (const rs_shape_set *)node->slot;
+    uint32_t low = 0, high = set == NULL ? 0 : set->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (set->hashes[middle] == hash) return true;
+        if (set->hashes[middle] < hash) low = middle + 1;
+        else high = middle;
+    }
+    return false;
+}
+
+/* Lists of numbers are told apart by their elements: each has to fit. Others by their count alone. */
+static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice in, uint64_t n) {
+    const rs_node *child = node->children;
+    uint64_t i;
+    if (child->kind != RS_FMT_NODE_INT && child->kind != RS_FMT_NODE_FLOAT && child->kind != RS_FMT_NODE_DECIMAL) {
+        return true;
+    }
+    for (i = 0; i < n; i++) {
+        uint8_t tag = *in.ptr;
+        if (!accepts(self, child, in)) return false;
+        in.ptr += tag == RS_FMT_TAG_FLOAT ? 9 : rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag);
+    }
+    return true;
+}
+
+/* The units of a str of 1-byte units, whose tag was looked at. */
+static rs_slice text_of(rs_slice in) {
+    uint64_t n;
+    in.ptr++;
+    n = rs_scan_varint_unchecked(&in);
+    return rs_slice_of(in.ptr, (size_t)n);
+}
+
 /* Whether `node` is the child of a union that takes the value at in.ptr. */
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     uint8_t tag = *in.ptr;
@@ -74,17 +127,29 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
         if (tag != (node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) return false;
         in.ptr++;
         n = rs_scan_varint_unchecked(&in);
-        return (node->flags & RS_FMT_FLAG_FIXED) == 0 || n == node->count;
+        if ((node->flags & RS_FMT_FLAG_FIXED) != 0 && n != node->count) return false;
+        return accepts_elements(self, node, in, n);
     case RS_FMT_NODE_TUPLE:
         if (tag != (node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) return false;
         in.ptr++;
         return rs_scan_varint_unchecked(&in) == node->n_children;
     case RS_FMT_NODE_STRUCT:
-        if (tag != RS_FMT_TAG_DICT || self->scan->shapes[self->scan->next] != node->shape_hash) return false;
+        if (tag != RS_FMT_TAG_DICT) return false;
+        if (node->partial) return has_shape(node, self->scan->shapes[self->scan->next]);
+        if (self->scan->shapes[self->scan->next] != node->shape_hash) return false;
         in.ptr++;
         return rs_scan_varint_unchecked(&in) == node->n_children;
     case RS_FMT_NODE_NDARRAY: return array_fits(node, in);
     case RS_FMT_NODE_EXT: return take_ext_head(node, &in);
+    case RS_FMT_NODE_DECIMAL: return tag == RS_FMT_TAG_FLOAT && rs_encode_decimal(node, rs_load_f64(in.ptr + 1), &n);
+    case RS_FMT_NODE_NUMBERS: return rs_encode_numbers_fit(node, in);
+    case RS_FMT_NODE_DICT: return find_entry(self, node, in, &n);
+    case RS_FMT_NODE_SYMBOLS: {
+        const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
+        return table != NULL && table->encoder != NULL && tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
+    }
+    case RS_FMT_NODE_CONCAT: return tag == RS_FMT_TAG_STR1 && rs_encode_pieces(node, text_of(in), NULL, 0, NULL) == RS_OK;
+    case RS_FMT_NODE_OPTIONAL: return (node->param == 1 && tag == RS_FMT_TAG_NONE) || accepts(self, node->children, in);
     default: return false;
     }
 }
@@ -112,14 +177,16 @@ static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
 /* Children of tuple or struct; the head stands zeroed at `at`. */
 static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     uint32_t i;
+    uint64_t n;
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
     if (*in->ptr != (is_struct ? RS_FMT_TAG_DICT : node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) {
         return misfit(self);
     }
     in->ptr++;
-    if (rs_scan_varint_unchecked(in) != node->n_children) return misfit(self);
-    if (is_struct && self->scan->shapes[self->scan->next++] != node->shape_hash) return misfit(self);
+    n = rs_scan_varint_unchecked(in);
+    if (!node->partial && n != node->n_children) return misfit(self);
+    if (is_struct && self->scan->shapes[self->scan->next++] != node->shape_hash && !node->partial) return misfit(self);
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits = 0;
@@ -129,8 +196,12 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
             size_t size;
             RS_TRY(rs_any_skip(&keys, 0, &budget, self->err));
             size = (size_t)(keys.ptr - key);
-            if (!starts_with(*in, key, size)) return misfit(self);
+            if (n == 0 || !starts_with(*in, key, size)) {
+                if (child->kind != RS_FMT_NODE_OPTIONAL || child->param != 0) return misfit(self);
+                continue; /* its bits are 0, and it has no body */
+            }
             in->ptr += size;
+            n--;
         }
         if (child->fixed) {
             RS_TRY(put_fixed(self, child, in, at + child->body_off, &bits));
@@ -139,7 +210,7 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
         }
         if (child->bits != 0) rs_store_bits(self->out->data + at, child->bit_off, child->bits, bits);
     }
-    return RS_OK;
+    return is_struct && n != 0 ? misfit(self) : RS_OK;
 }
 
 /* Elements of a list whose child is fixed: bit group and bodies stand zeroed at `at`. */
@@ -191,6 +262,56 @@ static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_
     return misfit(self);
 }
 
+/* A str of pieces; its head stands zeroed at `at`. */
+static rs_status put_pieces(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
+    rs_slice text;
+    if (*in->ptr != RS_FMT_TAG_STR1) return misfit(self);
+    text = text_of(*in);
+    in->ptr = text.end;
+    return rs_encode_pieces(node, text, self->out, at, self->err);
+}
+
+/* A str in symbols: the codes' length, unless they are the rest, and the codes. */
+static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
+    const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
+    size_t at = self->out->size_bytes, size;
+    uint8_t length[10];
+    unsigned used;
+    uint64_t n;
+    if (!accepts(self, node, *in)) return misfit(self);
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    RS_TRY(rs_symbols_encode(table->encoder, in->ptr, n, self->out, self->err));
+    in->ptr += n * table->unit_bytes;
+    if ((node->flags & RS_FMT_FLAG_REST) != 0) return RS_OK;
+    size = self->out->size_bytes - at;
+    used = rs_put_varint(length, size);
+    RS_TRY(rs_buffer_append_zeros(self->out, used, self->err));
+    memmove(self->out->data + at + used, self->out->data + at, size);
+    memcpy(self->out->data + at, length, used);
+    return RS_OK;
+}
+
+/* An optional whose value has a body, if there is one. */
+static rs_status put_optional(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits) {
+    const rs_node *child = node->children;
+    size_t at = self->out->size_bytes;
+    uint64_t below = 0;
+    *bits = 0;
+    if (node->param == 1 && *in->ptr == RS_FMT_TAG_NONE) {
+        in->ptr++;
+        return RS_OK;
+    }
+    if (child->fixed) {
+        RS_TRY(rs_buffer_append_zeros(self->out, (size_t)child->size_bytes, self->err));
+        RS_TRY(put_fixed(self, child, in, at, &below));
+    } else {
+        RS_TRY(put_appended(self, child, in, &below));
+    }
+    *bits = below << 1 | 1;
+    return RS_OK;
+}
+
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
     uint64_t stored, n = 0;
     int64_t value;
@@ -240,6 +361,26 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         return RS_OK;
     }
     case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_fixed(self, node->children, in, at, bits) : misfit(self);
+    case RS_FMT_NODE_DECIMAL:
+        if (tag != RS_FMT_TAG_FLOAT || !rs_encode_decimal(node, rs_load_f64(in->ptr + 1), &stored)) return misfit(self);
+        if (node->bits != 0) *bits = stored;
+        if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
+        in->ptr += 9;
+        return RS_OK;
+    case RS_FMT_NODE_DICT:
+        if (!find_entry(self, node, *in, bits)) return misfit(self);
+        rs_scan_skip_unchecked(self->scan, in);
+        return RS_OK;
+    case RS_FMT_NODE_OPTIONAL:
+        *bits = 0;
+        if (node->param == 1 && tag == RS_FMT_TAG_NONE) {
+            in->ptr++;
+            return RS_OK;
+        }
+        RS_TRY(put_fixed(self, node->children, in, at, bits));
+        *bits = *bits << 1 | 1;
+        return RS_OK;
+    case RS_FMT_NODE_CONCAT: return put_pieces(self, node, in, at);
     default: return misfit(self);
     }
 }
@@ -252,8 +393,10 @@ static rs_status put_counted(encoder *self, const rs_node *node, rs_slice *in) {
     if (node->kind == RS_FMT_NODE_STR) shift = (unsigned)(*in->ptr - RS_FMT_TAG_STR1);
     in->ptr++;
     n = rs_scan_varint_unchecked(in);
-    RS_TRY(rs_buffer_append_varint(self->out, node->kind == RS_FMT_NODE_STR && node->param == 0 ? n << 2 | shift : n,
-                                   self->err));
+    if ((node->flags & RS_FMT_FLAG_REST) == 0) {
+        RS_TRY(rs_buffer_append_varint(
+            self->out, node->kind == RS_FMT_NODE_STR && node->param == 0 ? n << 2 | shift : n, self->err));
+    }
     RS_TRY(rs_buffer_append(self->out, in->ptr, (size_t)(n << shift), self->err));
     in->ptr += n << shift;
     return RS_OK;
@@ -282,6 +425,12 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
     case RS_FMT_NODE_STR:
     case RS_FMT_NODE_BYTES: return put_counted(self, node, in);
     case RS_FMT_NODE_LIST: return put_list(self, node, in);
+    case RS_FMT_NODE_NUMBERS: return rs_encode_numbers(node, in, self->out, self->err);
+    case RS_FMT_NODE_SYMBOLS: return put_symbols(self, node, in);
+    case RS_FMT_NODE_OPTIONAL: return put_optional(self, node, in, bits);
+    case RS_FMT_NODE_CONCAT:
+        RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
+        return put_pieces(self, node, in, at);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT:
         RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));

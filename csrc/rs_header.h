@@ -58,8 +58,9 @@ RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *head
 /* Writes the 4096 bytes of a header, checksum included. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
-/* Appends the directory's entries, sorted as a builder writes sections: those of store 0, then those of the keys
- * (NULL for a list; ORDER left out when its off is 0), then the label of store 0 unless its off is 0. Fills count and crc of `header`. */
+/* Appends the directory's entries, sorted as a builder writes sections: those of store 0, then those of the keys (NULL
+ * for a list; ORDER left out when its off is 0), then the label of store 0 unless its off is 0. Fills count and crc of
+ * `header`. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);
 

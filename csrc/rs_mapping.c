@@ -52,54 +52,6 @@ void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_error *err)
                        "entry %llu of the order names no record", (unsigned long long)entry);
 }
 
-/* What is looked for: a str, or, with unit_bytes 0, an int. */
-typedef struct sought {
-    const uint8_t *units;
-    uint64_t n;
-    unsigned unit_bytes;
-    int64_t integer;
-} sought;
-
-static rs_key_match match(rs_store *keys, uint64_t record, const sought *key) {
-    if (key->unit_bytes == 0) return rs_store_key_equals_int(keys, record, key->integer);
-    return rs_store_key_equals_str(keys, record, key->unit_bytes, key->units, key->n);
-}
-
-static rs_status find(rs_mapping *self, const rs_store *values, const sought *key, rs_key_probe *probe, uint64_t *entry,
-                      uint64_t *unknown, rs_error *err) {
-    *unknown = RS_NOWHERE;
-    for (;;) {
-        uint64_t record, value;
-        RS_TRY(rs_key_probe_next(&self->index, probe, entry, err));
-        if (*entry == RS_NOWHERE) return RS_OK;
-        RS_TRY(rs_mapping_records(self, *entry, &record, &value, err));
-        if (values != NULL) rs_store_prefetch_offsets(values, value);
-        switch (match(&self->keys, record, key)) {
-        case RS_KEY_EQUAL: return RS_OK;
-        case RS_KEY_DIFFERS: break;
-        default:
-            *unknown = *entry;
-            *entry = RS_NOWHERE;
-            return RS_OK;
-        }
-    }
-}
-
-rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes, const uint8_t *units,
-                              uint64_t n, rs_key_probe *probe, uint64_t *entry, uint64_t *unknown, rs_error *err) {
-    sought key = {units, n, unit_bytes, 0};
-    RS_ASSERT(unit_bytes == 1 || unit_bytes == 2 || unit_bytes == 4);
-    *probe = rs_key_probe_begin(&self->index, rs_keys_hash_str(self->index.seed, unit_bytes, units, n));
-    return find(self, values, &key, probe, entry, unknown, err);
-}
-
-rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *values, int64_t value, rs_key_probe *probe,
-                              uint64_t *entry, uint64_t *unknown, rs_error *err) {
-    sought key = {NULL, 0, 0, value};
-    *probe = rs_key_probe_begin(&self->index, rs_keys_hash_int(self->index.seed, value));
-    return find(self, values, &key, probe, entry, unknown, err);
-}
-
 /* ---- Building ---- */
 
 rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {

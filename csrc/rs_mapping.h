@@ -46,18 +46,6 @@ RS_NODISCARD static inline rs_status rs_mapping_records(const rs_mapping *self, 
     return RS_OK;
 }
 
-/* Looks up the str of n units of unit_bytes, the narrowest that holds it, as far as no object is needed: *entry is
- * the entry, or RS_NOWHERE when certainly none has the key; *unknown is then RS_NOWHERE too. Else *entry is
- * RS_NOWHERE and *unknown is an entry that the caller has to compare itself; `probe` then goes on with
- * rs_key_probe_next for the candidates after it. Opaque entries are not looked at. With `values` (NULL: none) the
- * offsets of the candidate's value are asked for meanwhile. RS_E_FMT_KEYS as of the probe. One thread at a time. */
-RS_NODISCARD rs_status rs_mapping_find_str(rs_mapping *self, const rs_store *values, unsigned unit_bytes,
-                                           const uint8_t *units, uint64_t n, rs_key_probe *probe, uint64_t *entry,
-                                           uint64_t *unknown, rs_error *err);
-/* The same for an int of 64 bits (and the bools and floats that equal one). */
-RS_NODISCARD rs_status rs_mapping_find_int(rs_mapping *self, const rs_store *values, int64_t value, rs_key_probe *probe,
-                                           uint64_t *entry, uint64_t *unknown, rs_error *err);
-
 /* ---- Building ---- */
 
 /* Two builders that share a writer. Owns them, borrows the writer. Per entry the caller appends one `any` value to

@@ -190,7 +190,8 @@ typedef struct rs_os_thread {
 /* Runs run(argument) in a thread of its own, which takes no signals: they stay with the threads that were there. After
  * RS_OK rs_os_thread_join must follow, in the same process: a forked child has the struct and no thread. RS_E_SYS where
  * the system gives none. */
-RS_NODISCARD rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), void *argument, rs_error *err);
+RS_NODISCARD rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), void *argument,
+                                          rs_error *err);
 
 /* Waits until it has ended; what it has written can be read then. */
 void rs_os_thread_join(rs_os_thread *self);

@@ -24,7 +24,8 @@ static RS_COLD rs_status failed(rs_error *err, const char *what, const char *pat
     if (errno == EEXIST) code = RS_E_STATE_EXISTS;
     if (errno == ENOENT) code = RS_E_SYS_NOT_FOUND;
     if (errno == ENOSPC || errno == EDQUOT) code = RS_E_SPACE;
-    if (errno == ELOOP || errno == ENXIO || errno == EISDIR) code = RS_E_SYS_NOT_OURS; /* a link, a socket, a directory */
+    /* A link, a socket, a directory. */
+    if (errno == ELOOP || errno == ENXIO || errno == EISDIR) code = RS_E_SYS_NOT_OURS;
     return rs_error_set_errno(err, code, errno, "%s %s", what, path);
 }
 
@@ -35,14 +36,17 @@ static rs_status lock_now(int fd, int how, rs_error *err, const char *path) {
         rc = flock(fd, how | LOCK_NB);
     } while (rc != 0 && errno == EINTR);
     if (rc == 0) return RS_OK;
-    if (errno == EWOULDBLOCK) return rs_error_set(err, RS_E_STATE_BUSY, RS_NOWHERE, "another process has it locked: %s", path);
+    if (errno == EWOULDBLOCK) {
+        return rs_error_set(err, RS_E_STATE_BUSY, RS_NOWHERE, "another process has it locked: %s", path);
+    }
     return rs_error_set_errno(err, RS_E_SYS, errno, "cannot lock %s", path);
 }
 
 /* Whether `path` still leads to the file behind fd. */
 static bool leads_to(const char *path, int fd) {
     struct stat there, here;
-    return lstat(path, &there) == 0 && fstat(fd, &here) == 0 && there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+    if (lstat(path, &there) != 0 || fstat(fd, &here) != 0) return false;
+    return there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
 /* A regular file of this user with this mode, else RS_E_SYS_NOT_OURS. */
@@ -52,8 +56,8 @@ static rs_status check_ours(int fd, unsigned mode, const char *path, rs_error *e
     if (!S_ISREG(st.st_mode)) return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not a regular file: %s", path);
     if (st.st_uid == geteuid() && (st.st_mode & 07777) == mode) return RS_OK;
     return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
-                        "not made by recstore for user %lu: it is of user %lu and has mode %04o: %s", (unsigned long)geteuid(),
-                        (unsigned long)st.st_uid, (unsigned)(st.st_mode & 07777), path);
+                        "not made by recstore for user %lu: it is of user %lu and has mode %04o: %s",
+                        (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)(st.st_mode & 07777), path);
 }
 
 /* ---------------------------------------------------------------- making and publishing */
@@ -80,8 +84,8 @@ static rs_status create_temporary(const char *temporary, int *out_fd, rs_error *
     return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "somebody removes %s again and again", temporary);
 }
 
-rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool allow_nameless, int *out_fd, bool *out_nameless,
-                                rs_error *err) {
+rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool allow_nameless, int *out_fd,
+                                bool *out_nameless, rs_error *err) {
 #if defined(O_TMPFILE)
     if (allow_nameless) {
         int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -180,14 +184,16 @@ static bool still(int fd, const rs_os_judged *judged) {
            modified_ns(&st) == judged->modified_ns;
 }
 
-static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_judged *judged, bool *out_removed,
-                               rs_error *err) {
+static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_judged *judged,
+                               bool *out_removed, rs_error *err) {
     rs_os_identity found;
     struct stat st;
     rs_status code;
     int fd;
     *out_removed = false;
-    if (lstat(path, &st) != 0) return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+    if (lstat(path, &st) != 0) {
+        return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+    }
     if (st.st_uid != geteuid() || !S_ISREG(st.st_mode)) return RS_OK;
     code = rs_os_open_readonly(path, false, &fd, err);
     if (code == RS_E_SYS_NOT_FOUND || code == RS_E_SYS_NOT_OURS) return RS_OK;

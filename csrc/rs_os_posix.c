@@ -234,10 +234,10 @@ static void *map_aligned(int fd, size_t n) {
     return space + before;
 }
 
-/* Huge pages under those of [from, to) that hold nothing yet, as far as the system gives them: random reads wait less for page
- * tables, and every process needs two thousandths of the store less for its own. Collapsing one small page makes the whole
- * of a huge one, also where memory files get none by themselves. It costs less than as many small ones, unless memory has to
- * be compacted for it (bench/NOTES.md has the numbers). */
+/* Huge pages under those of [from, to) that hold nothing yet, as far as the system gives them: random reads wait less
+ * for page tables, and every process needs two thousandths of the store less for its own. Collapsing one small page
+ * makes the whole of a huge one, also where memory files get none by themselves. It costs less than as many small ones,
+ * unless memory has to be compacted for it (bench/NOTES.md has the numbers). */
 static void reserve_huge(int fd, uint64_t from, uint64_t to) {
     uint64_t at;
     uint8_t *data;

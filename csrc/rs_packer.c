@@ -94,12 +94,12 @@ static rs_status add_table(rs_packer *self, const rs_block *block, unsigned kind
     return rs_buffer_append(&self->tables, entry, sizeof entry, err);
 }
 
-rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values, unsigned depth,
+rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values, unsigned hops,
                            rs_dictionary **out, rs_error *err) {
     rs_dictionary *d = fresh ? NULL : newest(self, path);
     rs_values added = *values;
     rs_block block;
-    uint32_t i, number;
+    uint32_t i, number = 0;
     rs_span *spans;
     rs_status status;
     if (d == NULL) {
@@ -119,7 +119,7 @@ rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_
         rs_slice value = rs_values_at(values, i);
         if (rs_dictionary_find(d, value) == UINT32_MAX) spans[added.n++] = values->spans[i];
     }
-    status = added.n == 0 ? RS_OK : self->write_values(self->owner, &added, depth, &block, err);
+    status = added.n == 0 ? RS_OK : self->write_values(self->owner, &added, hops, &block, err);
     if (status == RS_OK && added.n > 0) status = add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err);
     for (i = 0; status == RS_OK && i < added.n; i++) status = add_entry(d, rs_values_at(&added, i), err);
     if (status == RS_OK && added.n > 0) d->tables[d->n_tables++] = number;

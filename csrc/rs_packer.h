@@ -28,8 +28,8 @@ typedef struct rs_symbol_table {
 } rs_symbol_table;
 
 /* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows heaps,
- * offsets and trees. `depth` tables lie between these values and a block. */
-typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, unsigned depth, rs_block *out,
+ * offsets and trees. `hops` tables lie between these values and a block. */
+typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, unsigned hops, rs_block *out,
                                      rs_error *err);
 /* Writes the bytes of a symbol table. */
 typedef rs_status (*rs_write_bytes)(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err);
@@ -57,7 +57,7 @@ rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t mor
 /* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; a new dictionary when
  * `fresh`, or when there is none. */
 RS_NODISCARD rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values,
-                                        unsigned depth, rs_dictionary **out, rs_error *err);
+                                        unsigned hops, rs_dictionary **out, rs_error *err);
 
 /* The number of a value in a dictionary; UINT32_MAX when it is not there. */
 uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);

@@ -14,14 +14,10 @@ static inline uint64_t amount(uint64_t key, uint64_t half, uint64_t modulus) {
     return rs_mul_high(mix(key + half * GOLDEN), modulus);
 }
 
-/* Both take numbers below the modulus: a comparison is enough, and halves are too short to overflow. */
+/* For numbers below the modulus: a comparison is enough, and halves are too short to overflow. */
 static inline uint64_t add_mod(uint64_t a, uint64_t b, uint64_t modulus) {
     uint64_t sum = a + b;
     return sum >= modulus ? sum - modulus : sum;
-}
-
-static inline uint64_t sub_mod(uint64_t a, uint64_t b, uint64_t modulus) {
-    return a >= b ? a - b : a + modulus - b;
 }
 
 /* Most lists are short enough for a division of 32 bits, which is a good deal faster on older processors. */
@@ -47,20 +43,6 @@ static inline uint64_t step_forward(const rs_permutation *self, uint64_t x, uint
         for (j = 0; j < ROUNDS; j += 2) {
             l = add_mod(l, amount(self->keys[j], r + (p << 32), a), a);
             r = add_mod(r, amount(self->keys[j + 1], l + (p << 32), b), b);
-        }
-    }
-    return l + a * r;
-}
-
-static inline uint64_t step_back(const rs_permutation *self, uint64_t x, uint64_t passes) {
-    const uint64_t a = self->a, b = self->b;
-    uint64_t l, r, p;
-    split(x, a, &l, &r);
-    for (p = passes; p-- > 0;) {
-        int j;
-        for (j = ROUNDS - 2; j >= 0; j -= 2) {
-            r = sub_mod(r, amount(self->keys[j + 1], l + (p << 32), b), b);
-            l = sub_mod(l, amount(self->keys[j], r + (p << 32), a), a);
         }
     }
     return l + a * r;
@@ -93,14 +75,4 @@ uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i) {
         i = is_short(self) ? step_forward(self, i, SHORT_PASSES) : step_forward(self, i, 1);
     } while (i >= n);
     return i;
-}
-
-uint64_t rs_permutation_find(const rs_permutation *self, uint64_t element) {
-    const uint64_t n = self->n;
-    if (n <= 1) return 0;
-    if (RS_UNLIKELY(element >= n)) element %= n;
-    do {
-        element = is_short(self) ? step_back(self, element, SHORT_PASSES) : step_back(self, element, 1);
-    } while (element >= n);
-    return element;
 }

@@ -58,10 +58,9 @@ typedef struct rs_permutation {
  * another. Cannot fail. */
 void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed);
 
-/* The element at position i, and the position of an element: each undoes the other. The answer is below n for every
- * argument, so that it may go unchecked into an array of n: one of n or more counts as itself mod n, and of no elements
- * the answer is 0. `self` comes from rs_permutation_init. Any thread. */
+/* The element at position i. It is below n for every argument, so that it may go unchecked into an array of n: one of n
+ * or more counts as itself mod n, and of no elements the answer is 0. `self` comes from rs_permutation_init. Any
+ * thread. */
 uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i);
-uint64_t rs_permutation_find(const rs_permutation *self, uint64_t element);
 
 #endif

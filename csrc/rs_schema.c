@@ -532,6 +532,42 @@ rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_erro
     return status;
 }
 
+void rs_tree_take_rests(rs_tree *self) {
+    bool tail[RS_FMT_TREE_NODES] = {false};
+    uint32_t i;
+    tail[0] = true;
+    for (i = 0; i < self->n_nodes; i++) {
+        rs_node *n = &self->nodes[i];
+        if (!tail[i]) continue;
+        mark_tail(n, tail);
+        if ((flags_of(n) & RS_FMT_FLAG_REST) == 0) continue;
+        n->flags |= RS_FMT_FLAG_REST;
+        rs_store_u16(self->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE + RS_FMT_N_FLAGS, n->flags);
+    }
+}
+
+uint64_t rs_tree_features(const rs_tree *self) {
+    uint64_t features = 0;
+    uint32_t i;
+    for (i = 0; i < self->n_nodes; i++) {
+        const rs_node *n = &self->nodes[i];
+        if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
+        switch (n->kind) {
+        case RS_FMT_NODE_DECIMAL:
+        case RS_FMT_NODE_NUMBERS: features |= RS_FMT_FEATURE_PACKED; break;
+        case RS_FMT_NODE_DICT:
+        case RS_FMT_NODE_SYMBOLS: features |= RS_FMT_FEATURE_TABLES; break;
+        case RS_FMT_NODE_CONCAT:
+        case RS_FMT_NODE_DIGITS:
+        case RS_FMT_NODE_HEX:
+        case RS_FMT_NODE_SAME: features |= RS_FMT_FEATURE_TEXT; break;
+        case RS_FMT_NODE_OPTIONAL: features |= RS_FMT_FEATURE_OPTIONAL; break;
+        default: break;
+        }
+    }
+    return features;
+}
+
 void rs_tree_clear(rs_tree *self) {
     uint32_t i;
     for (i = 0; self->nodes != NULL && i < self->n_nodes; i++) free((void *)self->nodes[i].dict);

@@ -60,6 +60,10 @@ typedef struct rs_tree {
 /* Rules 17 to 19. On failure nothing is held; else free with rs_tree_clear. `offset` is where the bytes
  * stand in the segment, for error positions only. Any thread. */
 RS_NODISCARD rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err);
+/* Lets str, bytes and symbols in tail position take the rest (flag 2): in nodes and bytes of a compiled tree. */
+void rs_tree_take_rests(rs_tree *self);
+/* Bits of features_required that the nodes need. */
+uint64_t rs_tree_features(const rs_tree *self);
 void rs_tree_clear(rs_tree *self);
 
 #endif

@@ -43,8 +43,9 @@ rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_l
     return code;
 }
 
-/* The same for a leased file. A mapping keeps the open file alive that it was made from, and so would keep the lease after
- * its descriptor is closed: it is made from another one. Where there is no way to one, lease and mapping end together. */
+/* The same for a leased file. A mapping keeps the open file alive that it was made from, and so would keep the lease
+ * after its descriptor is closed: it is made from another one. Where there is no way to one, lease and mapping end
+ * together. */
 static rs_status adopt_leased(rs_segment *self, int fd, rs_error *err) {
     rs_status code;
     int other;

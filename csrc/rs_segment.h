@@ -63,8 +63,9 @@ typedef struct rs_segment_writer {
 /* Starts an empty segment.
  *   anonymous: dir and name are not looked at (NULL);
  *   directory: a new file `name` in `dir`, checked as rs_os_create_in_directory does;
- *   named:     a leased file in `dir`, whichever that is, without a name; where there is no such thing, and with the backing
- *              temporary always, under the temporary name `name`, which self->path then says. The name goes with rs_os_publish;
+ *   named:     a leased file in `dir`, whichever that is, without a name; where there is no such thing, and with the
+ *              backing temporary always, under the temporary name `name`, which self->path then says. The name goes
+ *              with rs_os_publish;
  *   file:      dir is NULL and name the path of a new file, in practice a temporary one beside the target, which the
  *              caller renames after finish.
  * `self` need not be initialised and is inactive after a failure. RS_E_STATE_EXISTS where the name is taken, RS_E_SYS

@@ -4,7 +4,7 @@
 #define RS_STORE_H
 
 #include "rs_decode.h"
-#include "rs_encode.h"
+#include "rs_forms.h"
 #include "rs_header.h"
 #include "rs_offsets.h"
 #include "rs_os.h"
@@ -178,7 +178,6 @@ typedef struct rs_flusher {
  * at a time, that of the flusher apart. A forked child may close its copy, and nothing else. */
 typedef struct rs_builder {
     rs_segment_writer *writer;
-    bool compress;       /* false: every block keeps `any` */
     bool finished;
     rs_flusher *flusher; /* NULL: the caller's thread writes. Set before the first record */
     uint64_t features_required; /* bits that the caller adds to those of the header */
@@ -194,14 +193,12 @@ typedef struct rs_builder {
     rs_scan scan;
     /* What follows belongs to whoever writes a block: to the flusher's thread while there is one. */
     rs_block_input block;
-    rs_buffer encoded;   /* its records as the tree says */
-    uint64_t *encoded_ends;
-    size_t encoded_capacity;
+    rs_form form;        /* its records as its tree says */
+    rs_span *spans;      /* where they are in the block */
+    size_t spans_capacity;
     uint64_t raw_size;
-    rs_buffer offsets, groups, blocks, trees, tree_table;
-    uint32_t n_trees;
-    uint32_t last_tree;  /* index + 1 of the tree of the last block, 0 for none */
-    rs_buffer tree_bytes;
+    rs_buffer offsets, groups, blocks;
+    rs_forms forms;
     rs_status failed;    /* of a block that could not be written: nothing can follow it */
     rs_error failure;
 } rs_builder;

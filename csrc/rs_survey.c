@@ -174,7 +174,7 @@ static void read_head(const rs_survey *self, rs_slice in, head *h) {
     case RS_FMT_TAG_STR2:
     case RS_FMT_TAG_STR4:
         h->kind = RS_FMT_NODE_STR;
-        h->elements = h->tag == RS_FMT_TAG_STR4;
+        h->elements = (uint8_t)(h->tag - RS_FMT_TAG_STR1);
         break;
     case RS_FMT_TAG_BYTES: h->kind = RS_FMT_NODE_BYTES; break;
     case RS_FMT_TAG_LIST:
@@ -361,7 +361,7 @@ static rs_status find_alternative(rs_survey *self, rs_position *at, const head *
         if (*out == NULL && h->kind == RS_FMT_NODE_STRUCT) RS_TRY(join_struct(self, at, h, out, err));
     }
     if (*out != NULL) {
-        if ((*out)->elements == RS_ELEMENTS_NONE) (*out)->elements = h->elements;
+        if ((*out)->kind == RS_FMT_NODE_LIST && (*out)->elements == RS_ELEMENTS_NONE) (*out)->elements = h->elements;
         return RS_OK;
     }
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
@@ -463,7 +463,6 @@ static rs_status observe_array(rs_alternative *a, rs_slice *in, rs_error *err) {
 
 static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
     uint64_t n = rs_scan_varint_unchecked(in);
-    a->widths |= 1u << shift;
     a->total += n;
     a->counts_bytes += varint_size(n);
     in->ptr += n << shift;

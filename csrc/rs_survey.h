@@ -3,6 +3,7 @@
 #ifndef RS_SURVEY_H
 #define RS_SURVEY_H
 
+#include "rs_format.h"
 #include "rs_scan.h"
 #include "rs_value_set.h"
 
@@ -30,10 +31,9 @@ typedef struct rs_shape {
 typedef struct rs_alternative {
     uint8_t kind;       /* node kind that would hold it without more ado */
     uint8_t param;      /* list or tuple: the Python type */
-    uint8_t elements;   /* list: rs_elements. str: 1 for strings of 4-byte units, which have an alternative of their own */
+    uint8_t elements;   /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, which are an alternative each */
     bool constant;      /* every value so far has the bytes of `first` */
     bool same_shape;    /* ndarray */
-    uint32_t widths;    /* str: bit 0, 1, 2 for units of 1, 2, 4 bytes */
     uint32_t n_children;
     uint64_t n;         /* values seen */
     uint64_t raw_bytes; /* of all of them, as `any` */

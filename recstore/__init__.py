@@ -26,7 +26,6 @@ from recstore.errors import (
     WaitTimeoutError,
 )
 from recstore.records import RecordList, RecordView, open
-from recstore.sharing import attach, collect, segments, shared, unlink
 
 __all__ = [
     "BuildError",
@@ -60,9 +59,14 @@ __all__ = [
 
 # Functions of modules that are loaded when they are first asked for.
 _LATER = {
+    "attach": "recstore.sharing",
     "audit": "recstore.auditing",
+    "collect": "recstore.sharing",
     "json_default": "recstore.jsonable",
+    "segments": "recstore.sharing",
     "share_dataset": "recstore.datasets",
+    "shared": "recstore.sharing",
+    "unlink": "recstore.sharing",
 }
 
 

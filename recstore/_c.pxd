@@ -36,10 +36,13 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_TAG_ZERO, RS_FMT_SMALL_MIN, RS_FMT_SMALL_MAX
         RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_INT, RS_FMT_NODE_FLOAT, RS_FMT_NODE_BOOL
         RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
-        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT
-        RS_FMT_FLAG_FIXED, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
+        RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT, RS_FMT_NODE_DECIMAL, RS_FMT_NODE_NUMBERS
+        RS_FMT_NODE_DICT, RS_FMT_NODE_SYMBOLS, RS_FMT_NODE_CONCAT, RS_FMT_NODE_DIGITS, RS_FMT_NODE_HEX
+        RS_FMT_NODE_SAME, RS_FMT_NODE_OPTIONAL
+        RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
         RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
-        RS_FMT_SECTION_KEY_INDEX
+        RS_FMT_SECTION_KEY_INDEX, RS_FMT_SECTION_TABLES
+        RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS
         RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
         RS_FMT_EXT_SLICE, RS_FMT_EXT_ELLIPSIS, RS_FMT_EXT_ORDEREDDICT, RS_FMT_EXT_COUNTER, RS_FMT_EXT_DEFAULTDICT
         RS_FMT_EXT_CHAINMAP, RS_FMT_EXT_DEQUE, RS_FMT_EXT_DATE, RS_FMT_EXT_TIME, RS_FMT_EXT_DATETIME
@@ -99,6 +102,14 @@ cdef extern from "recstore.h" nogil:
         uint64_t bytes
         uint32_t depth
 
+    ctypedef struct rs_tree
+    ctypedef struct rs_table
+
+    ctypedef struct rs_dict:
+        uint32_t n_tables
+        uint32_t count
+        const rs_table *tables[64]
+
     ctypedef struct rs_node:
         uint8_t kind
         uint8_t param
@@ -120,13 +131,36 @@ cdef extern from "recstore.h" nogil:
         uint64_t data_bytes
         const rs_node *children
         const uint8_t *aux
+        bint partial
+        const rs_dict *dict_ "dict"
         void *slot
 
     ctypedef struct rs_tree:
         rs_node *nodes
         uint32_t n_nodes
         uint32_t size_bytes
+        uint32_t n_links
         void *program
+
+    ctypedef struct rs_block:
+        uint64_t first_record
+        uint32_t n_records
+        uint32_t tree
+        uint64_t heap_size_bytes
+        uint64_t arrays_size_bytes
+    rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local, rs_slice *out,
+                                rs_error *err)
+
+    ctypedef struct rs_symbols:
+        uint32_t n_symbols
+
+    ctypedef struct rs_table:
+        const uint8_t *segment
+        rs_block block
+        const rs_tree *tree
+        rs_symbols symbols
+        unsigned kind
+        void *slot
 
     ctypedef struct rs_cursor:
         rs_slice in_ "in"
@@ -147,6 +181,7 @@ cdef extern from "recstore.h" nogil:
     int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits)
     uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits)
     uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes)
+    rs_status rs_decode_spend_shared(rs_cursor *self, const rs_node *node, uint64_t n, rs_error *err)
     rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err)
 
     ctypedef struct rs_place:
@@ -198,15 +233,8 @@ cdef extern from "recstore.h" nogil:
         uint32_t crc
 
     ctypedef struct rs_directory:
-        rs_section sections[9]
+        rs_section sections[10]
         rs_section label
-
-    ctypedef struct rs_block:
-        uint64_t first_record
-        uint32_t n_records
-        uint32_t tree
-        uint64_t heap_size_bytes
-        uint64_t arrays_size_bytes
 
     ctypedef struct rs_os_identity:
         uint64_t device
@@ -271,8 +299,10 @@ cdef extern from "recstore.h" nogil:
         rs_directory directory
         rs_block *blocks
         rs_tree *trees
+        rs_table *tables
         uint64_t n_blocks
         uint64_t n_trees
+        uint64_t n_tables
 
     ctypedef struct rs_record:
         rs_slice bytes
@@ -283,6 +313,7 @@ cdef extern from "recstore.h" nogil:
                                      const rs_directory *directory, rs_error *err)
     void rs_store_close(rs_store *self)
     rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err)
+    rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err)
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
 

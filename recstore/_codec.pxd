@@ -1,12 +1,15 @@
 # What other compiled modules need of _codec: decoding a record, raising a status.
 from cpython.ref cimport PyObject
 
+from libc.stdint cimport uint32_t, uint64_t
+
 from recstore._c cimport *
 from recstore._exports cimport Owner
 
 cdef extern from "decode.h":
     enum:
         DECODE_KEYS
+    uint64_t DECODE_IMMUTABLE
 
     ctypedef struct decode_state:
         rs_cursor cursor
@@ -38,15 +41,23 @@ cdef Program plain_program(object reader)
 cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept
 
 
+cdef class Entries:
+    cdef list tables
+    cdef Py_ssize_t size
+    cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1
+
+
 cdef class Program:
     """The Python objects that go with a compiled tree; one per tree and process."""
     cdef const rs_tree *tree
     cdef object reader
     cdef list keep
     cdef dict makers
-    cdef list siblings  # the programs of the same store, this one among them
+    cdef Entries entries  # those of the store
     cdef PyObject **keys  # see decode_state
-    cdef dict lookups  # by node number: {key: child}, made by _fields where a struct's keys cannot be found by identity
+    # By address of a node, of this tree or one of its tables': {key: child}, made by _paths where a struct's keys cannot
+    # be found by identity, and the names of an ext node's fields.
+    cdef dict lookups
     cdef int begin(self, object reader) except -1
     cdef void start(self, decode_state *c)
     cdef list prepare(self)

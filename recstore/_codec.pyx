@@ -6,7 +6,7 @@ makers of ext values. The codec_ functions are what decode.c calls.
 """
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
@@ -25,11 +25,9 @@ cdef extern from "Python.h":
 cdef enum:
     MAKERS = 4096
 
-# Codes of ext values that never change and hold nothing that does: consts of them are made once.
-cdef uint64_t IMMUTABLE = (
-    1 << RS_FMT_EXT_COMPLEX | 1 << RS_FMT_EXT_RANGE | 1 << RS_FMT_EXT_ELLIPSIS | 1 << RS_FMT_EXT_DATE |
-    1 << RS_FMT_EXT_TIMEDELTA | 1 << RS_FMT_EXT_TIMEZONE | 1 << RS_FMT_EXT_ZONEINFO | 1 << RS_FMT_EXT_DECIMAL |
-    1 << RS_FMT_EXT_FRACTION | 1 << RS_FMT_EXT_UUID | 1 << RS_FMT_EXT_PATH)
+# Bytes of the entries of tables that one store keeps as objects, arrays of pointers included.
+cdef enum:
+    KEPT_BYTES = 1 << 20
 
 
 # ---- Errors ----
@@ -126,6 +124,7 @@ cdef public PyObject *codec_node_array(decode_state *c, const rs_node *node, con
         check(rs_array_shape_take(&c.cursor.in_, node.item_bytes, &ndim, dims, &size, &c.err), &c.err)
     if body == NULL:
         check(rs_decode_array_data(&c.cursor, size, &body, &c.err), &c.err)
+    check(rs_decode_spend_shared(&c.cursor, node, size, &c.err), &c.err)
     return make_array(c, &t, scalar, ndim, dims, body, size, <object>node.slot)
 
 
@@ -135,15 +134,69 @@ cdef public PyObject *codec_maker(decode_state *c, uint8_t code, const uint8_t *
 
 
 cdef public int codec_keep_const(decode_state *c, const rs_node *node, PyObject *value) except -1:
-    if IMMUTABLE >> node.aux[1] & 1 or node.aux[1] == RS_FMT_EXT_ENUM and (<Program>c.program).reader.trusted:
+    if DECODE_IMMUTABLE >> node.aux[1] & 1 or node.aux[1] == RS_FMT_EXT_ENUM and (<Program>c.program).reader.trusted:
         (<Program>c.program).remember(<object>value, <void **>&(<rs_node *>node).slot)
     return 0
 
 
-cdef public int codec_prepare(decode_state *c, const rs_tree *tree) except -1:
-    if tree.program == NULL:
-        program_of(tree, (<Program>c.program).reader, (<Program>c.program).siblings)
+cdef public int codec_keep_entry(decode_state *c, const rs_table *table, uint32_t local, PyObject *value) except -1:
+    (<Program>c.program).entries.keep(<rs_table *>table, local, value)
     return 0
+
+
+# ---- Entries of tables that are kept ----
+
+cdef class KeptTable:
+    """The values of one table that are kept: an owned reference each, or NULL."""
+    cdef PyObject **values
+    cdef uint32_t n
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        if self.values != NULL:
+            for i in range(self.n):
+                Py_XDECREF(self.values[i])
+            PyMem_Free(self.values)
+
+    @staticmethod
+    cdef KeptTable of(uint32_t n):
+        cdef KeptTable self = KeptTable.__new__(KeptTable)
+        self.values = <PyObject **>PyMem_Calloc(n, sizeof(PyObject *))
+        if self.values == NULL:
+            raise MemoryError
+        self.n = n
+        return self
+
+
+cdef class Entries:
+    """What the slots of the tables of one store hold. Lives as long as the programs of its trees, by whom it is shared:
+    whoever gives these up no longer reads the store."""
+
+    def __cinit__(self):
+        self.tables = []
+        self.size = 0
+
+    cdef int keep(self, rs_table *table, uint32_t local, PyObject *value) except -1:
+        cdef KeptTable kept
+        cdef PyObject **values
+        cdef Py_ssize_t size = 0, table_size = table.block.n_records * sizeof(PyObject *)
+        if self.size + 64 > KEPT_BYTES:
+            return 0
+        size = sys.getsizeof(<object>value)
+        if table.slot == NULL:
+            if self.size + table_size + size > KEPT_BYTES:
+                return 0
+            kept = KeptTable.of(table.block.n_records)
+            if table.slot == NULL:  # a collection may have run code that reads the store
+                self.tables.append(kept)
+                self.size += table_size
+                table.slot = <void *>kept.values
+        values = <PyObject **>table.slot
+        if self.size + size <= KEPT_BYTES and values[local] == NULL:
+            self.size += size
+            Py_XINCREF(value)
+            values[local] = value
+        return 0
 
 
 # ---- Programs ----
@@ -155,14 +208,16 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
     cdef uint32_t i
     if tree.program != NULL:
         return <Program>tree.program
+    if tree.n_links != 0:
+        prepare_tables(tree, reader, programs)
     program = Program.__new__(Program)
     program.tree = tree
-    program.siblings = programs
     program.begin(reader)
     made = program.prepare()
     # Making the objects may have run Python code, and another thread may have been here meanwhile. From here on none can.
     if tree.program != NULL:
         return <Program>tree.program
+    program.entries = (<Program>programs[0]).entries if programs else Entries()
     programs.append(program)
     program.keep.append(made)
     for i, value in made:
@@ -171,10 +226,21 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
     return program
 
 
+cdef int prepare_tables(const rs_tree *tree, object reader, list programs) except -1:
+    """Programs for the trees of a tree's tables, so that neither a decode nor a walk meets one without."""
+    cdef const rs_dict *dict_
+    cdef uint32_t i, k
+    for i in range(tree.n_nodes):
+        if tree.nodes[i].kind == RS_FMT_NODE_DICT:
+            dict_ = tree.nodes[i].dict_
+            for k in range(dict_.n_tables):
+                program_of(dict_.tables[k].tree, reader, programs)
+    return 0
+
+
 cdef Program plain_program(object reader):
     """One without a tree, for `any` values that stand alone."""
     cdef Program program = Program.__new__(Program)
-    program.siblings = []
     program.begin(reader)
     return program
 

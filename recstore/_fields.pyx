@@ -9,7 +9,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from recstore._c cimport *
-from recstore._codec cimport Program, check, struct_keys
+from recstore._codec cimport Program, check
 from recstore._exports cimport Owner
 from recstore._paths cimport *
 from recstore._store cimport Segment
@@ -188,7 +188,7 @@ cdef class Record:
             self.begin(&cursor, &place)
             how = open_place(self.program, &cursor, &place, &described, keep)
             if how == STRUCT:
-                return struct_keys(place.node)
+                return present_keys(&cursor, &place)
             if how == NAMED:
                 return (<tuple>described)[1]
             if how != DICT:
@@ -438,11 +438,14 @@ cdef class FieldHow(How):
             return self.default
         raise lacking(<uint64_t>index, self.path)
 
-    def key(self):
-        return self.path, self.has_default, self.default, self.base
-
     def __eq__(self, other):
-        return type(other) is FieldHow and self.key() == (<FieldHow>other).key()
+        cdef FieldHow there
+        if type(other) is not FieldHow:
+            return False
+        there = <FieldHow>other
+        if self.path != there.path or self.has_default != there.has_default or self.base != there.base:
+            return False
+        return self.default is there.default or same_bytes(self.default, there.default)
 
     def __hash__(self):
         return hash((self.path, self.has_default, self.base))
@@ -452,6 +455,14 @@ cdef class FieldHow(How):
         stored."""
         default = dump(self.default) if self.has_default else None
         return "field", describe_path(self.path), default, describe_base(self.base)
+
+
+cdef bint same_bytes(a, b) except -1:
+    """Whether two values are read alike: == is no answer for arrays, and takes 1 for True."""
+    try:
+        return dump(a) == dump(b)
+    except errors.EncodeError:
+        return False
 
 
 cdef class FieldsHow(How):

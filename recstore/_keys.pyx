@@ -42,6 +42,10 @@ cdef extern from "math.h" nogil:
     double floor(double)
 
 
+# For `canonical` and `info`, which are Python.
+TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
+cdef bytes _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
+cdef bytes _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
 cdef object WIDE = 1 << 1024  # ints from here on equal no float; Decimals equal to them are as many digits long
 
 
@@ -89,7 +93,7 @@ cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -
         forms.sort()
         head[0] = RS_FMT_TAG_TUPLE
         count = (<const char *>head)[:1 + rs_put_varint(head + 1, <uint64_t>len(forms))]
-        body = b"\x11\x04\x00" + count + b"".join(forms)
+        body = _FROZENSET_HEAD + count + b"".join(forms)
     else:
         from recstore import canonical as others
         body = others.form(key, strict, depth)
@@ -106,8 +110,7 @@ cdef int put_complex(rs_buffer *out, object key, bint strict) except -1:
         return 0
     if imag == 0:
         return put_form(out, real, strict)
-    body = b"\x11\x01\x00"
-    check(rs_buffer_append(out, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body), &err), &err)
+    check(rs_buffer_append(out, PyBytes_AS_STRING(_COMPLEX_HEAD), PyBytes_GET_SIZE(_COMPLEX_HEAD), &err), &err)
     encode_value(out, NULL, (real + 0.0, imag + 0.0))  # adding turns -0.0 into 0.0
     return 1
 
@@ -258,8 +261,8 @@ cdef class KeyHashes:
         self.n += 1
 
     def extend(self, bytes hashes, opaque):
-        """Adds keys that another KeyHashes with this seed has hashed. `opaque` has `(number among them, key)` of each one
-        without a canonical form, in their order."""
+        """Adds keys that another KeyHashes with this seed has hashed. `opaque` has `(number among them, key)` of each
+        one without a canonical form, in their order."""
         cdef rs_error err
         for number, key in opaque:
             number += self.n

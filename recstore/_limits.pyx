@@ -18,7 +18,8 @@ cdef extern from "rs_os.h" nogil:
 
 
 def headroom(proc="/proc", file_system=""):
-    """`(bytes, limit)`: what may be taken before `limit`, the machine or a memory cgroup, is 95% full; `(None, "")` where none is known.
+    """`(bytes, limit)`: what may be taken before `limit`, the machine or a memory cgroup, is 95% full; `(None, "")`
+    where none is known.
 
     `proc` holds meminfo, self/cgroup and self/mountinfo; `file_system` is put in front of the mount points named there.
     """

@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Locks of builders: a file that exists while somebody builds, locked by who does, with what others want to know of it.
 
-Opening and locking are one call without Python code between them, and whoever drops a Lock gives it back: a KeyboardInterrupt leaves
-nothing behind, wherever it comes. A forked child lets go of all locks at once: it shares them with its parent, also one that the parent gets only
-later, and if it outlived a killed parent, everybody would wait for it.
+Opening and locking are one call without Python code between them, and whoever drops a Lock gives it back: a
+KeyboardInterrupt leaves nothing behind, wherever it comes. A forked child lets go of all locks at once: it shares them
+with its parent, also one that the parent gets only later, and if it outlived a killed parent, everybody would wait for
+it.
 """
 
 from recstore._blobs cimport encode_path
@@ -21,8 +22,9 @@ _locks = weakref.WeakSet()
 
 
 cdef class Lock:
-    """The lock file `path`, made where it is missing. ``state`` is HELD: ours, and nobody else gets it; BUSY: another's; GONE: ours, but the path
-    leads to it no more, so that others do not see it. PermissionError for a file that is not this user's, OSError."""
+    """The lock file `path`, made where it is missing. ``state`` is HELD: ours, and nobody else gets it; BUSY:
+    another's; GONE: ours, but the path leads to it no more, so that others do not see it. PermissionError for a file
+    that is not this user's, OSError."""
 
     cdef int fd
     cdef readonly str state
@@ -98,8 +100,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def unlink_unused(path, judged=None):
-    """Removes a file of this user that nobody has locked; whether it did. With `judged`, what os.lstat said of it, only if it has been neither replaced
-    nor touched since."""
+    """Removes a file of this user that nobody has locked; whether it did. With `judged`, what os.lstat said of it, only
+    if it has been neither replaced nor touched since."""
     cdef rs_error err
     cdef rs_bool removed
     cdef rs_os_judged was
@@ -114,7 +116,8 @@ def unlink_unused(path, judged=None):
 
 
 def is_leased(path):
-    """Whether a process has it leased or locked. One call without Python code in it: a child forked meanwhile would keep the lock. OSError."""
+    """Whether a process has it leased or locked. One call without Python code in it: a child forked meanwhile would
+    keep the lock. OSError."""
     cdef rs_error err
     cdef rs_bool leased
     encoded = encode_path(path)

@@ -104,8 +104,8 @@ cdef class MappingBuilder:
         return self.flush_if_full(&self.builder.values)
 
     def append_piece(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
-        """Adds the pairs of a piece (_shards.PairEncoder), whose hashes were made with this builder's seed; `opaque` as of
-        KeyHashes.extend."""
+        """Adds the pairs of a piece (_shards.PairEncoder), whose hashes were made with this builder's seed; `opaque` as
+        of KeyHashes.extend."""
         cdef rs_piece_reader keys, values
         cdef rs_error err
         cdef rs_builder *k = &self.builder.keys

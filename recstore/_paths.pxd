@@ -20,6 +20,7 @@ cdef enum:
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1
 cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) except -1
 cdef object key_hash(object key)
+cdef tuple present_keys(rs_cursor *cursor, rs_place *place)
 
 
 cdef class Path:

@@ -104,7 +104,7 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
             return NAMED
         if node.kind == RS_FMT_NODE_STRUCT:
             return STRUCT
-        if node.kind == RS_FMT_NODE_LIST or node.kind == RS_FMT_NODE_TUPLE:
+        if node.kind == RS_FMT_NODE_LIST or node.kind == RS_FMT_NODE_TUPLE or node.kind == RS_FMT_NODE_NUMBERS:
             return SEQUENCE
         if node.kind == RS_FMT_NODE_EXT:
             check(rs_path_open(cursor, place, &err), &err)
@@ -112,9 +112,9 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
                 continue
             if program.lookups is None:
                 program.lookups = {}
-            found = program.lookups.get(node.index, MISSING)
+            found = program.lookups.get(<size_t>node, MISSING)
             if found is MISSING:
-                found = program.lookups[node.index] = names_of(node.param, node.aux, node.aux_size_bytes)
+                found = program.lookups[<size_t>node] = names_of(node.param, node.aux, node.aux_size_bytes)
             if found is None:
                 return LEAF
             described[0] = <PyObject *>found
@@ -134,10 +134,33 @@ cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) exc
                 return i
     if program.lookups is None:
         program.lookups = {}
-    table = program.lookups.get(node.index)
+    table = program.lookups.get(<size_t>node)
     if table is None:
-        table = program.lookups[node.index] = {k: i for i, k in enumerate(keys)}
+        table = program.lookups[<size_t>node] = {k: i for i, k in enumerate(keys)}
     return table.get(key, -1)
+
+
+cdef tuple present_keys(rs_cursor *cursor, rs_place *place):
+    """The keys of a struct that are there, in order. The place is of no use afterwards."""
+    cdef const rs_node *node = place.node
+    cdef const rs_node *child
+    cdef const uint8_t *head = place.body
+    cdef rs_slice group
+    cdef rs_error err
+    cdef uint32_t i
+    keys = struct_keys(node)
+    if not node.partial:
+        return keys
+    if head == NULL:
+        check(rs_decode_take(cursor, node.head_bytes, &head, &err), &err)
+    group = rs_slice_of(head, node.group_bytes)
+    present = []
+    for i in range(node.n_children):
+        child = &node.children[i]
+        if (child.kind != RS_FMT_NODE_OPTIONAL or child.param != 0 or
+                rs_decode_bits_unchecked(&group, child.bit_off, 1) != 0):
+            present.append(keys[i])
+    return tuple(present)
 
 
 cdef bint same_str(object key, const uint8_t *units, uint64_t n, unsigned unit):
@@ -245,7 +268,7 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
         if i < 0:
             return False
         check(rs_path_child(cursor, place, <uint32_t>i, &err), &err)
-        return True
+        return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
     if how == DICT:
         return find_in_dict(program, cursor, place, key)
     if how == SEQUENCE:

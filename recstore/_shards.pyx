@@ -99,7 +99,8 @@ cdef class PairEncoder:
         rs_piece_clear(&self.values)
 
     def append(self, key, value):
-        """Adds one pair. Refused where it cannot be stored, TypeError is hash()'s own; the encoder is as before then."""
+        """Adds one pair. Refused where it cannot be stored, TypeError is hash()'s own; the encoder is as before
+        then."""
         cdef size_t key_arrays = self.keys.arrays.size_bytes, key_places = self.keys.places.size_bytes
         cdef size_t arrays = self.values.arrays.size_bytes, places = self.values.places.size_bytes
         cdef uint64_t n = self.hashes.n

@@ -30,6 +30,7 @@ cdef class Segment(Owner):
     cdef void leave(self)
     cdef void leave_closing(self)
     cdef object get(self, int store, uint64_t index)
+    cdef int fail(self, int store, uint64_t index) except -1
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
     cdef rs_slice key_index(self) except *
@@ -52,6 +53,7 @@ cdef class StoreReader:
     @staticmethod
     cdef StoreReader over(rs_store *store, reader)
     cdef object get(self, uint64_t index)
+    cdef object get_entry(self, const rs_table *table, uint32_t number)
 
 
 cdef int set_label(rs_builder *builder, object label) except -1

@@ -183,6 +183,12 @@ cdef class Segment(Owner):
         self.require_open()
         return self.seg.fd
 
+    @property
+    def mapped(self):
+        """`(address, bytes)` of the mapping."""
+        self.require_open()
+        return <size_t>self.seg.data, self.seg.size_bytes
+
     def offset_of(self, address):
         """Where in the segment an address within the mapping lies; ValueError for any other."""
         cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data
@@ -196,13 +202,18 @@ cdef class Segment(Owner):
         self.require_open()
         names = ("heap", "offsets", "groups", "blocks", "trees", "tree table")
         out = {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
+        if self.store.n_tables != 0:
+            out["tables"] = self.store.directory.sections[RS_FMT_SECTION_TABLES].size_bytes
         if self.is_mapping:
             for i, name in enumerate((*names[1:], "index", "order"), 2):
                 out[f"key {name}"] = self.mapping.keys.directory.sections[i].size_bytes
+            if self.mapping.keys.n_tables != 0:
+                out["key tables"] = self.mapping.keys.directory.sections[RS_FMT_SECTION_TABLES].size_bytes
         return out
 
     def trees(self, int number=0):
-        """For each tree of a store: a list of `(kind, param, fixed, children, aux size)` by node number."""
+        """For each tree of a store: a list of `(kind, param, fixed, children, size, bits, aux, flags, count)` by node
+        number; an empty one for a tree that nothing uses."""
         cdef uint64_t i
         cdef rs_error err
         cdef rs_store *store
@@ -213,7 +224,31 @@ cdef class Segment(Owner):
             store = self.numbered(number)
             for i in range(store.n_blocks):
                 check(rs_store_load_block(store, i, &err), &err)
+            for i in range(store.n_tables):
+                check(rs_store_load_table(store, <uint32_t>i, &err), &err)
             list_trees(store, out)
+        finally:
+            self.leave()
+        return out
+
+    def tables(self, int number=0):
+        """`(entries, heap bytes, tree)` of each table of a store; of one of symbols their number and None for the tree."""
+        cdef uint64_t i
+        cdef rs_error err
+        cdef rs_store *store
+        cdef const rs_table *table
+        out = []
+        self.store_records(number)
+        self.enter()
+        try:
+            store = self.numbered(number)
+            for i in range(store.n_tables):
+                check(rs_store_load_table(store, <uint32_t>i, &err), &err)
+                table = &store.tables[i]
+                if table.kind == RS_FMT_TABLE_SYMBOLS:
+                    out.append((table.symbols.n_symbols, table.block.heap_size_bytes, None))
+                else:
+                    out.append((table.block.n_records, table.block.heap_size_bytes, table.block.tree))
         finally:
             self.leave()
         return out
@@ -321,13 +356,21 @@ cdef class Segment(Owner):
         self.busy += 1
         value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
         self.busy -= self.busy > 0  # `forget_calls` may have been called meanwhile
-        if self.closing:
-            self.leave_closing()
         if value == NULL:
-            name_record(store, index, RS_OK, NULL)
+            self.fail(store, index)
         out = <object>value
         Py_DECREF(value)
+        if self.closing:
+            self.leave_closing()
         return out
+
+    cdef int fail(self, int store, uint64_t index) except -1:
+        """Raises what is set, for a record; the call that it ends may be the last before the mapping goes."""
+        try:
+            name_record(store, index, RS_OK, NULL)
+        finally:
+            if self.closing:
+                self.leave_closing()
 
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
         """The rest of get: what cannot be found, and the first record of a tree."""
@@ -511,7 +554,7 @@ cdef int list_trees(rs_store *store, list out) except -1:
             node = &store.trees[i].nodes[k]
             children = [node.children[j].index for j in range(node.n_children)]
             nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
-                          (<const char *>node.aux)[:node.aux_size_bytes]))
+                          (<const char *>node.aux)[:node.aux_size_bytes], node.flags, node.count))
         out.append(nodes)
     return 0
 
@@ -768,21 +811,47 @@ cdef class StoreReader:
         cdef rs_error err
         check(rs_store_find(self.store, index, &record, &err), &err)
         program_of(record.tree, self.reader, self.programs)
-        value = record_at(self.store, &record, NULL)
-        if value == NULL:
-            raise_what_is_set()
-        out = <object>value
-        Py_DECREF(value)
-        return out
+        return taken(record_at(self.store, &record, NULL))
+
+    cdef object get_entry(self, const rs_table *table, uint32_t number):
+        """The value of an entry of a table, which is in range and whose tree has its program."""
+        cdef rs_record record
+        cdef rs_error err
+        check(rs_offsets_locate(table.segment, &table.block, number, &record.bytes, &err), &err)
+        record.block = &table.block
+        record.tree = table.tree
+        return taken(record_at(self.store, &record, NULL))
+
+
+cdef inline object taken(PyObject *value):
+    """What a decode gave, or the exception that it set."""
+    if value == NULL:
+        raise_what_is_set()
+    out = <object>value
+    Py_DECREF(value)
+    return out
 
 
 cdef int verify_values(StoreReader reader) except -1:
-    """Makes the keys of each block's tree and, where it may hold other dicts, arrays or ext values, every record."""
+    """Makes the keys of each tree and, where it may hold other dicts, arrays or ext values, every record or, of a table,
+    every entry; what a record takes from a table is not made again."""
     cdef rs_store *store = reader.store
     cdef const rs_block *block
+    cdef const rs_table *table
     cdef const rs_tree *tree
     cdef rs_error err
     cdef uint64_t number, i
+    for number in range(store.n_tables):
+        check(rs_store_load_table(store, <uint32_t>number, &err), &err)
+        table = &store.tables[number]
+        if table.kind != RS_FMT_TABLE_VALUES:
+            continue
+        program_of(table.tree, reader.reader, reader.programs)
+        for i in range(table.block.n_records if is_opaque(table.tree) else 0):
+            try:
+                reader.get_entry(table, <uint32_t>i)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"entry {i} of table {number}: {e}") from None
     for number in range(store.n_blocks):
         check(rs_store_load_block(store, number, &err), &err)
         block = &store.blocks[number]

@@ -13,6 +13,11 @@ cdef enum:
     # A joined view of more parts, those of its parts counted, becomes an index array, or its parts do.
     MAX_WEIGHT = 256
     PART_RECORDS = 64
+    # Records of get_many that are located before the first of them is read.
+    CHUNK = 256
+    # How many records ahead of the one that is read the offsets and, once they are there, the bytes are asked for.
+    FAR = 16
+    NEAR = 8
 
 
 cdef enum StageKind:
@@ -79,6 +84,9 @@ cdef class Records:
     cdef Py_ssize_t step
     cdef Py_ssize_t length
     cdef inline object at(self, Py_ssize_t i)
+    cdef Py_ssize_t gather(self, keys, bint has_default, Leaf *leaves, Py_ssize_t *n) except -1
+    cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1
+    cdef int read_gathered(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1
     cdef object at_slowly(self, Py_ssize_t i)
 
 

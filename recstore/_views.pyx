@@ -693,36 +693,106 @@ cdef class Records:
 
     def __iter__(self):
         cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
-        it.records = self
-        it.next = 0
-        it.step = 1
+        it.begin(self, 0, 1)
         return it
 
     def __reversed__(self):
         cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
-        it.records = self
-        it.next = self.length - 1
-        it.step = -1
+        it.begin(self, self.length - 1, -1)
         return it
 
     def _many(self, indices, default, bint has_default):
-        """Decoded records at `indices`, in one call."""
+        """Decoded records at `indices`, in one call; what is known of the future is fetched ahead."""
+        cdef Leaf leaves[CHUNK]
+        cdef Py_ssize_t n
+        cdef list out = []
+        keys = iter(indices)
+        while True:
+            failure = None
+            n = 0
+            try:
+                self.gather(keys, has_default, leaves, &n)
+            except BaseException as e:
+                failure = e  # what comes before it is read first, as one at a time would be
+            self.read_gathered(leaves, n, default, out)
+            if failure is not None:
+                raise failure
+            if n < CHUNK:
+                return out
+
+    cdef Py_ssize_t gather(self, keys, bint has_default, Leaf *leaves, Py_ssize_t *n) except -1:
+        """Up to CHUNK places of records; `n` counts them also when this raises. A leaf without a segment stands for the
+        default, or with an index that is not -1 for a position that `at` reads."""
         cdef Py_ssize_t i
-        out = []
-        for key in indices:
+        cdef Leaf *leaf
+        for key in keys:
+            leaf = &leaves[n[0]]
+            leaf.segment = NULL
+            leaf.index = -1
             if not PyIndex_Check(key):
                 raise TypeError(f"get_many takes integers, not {type(key).__name__}")
             try:
-                i = PyNumber_AsSsize_t(key, IndexError)
+                i = as_ssize(key) if PyLong_CheckExact(key) else -1
+                if i == -1:
+                    i = PyNumber_AsSsize_t(key, IndexError)
             except IndexError:
                 if not has_default:
                     raise
                 i = self.length
-            if has_default and not -self.length <= i < self.length:
-                out.append(default)
+            if i < 0:
+                i += self.length
+            if 0 <= i < self.length:
+                self.find(i, leaf)
+            elif not has_default:
+                raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
+            n[0] += 1
+            if n[0] == CHUNK:
+                break
+        return n[0]
+
+    cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1:
+        """Where the record at a position within range lies, if that is all it takes to read it."""
+        if self.direct is not None:
+            leaf.segment = <void *>self.direct
+            leaf.store = self.store
+            leaf.index = self.start + self.step * i
+        elif self.how is None and self.detached is None and self.selection is not None:
+            self.selection.locate(i, leaf)
+        else:
+            leaf.segment = NULL
+            leaf.index = i
+        return 0
+
+    cdef int read_gathered(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1:
+        cdef Py_ssize_t i
+        cdef Leaf *leaf
+        for i in range(min(n, FAR)):
+            fetch_offsets(&leaves[i])
+        for i in range(min(n, NEAR)):
+            fetch_record(&leaves[i])
+        for i in range(n):
+            if i + FAR < n:
+                fetch_offsets(&leaves[i + FAR])
+            if i + NEAR < n:
+                fetch_record(&leaves[i + NEAR])
+            leaf = &leaves[i]
+            if leaf.segment != NULL:
+                out.append((<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index))
             else:
-                out.append(self.at(i))
-        return out
+                out.append(default if leaf.index == -1 else self.at_slowly(leaf.index))
+        return 0
+
+
+cdef inline void fetch_offsets(Leaf *leaf) noexcept:
+    """Asks for where it stands how a record is found. Reading records may run Python code, which may close the store."""
+    if leaf.segment != NULL and (<Segment>leaf.segment).open_:
+        rs_store_prefetch_offsets((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
+
+
+cdef inline void fetch_record(Leaf *leaf) noexcept:
+    """Asks for the beginning of a record, once its offsets are there."""
+    if leaf.segment != NULL and (<Segment>leaf.segment).open_:
+        rs_store_prefetch((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
 
 
 cdef object MAX_LENGTH = 2**63 - 1
@@ -730,11 +800,26 @@ cdef Py_ssize_t MAX_ENTRIES = 2**33
 
 
 cdef class RecordIterator:
-    """Iterates over Records, forwards or backwards, and keeps them alive until it is exhausted."""
+    """Iterates over Records, forwards or backwards, and keeps them alive until it is exhausted.
+
+    Where the records that come next are not beside each other it looks ahead: `leaves` is a ring of the places of the
+    next FAR ones, `located` the position after the last of them.
+    """
 
     cdef Records records
     cdef Py_ssize_t next
     cdef Py_ssize_t step
+    cdef Py_ssize_t located
+    cdef bint ahead
+    cdef Leaf leaves[FAR]
+
+    cdef void begin(self, Records records, Py_ssize_t first, Py_ssize_t step):
+        self.records = records
+        self.next = self.located = first
+        self.step = step
+        # The processor itself fetches what is read in order.
+        self.ahead = records.how is None and records.detached is None and (records.direct is None or
+                                                                          not -FAR < records.step < FAR)
 
     def __iter__(self):
         return self
@@ -743,11 +828,35 @@ cdef class RecordIterator:
         cdef Py_ssize_t i = self.next
         # Reading may run anybody's code, which may exhaust this iterator: it must not drop the last reference.
         cdef Records records = self.records
+        cdef Leaf leaf
         if records is None or i < 0 or i >= records.length:
             self.records = None
             raise StopIteration
         self.next = i + self.step
-        return records.at(i)
+        if not self.ahead:
+            return records.at(i)
+        self.look_ahead(i)
+        leaf = self.leaves[i & (FAR - 1)]
+        if leaf.segment == NULL:
+            return records.at(i)
+        return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
+
+    cdef int look_ahead(self, Py_ssize_t i) except -1:
+        """Locates the records up to FAR - 1 after position i, which is the first not read yet, and asks for them."""
+        cdef Py_ssize_t last = i + self.step * (FAR - 1)
+        cdef Leaf *leaf
+        while (self.located - last) * self.step <= 0 and 0 <= self.located < self.records.length:
+            leaf = &self.leaves[self.located & (FAR - 1)]
+            try:
+                self.records.find(self.located, leaf)
+            except errors.Error:
+                leaf.segment = NULL  # reading it will raise this again, in its turn
+            fetch_offsets(leaf)
+            self.located += self.step
+        i += self.step * NEAR
+        if 0 <= i < self.records.length:
+            fetch_record(&self.leaves[i & (FAR - 1)])
+        return 0
 
     def __length_hint__(self):
         if self.records is None:

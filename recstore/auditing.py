@@ -8,18 +8,21 @@ _MOST_SMALL = 5
 
 
 def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
-    """Tells how much memory a dataset takes, where it is, what starting a worker costs, and what all processes may take together.
+    """Tells how much memory a dataset takes, where it is, what starting a worker costs, and what all processes may take
+    together.
 
-    Changes nothing, and runs no code of the dataset, but for what its classes do when they are pickled. Sizes are estimates: long
-    lists and dicts are sampled. Does not need torch.
+    Changes nothing, and runs no code of the dataset, but for what its classes do when they are pickled. Sizes are
+    estimates: long lists and dicts are sampled. Does not need torch.
 
     Args:
         dataset_or_loader: any object; of a DataLoader the number of workers and their start method are taken.
         workers: how many workers each process has, unless a DataLoader says.
-        ranks: how many processes of this machine hold such a dataset; else LOCAL_WORLD_SIZE or WORLD_SIZE of the environment, else 1.
+        ranks: how many processes of this machine hold such a dataset; else LOCAL_WORLD_SIZE or WORLD_SIZE of the
+            environment, else 1.
         threshold: what is smaller is not worth being shared, as for :func:`recstore.share_dataset`.
 
-    Returns a :class:`recstore.reports.Audit`, which prints well. Raises ValueError for a threshold that is none, or a negative number.
+    Returns a :class:`recstore.reports.Audit`, which prints well. Raises ValueError for a threshold that is none, or a
+    negative number.
 
     >>> class Dataset:
     ...     def __init__(self):
@@ -41,11 +44,14 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     if error is not None and method != "fork" and count:
         notes.append(f"started by {method}, workers would fail: the dataset cannot be pickled")
     if plan.stores:
-        notes.append("shared already: " + ", ".join(path or "the object itself" for path, _ in plan.stores[:_MOST_SMALL]))
+        named = ", ".join(path or "the object itself" for path, _ in plan.stores[:_MOST_SMALL])
+        notes.append(f"shared already: {named}")
     chosen = [found for found in plan.found.values() if found.kind is not None]
     before, after = _predicted(plan, chosen, size, count, ranks, method)
     if ranks > 1 and chosen:
-        notes.append("each rank would still build a store of its own: recstore.shared(name, build) builds one for all of them")
+        notes.append(
+            "each rank would still build a store of its own: recstore.shared(name, build) builds one for all of them"
+        )
     return reports.Audit(
         attributes=tuple(_attributes(plan, dataset)),
         size=size,
@@ -103,9 +109,11 @@ def _method(loader):
 
 
 def _predicted(plan, chosen, size, workers, ranks, method):
-    """Bytes now and with everything shared that can be. Each worker ends up with a copy of all Python objects: by fork as
-    reference counts are written to their pages, by spawn at once. Memory of arrays is copied by spawn alone."""
-    arrays = sum(found.before for found in plan.found.values() if walking.is_array(found.value) or walking.is_tensor(found.value))
+    """Bytes now and with everything shared that can be. Each worker ends up with a copy of all Python objects: by fork
+    as reference counts are written to their pages, by spawn at once. Memory of arrays is copied by spawn alone."""
+    arrays = sum(
+        found.before for found in plan.found.values() if walking.is_array(found.value) or walking.is_tensor(found.value)
+    )
     shared = sum(found.before for found in chosen)
     shared_arrays = sum(found.before for found in chosen if found.kind in (planning.ARRAY, planning.TENSOR))
     copies = size if method != "fork" else max(0, size - arrays)
@@ -124,7 +132,9 @@ def _attributes(plan, dataset):
             why = f"can be shared, in about {sizes.human(found.after or 0)}"
         else:
             why = f"cannot be shared: {found.reason}" if not found.chosen else found.reason
-        out.append(reports.Attribute(found.path, walking.type_name(found.value), found.before, found.kind is not None, why))
+        out.append(
+            reports.Attribute(found.path, walking.type_name(found.value), found.before, found.kind is not None, why)
+        )
     covered = [slot.path for found in plan.found.values() for slot in found.slots]
     small = []
     if walking.is_walked(dataset):

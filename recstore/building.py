@@ -6,7 +6,7 @@ import sys
 from _collections_abc import Mapping
 from _weakref import ref
 
-from recstore import _blobs, _keys, _maps, _store, _views, classes, handles
+from recstore import _blobs, _keys, _maps, _store, _views, classes, handles, places
 from recstore.errors import EncodeError, OutOfSpaceError, SegmentExistsError
 
 ARRAYS = ("copy", "view")
@@ -32,8 +32,8 @@ class Options:
 
     __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target")
 
-    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False, name=None,
-                 workers=0):
+    def __init__(self, on_unsupported="error", compression="auto", arrays="copy", backing="auto", progress=False,
+                 name=None, workers=0):
         for option, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
             ("compression", compression, ("auto", "none")),
@@ -53,6 +53,13 @@ class Options:
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     __hash__ = None
+
+    @staticmethod
+    def beside(segments):
+        """Those of a store that is to hold more records of the same kind as these segments."""
+        readers = [segment.reader for segment in segments if segment.reader is not None]
+        views = any(reader.arrays == "view" for reader in readers)
+        return Options("pickle" if any(reader.pickles for reader in readers) else "error", arrays="view" if views else "copy")
 
 
 def _count(workers):
@@ -218,6 +225,7 @@ def publish(path, write):
     temporary, pid = temporary_beside(path), os.getpid()
     try:
         write(temporary)
+        _remove_stale(temporary)
         _blobs.publish(temporary, path)
     except BaseException:
         # Who wrote it has removed it, unless a signal came just when it was whole.
@@ -229,7 +237,31 @@ def publish(path, write):
 def temporary_beside(path):
     """A new name in the folder of `path`."""
     # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
-    return os.path.join(os.path.dirname(os.fsdecode(path)), f".recstore-{os.urandom(8).hex()}.tmp")
+    return os.path.join(os.path.dirname(os.fsdecode(path)), f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
+
+
+_TEMPORARY = ".recstore-"
+_STALE = 24 * 3600.0  # seconds without a write after which whoever wrote a temporary file is dead
+
+
+def _remove_stale(temporary):
+    """Removes what killed saves of this user have left in the folder of a temporary file that was just written. Should one
+    of them be alive after all, its save fails, and what it was to replace stays."""
+    # By the clock of the file system, which may be another machine's.
+    now, user = os.lstat(temporary).st_mtime, os.geteuid()
+    length = len(os.path.basename(temporary))
+    try:
+        with os.scandir(os.path.dirname(temporary) or ".") as entries:
+            found = [e for e in entries if e.name.startswith(_TEMPORARY) and e.name.endswith(".tmp") and len(e.name) == length]
+    except OSError:
+        return  # a folder that one may write to and not list
+    for entry in found:
+        try:
+            status = entry.stat(follow_symlinks=False)
+            if entry.is_file(follow_symlinks=False) and status.st_uid == user and now - status.st_mtime > _STALE:
+                os.unlink(entry.path)
+        except OSError:
+            continue  # gone meanwhile, or in a folder where others' files stay
 
 
 # ---- Where a segment is made ----
@@ -306,30 +338,26 @@ def new_builder(make, options):
     if chosen == "shm":
         from recstore import naming
 
-        return make("named", _SHARED, naming.nameless(), compress, writer)
+        return make("named", places.SHARED, naming.nameless(), compress, writer)
     folder = directory.default()
     builder = make("directory", folder, directory.new_name(), compress, writer)
     directory.collect(folder)  # after the builder has checked whose folder it is
     return builder
 
 
-_SHARED = "/dev/shm"
-
-
 def _backing(options):
     chosen = os.environ.get("RECSTORE_BACKING", "auto") if options.backing == "auto" else options.backing
-    if chosen not in ("auto", "anonymous", "shm", "dir"):
-        raise ValueError(f'backing is "auto", "anonymous", "shm" or "dir", not {chosen!r}')
+    check_choice("backing", chosen, BACKINGS)
     if chosen == "auto":
         return "anonymous" if hasattr(os, "memfd_create") else "dir"
-    return "dir" if chosen == "shm" and not os.path.isdir(_SHARED) else chosen
+    return "dir" if chosen == "shm" and not os.path.isdir(places.SHARED) else chosen
 
 
 def _collect_named():
     """What killed processes have left is removed with every build, not only with those that share by name."""
-    for place in {_SHARED, os.environ.get("RECSTORE_DIR") or _SHARED}:
+    for place in {places.SHARED, os.environ.get("RECSTORE_DIR") or places.SHARED}:
         try:
-            left = any(name.startswith("recs1-") for name in os.listdir(place))
+            left = any(name.startswith(places.PREFIX) for name in os.listdir(place))
         except OSError:
             continue
         if left:
@@ -361,7 +389,7 @@ def explained(error, options):
     elif target is not None:
         where = target.folder
         what = f"dir= or RECSTORE_DIR shares through another folder than {where}"
-        if where.startswith(_SHARED):
+        if where.startswith(places.SHARED):
             what += "; a container gets more with docker run --shm-size=8g (Kubernetes: an emptyDir with medium Memory at /dev/shm)"
             what += "; a store without a name is not bound by it"
     elif backing == "shm":

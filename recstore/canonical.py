@@ -7,6 +7,7 @@ user's own class compares is opaque, and is found by comparing.
 import sys
 
 from recstore import _keys
+from recstore._keys import TAG_EXT, TAG_TUPLE
 from recstore.extended import (
     DATE,
     DATETIME,
@@ -23,7 +24,6 @@ from recstore.extended import (
     ZONEINFO,
 )
 
-_EXT, _TUPLE = 0x11, 0x0E  # tags
 # What a subclass inherits from these decides how it compares.
 _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
@@ -83,7 +83,7 @@ def _plain(value):
 
 
 def _ext(code, extra, payload):
-    return bytes([_EXT, code]) + extra + payload
+    return bytes([TAG_EXT, code]) + extra + payload
 
 
 _NONE = _plain(None)
@@ -91,7 +91,7 @@ _NONE = _plain(None)
 
 def _row(*parts):
     """A tuple of forms that are bytes already; None when one of them is."""
-    return None if None in parts else bytes([_TUPLE, len(parts)]) + b"".join(parts)
+    return None if None in parts else bytes([TAG_TUPLE, len(parts)]) + b"".join(parts)
 
 
 def _wrap(code, payload, extra=_NONE):

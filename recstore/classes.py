@@ -94,10 +94,10 @@ class Writer:
         """How the finished store is read in this process; None for the defaults."""
         if self.foreign:
             # A name from a file must not be imported, also not by the workers that get a handle.
-            return Reader(trusted=False, allow_pickle=True, arrays=self.arrays, classes=self.seen or {})
-        if self.seen is None and self.arrays == "copy":
+            return Reader(False, True, self.arrays, classes=self.seen or {}, pickles=self.pickled)
+        if self.seen is None and self.arrays == "copy" and not self.pickled:
             return None
-        return Reader(arrays=self.arrays, seen=self.seen)
+        return Reader(arrays=self.arrays, seen=self.seen, pickles=self.pickled)
 
 
 class Reader:
@@ -105,24 +105,28 @@ class Reader:
 
     Attributes: ``trusted``; ``allow_pickle`` (for untrusted bytes); ``arrays`` ("copy" or "view"); ``classes``, those
     given by the caller, by name; ``seen``, those that this process stored; ``checking``: values of classes are not made
-    at all, for the deep check.
+    at all, for the deep check; ``pickles``: what a store beside this one cannot store, as ``x + records`` makes one, is
+    pickled.
     """
 
-    __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking")
+    __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles")
 
-    def __init__(self, trusted=True, allow_pickle=False, arrays="copy", classes=None, seen=None, checking=False):
+    def __init__(
+        self, trusted=True, allow_pickle=False, arrays="copy", classes=None, seen=None, checking=False, pickles=False
+    ):
         self.trusted = trusted
         self.allow_pickle = trusted or allow_pickle
         self.arrays = arrays
         self.classes = classes or {}
         self.seen = seen or {}
         self.checking = checking
+        self.pickles = pickles
 
     def key(self):
         """Two readers with equal keys read alike; None for the defaults."""
-        if self.trusted and self.arrays == "copy":
+        if self.trusted and self.arrays == "copy" and not self.pickles:
             return None
-        return self.trusted, self.allow_pickle, self.arrays, frozenset(self.classes.items())
+        return self.trusted, self.allow_pickle, self.arrays, self.pickles, frozenset(self.classes.items())
 
     def find(self, module, qualname):
         """The class of this name; None where the bytes are not trusted and nobody allowed one.

@@ -1,4 +1,5 @@
-"""share_dataset: puts the large lists, dicts, arrays and tensors of a dataset into one segment of shared memory, in place."""
+"""share_dataset: puts the large lists, dicts, arrays and tensors of a dataset into one segment of shared memory, in
+place."""
 
 import array
 import sys
@@ -12,28 +13,34 @@ _PROBES = 8
 _MOST_COMPARED = 16  # lists: with more, none is looked through for the records of others
 
 
-def share_dataset(obj, threshold="1MiB", only=None, skip=None, *, dry_run=False, strict=False, on_unsupported="error", backing="auto"):
-    """Replaces the large data among an object's attributes, in place, by data in shared memory that all workers read: lists by
-    :class:`recstore.RecordView`, dicts by :class:`recstore.RecordDict`, numpy arrays and torch CPU tensors by ones over the shared bytes.
+def share_dataset(
+    obj, threshold="1MiB", only=None, skip=None, *, dry_run=False, strict=False, on_unsupported="error", backing="auto"
+):
+    """Replaces the large data among an object's attributes, in place, by data in shared memory that all workers read:
+    lists by :class:`recstore.RecordView`, dicts by :class:`recstore.RecordDict`, numpy arrays and torch CPU tensors by
+    ones over the shared bytes.
 
-    Attributes are looked for in the object and in the objects, lists, dicts and tuples that it holds, in ``__dict__`` and ``__slots__``.
-    No code of theirs is run: properties are neither read nor written, ``__setattr__`` is not called. Two attributes that are
-    one object stay one object, and arrays that share memory go on sharing it. Everything goes into one segment.
+    Attributes are looked for in the object and in the objects, lists, dicts and tuples that it holds, in ``__dict__``
+    and ``__slots__``. No code of theirs is run: properties are neither read nor written, ``__setattr__`` is not called.
+    Two attributes that are one object stay one object, and arrays that share memory go on sharing it. Everything goes
+    into one segment.
 
     Args:
         obj: a dataset, a DataLoader, or any object that holds some.
-        threshold: what is smaller stays as it is: an int, or a text such as "500 kB". Sizes are estimates, of samples of what is long.
-        only, skip: paths such as "dataset.samples", or patterns such as "*.samples", of what is to be replaced and what is not; one
-            or a list of them. A path stands for all below it, too. Attributes of classes, which all instances share, are replaced only if
-            `only` names them: "__class__.samples".
+        threshold: what is smaller stays as it is: an int, or a text such as "500 kB". Sizes are estimates, of samples
+            of what is long.
+        only, skip: paths such as "dataset.samples", or patterns such as "*.samples", of what is to be replaced and what
+            is not; one or a list of them. A path stands for all below it, too. Attributes of classes, which all
+            instances share, are replaced only if `only` names them: "__class__.samples".
         dry_run: change nothing; the report says what would be done.
         strict: raise for anything large that cannot be stored, instead of leaving it as it is.
         on_unsupported, backing: as of :class:`recstore.RecordList`.
 
-    Returns a :class:`recstore.reports.SharingReport`, which prints well, and whose ``undo()`` puts plain lists, dicts, arrays and tensors
-    back. The old data is freed at once, unless something else holds it.
+    Returns a :class:`recstore.reports.SharingReport`, which prints well, and whose ``undo()`` puts plain lists, dicts,
+    arrays and tensors back. The old data is freed at once, unless something else holds it.
 
-    Raises EncodeError, with `strict`; ValueError for a threshold that is none; OutOfSpaceError. Nothing is replaced in any case.
+    Raises EncodeError, with `strict`; ValueError for a threshold that is none; OutOfSpaceError. Nothing is replaced in
+    any case.
 
     What is put in place is read-only, except tensors, of which torch knows no read-only ones: what writes to them
     changes them in its own process only.
@@ -81,7 +88,8 @@ def _refuse(plan):
 
 
 class Column:
-    """Records of a list, or the keys or the values of a dict: where they stand in the segment, or which records of another column they are."""
+    """Records of a list, or the keys or the values of a dict: where they stand in the segment, or which records of
+    another column they are."""
 
     __slots__ = ("start", "stop", "source", "positions", "view")
 
@@ -91,7 +99,8 @@ class Column:
 
 
 class _Packed:
-    """The segment with everything in it: `store`, None when there is nothing; `made`, by id of the old value what takes its place."""
+    """The segment with everything in it: `store`, None when there is nothing; `made`, by id of the old value what takes
+    its place."""
 
     def __init__(self, plan, strict):
         self.plan, self.strict = plan, strict
@@ -163,8 +172,13 @@ class _Packed:
         self.columns[id(found)] = columns
 
     def _part_of_another(self, source, length):
-        """`(column, positions)` when all items are objects that a list already packed holds: `by_id = {s.id: s for s in samples}`."""
-        probes = [x for x in sizes.sampled(list(source), 4 * _PROBES)[0] if type(x) not in (int, float, bool, str, bytes, type(None))]
+        """`(column, positions)` when all items are objects that a list already packed holds: `by_id = {s.id: s for s in
+        samples}`."""
+        probes = [
+            x
+            for x in sizes.sampled(list(source), 4 * _PROBES)[0]
+            if type(x) not in (int, float, bool, str, bytes, type(None))
+        ]
         wanted = {id(x) for x in probes[:_PROBES]}
         if not wanted:
             return None, None
@@ -215,7 +229,9 @@ class _Packed:
                 factory = getattr(found.value, "default_factory", None)
                 made = self.made[id(found.value)] = dicts.over(keys, values, factory)
                 found.after += made.index_nbytes
-            found.after += sum(4 * len(column.positions) for column in self.columns.get(id(found), ()) if column.source is not None)
+            found.after += sum(
+                4 * len(column.positions) for column in self.columns.get(id(found), ()) if column.source is not None
+            )
         if self.clusters:
             self._make_arrays()
 
@@ -294,7 +310,9 @@ def _placed(found, mapping, offset, low):
         offset += value.__array_interface__["data"][0] - low
         return inplace.array_at(mapping, offset, value.dtype, value.shape, value.strides)
     fortran = value.flags.f_contiguous and not value.flags.c_contiguous
-    return inplace.array_at(mapping, offset, value.dtype, value.shape, _strides(value.shape, value.dtype.itemsize, fortran))
+    return inplace.array_at(
+        mapping, offset, value.dtype, value.shape, _strides(value.shape, value.dtype.itemsize, fortran)
+    )
 
 
 def _strides(shape, step, fortran):
@@ -366,7 +384,9 @@ class Undo:
             new = packed.made.get(id(found.value))
             if new is not None:
                 make = _Lists if found.kind in (LIST, DICT) else _Memory
-                self.recipes[id(new)] = make(found, new, packed.columns.get(id(found)), clusters.get(id(found)), packed.mapping)
+                self.recipes[id(new)] = make(
+                    found, new, packed.columns.get(id(found)), clusters.get(id(found)), packed.mapping
+                )
 
     def do(self):
         todo = [(slot, new) for slot, new in self.writes if slot.get() is new]
@@ -405,7 +425,8 @@ class _Lists:
 
 
 def _records(column, parts):
-    """The records of a column as a list, each list made once: a dict of the samples of a list holds these very samples."""
+    """The records of a column as a list, each list made once: a dict of the samples of a list holds these very
+    samples."""
     if id(column) not in parts:
         if column.source is None:
             parts[id(column)] = column.view.to_list()

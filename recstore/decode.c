@@ -1,9 +1,14 @@
 /* decode.c: values from bytes; see decode.h. One function a family of nodes: any values, fixed nodes (their body's place
- * is known and checked), appended nodes (their body is taken from the cursor), rows, lists. Everything that fails is
- * out of line. The order of checks is that of rs_decode.c, which walks the same bytes without making anything. */
+ * is known and checked), appended nodes (their body is taken from the cursor), rows, lists, texts, entries of tables.
+ * Everything that fails is out of line. The order of checks is that of rs_decode.c, which walks the same bytes without
+ * making anything. */
 #include "decode.h"
 
+#include "rs_text.h"
+
 #define COLD __attribute__((noinline, cold))
+/* For what needs much of the stack, so that no function that recurses has it in its frame. */
+#define APART __attribute__((noinline))
 #define HOT static inline __attribute__((always_inline))
 
 /* long is 64 bits wide wherever we run but 32-bit systems. */
@@ -34,6 +39,7 @@ static COLD PyObject *dropped(PyObject *out) {
 
 static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits);
 static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_t bits);
+static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i);
 
 /* ---- Strings ---- */
 
@@ -58,7 +64,9 @@ HOT void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
 /* Whether all of n > 0 bytes are below 128. Steps overlap at the end, so no byte is looked at alone. */
 HOT bool is_ascii(const uint8_t *p, size_t n) {
     uint64_t all = 0;
-    if (n >= 8) {
+    if (n >= 16 && n <= 32) {
+        all = rs_load_u64(p) | rs_load_u64(p + 8) | rs_load_u64(p + n - 16) | rs_load_u64(p + n - 8);
+    } else if (n >= 8) {
         size_t i = 0;
         for (; i + 8 < n; i += 8) all |= rs_load_u64(p + i);
         all |= rs_load_u64(p + n - 8);
@@ -103,6 +111,41 @@ static PyObject *wide_str(const uint8_t *units, uint64_t n, unsigned unit_bytes)
 
 PyObject *decode_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     return RS_LIKELY(unit_bytes == 1) ? latin1_str(units, n) : wide_str(units, n, unit_bytes);
+}
+
+/* ---- Texts ---- */
+
+/* Puts together what does not lie in the record as it is. */
+static APART PyObject *text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
+    rs_text text;
+    PyObject *out = NULL;
+    rs_text_begin(&text);
+    if (RS_LIKELY(rs_text_take(&text, &self->cursor, node, body, bits, &self->err) == RS_OK)) {
+        out = decode_str(text.units, text.n_units, text.unit_bytes);
+    } else {
+        (void)codec_raise(&self->err);
+    }
+    rs_text_clear(&text);
+    return out;
+}
+
+/* A str of symbols at the cursor: a short one without a look at its length first. */
+static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
+    enum { SHORT = 128 };
+    uint8_t units[SHORT * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK];
+    unsigned unit_bytes = node->symbols->unit_bytes;
+    rs_slice before = self->cursor.in;
+    const uint8_t *codes;
+    uint64_t n, size;
+    TRY(rs_decode_counted(&self->cursor, node, &n, &codes, &self->err));
+    if (RS_UNLIKELY(n > SHORT)) {
+        self->cursor.in = before;
+        return text_value(self, node, NULL, 0);
+    }
+    TRY(rs_symbols_decode(node->symbols, rs_slice_of(codes, (size_t)n), units, sizeof units, &size, &self->err));
+    n = size >> (unit_bytes - 1);
+    TRY(rs_decode_spend_bytes(&self->cursor, n, &self->err));
+    return decode_str(units, n, unit_bytes);
 }
 
 /* ---- `any` values ---- */
@@ -250,7 +293,7 @@ static COLD PyObject *unknown_tag(decode_state *self, uint8_t tag) {
     return failed(self);
 }
 
-HOT PyObject *any_counted(decode_state *self, uint8_t tag) {
+static PyObject *any_counted(decode_state *self, uint8_t tag) {
     const uint8_t *p;
     uint64_t n;
     TRY(rs_decode_varint(&self->cursor, &n, &self->err));
@@ -335,6 +378,8 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
         out = bits ? Py_True : Py_False;
         Py_INCREF(out);
         return out;
+    case RS_FMT_NODE_DECIMAL: return PyFloat_FromDouble(rs_decode_decimal_unchecked(node, body, bits));
+    case RS_FMT_NODE_DICT: return dict_value(self, node, bits);
     default: return container_value(self, node, body, bits);
     }
 }
@@ -352,6 +397,10 @@ static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, cons
         return true; \
     } while (0)
     if (child->kind == RS_FMT_NODE_FLOAT) PUT_ALL(PyFloat_FromDouble(rs_load_f64(bodies + 8 * i)));
+    if (child->kind == RS_FMT_NODE_DECIMAL) {
+        PUT_ALL(PyFloat_FromDouble(rs_decode_decimal_unchecked(
+            child, bodies + i * child->size_bytes, rs_decode_bits_unchecked(group, i * child->bits, child->bits))));
+    }
     switch (child->size_bytes) {
     case 0:
         PUT_ALL(NEW_INT((int64_t)(base + rs_decode_bits_unchecked(group, i * child->bits, child->bits))));
@@ -371,7 +420,7 @@ static PyObject *fixed_elements(decode_state *self, const rs_node *node, uint64_
     PyObject *out = new_sequence(n, is_list);
     uint64_t i;
     if (RS_UNLIKELY(out == NULL)) return NULL;
-    if (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT) {
+    if (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT || child->kind == RS_FMT_NODE_DECIMAL) {
         PyObject **items = is_list ? ((PyListObject *)out)->ob_item : ((PyTupleObject *)out)->ob_item;
         return RS_LIKELY(put_numbers(items, child, n, group, bodies)) ? out : dropped(out);
     }
@@ -391,16 +440,43 @@ HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_
     return child->fixed ? fixed_value(self, child, head + child->body_off, bits) : appended_value(self, child, bits);
 }
 
+/* A struct some of whose keys may be absent. */
+static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+    const rs_node *child = node->children, *end = child + node->n_children;
+    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    Py_ssize_t i = 0;
+    TRY(rs_decode_enter(&self->cursor, rs_decode_row_count(node, &group), &self->err));
+    out = PyDict_New();
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (; child != end; child++, i++) {
+        PyObject *item;
+        int set;
+        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
+            rs_decode_bits_unchecked(&group, child->bit_off, 1) == 0) {
+            continue;
+        }
+        item = child_value(self, child, head, &group);
+        if (RS_UNLIKELY(item == NULL)) return dropped(out);
+        set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
+        Py_DECREF(item);
+        if (RS_UNLIKELY(set < 0)) return dropped(out);
+    }
+    rs_decode_leave(&self->cursor);
+    return out;
+}
+
 /* A struct; the head is taken, bodies that are not fixed follow at the cursor. */
 static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
     const rs_node *child = node->children, *end = child + node->n_children;
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
     rs_slice group = rs_slice_of(head, node->group_bytes);
     Py_ssize_t i = 0;
+    if (RS_UNLIKELY(node->partial)) return partial_value(self, node, head);
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
-    /* A copy has its table in one piece and its keys in place: setting a value that is there already costs less than
-     * adding one, and nothing is ever resized. */
-    out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
+    /* From six keys on the table of a new dict would be made twice; a copy of one has its room at once. For fewer it is
+     * the other way round: then finding a key to replace its value costs more than adding it. */
+    out = node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (; child != end; child++, i++) {
         PyObject *item = child_value(self, child, head, &group);
@@ -448,6 +524,13 @@ static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t
     return value;
 }
 
+/* What an optional without a value is. */
+static PyObject *absent_value(const rs_node *node) {
+    if (RS_UNLIKELY(node->param == 0)) return corrupt("an optional key outside a struct");
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 /* The rest of fixed_value. */
 static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     const rs_node *child;
@@ -468,11 +551,128 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
         group = rs_slice_of(body, child->alone_bytes);
         return fixed_value(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits));
     case RS_FMT_NODE_EXT: return node_ext(self, node, body, bits);
+    case RS_FMT_NODE_OPTIONAL:
+        return (bits & 1) == 0 ? absent_value(node) : fixed_value(self, node->children, body, bits >> 1);
+    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX: return text_value(self, node, body, bits);
     default: return codec_node_array(self, node, body);
     }
 }
 
+/* ---- Entries of tables ---- */
+
+/* What a kept value costs a record: never more than reading it cost, so that a record that was read once can be read
+ * again. */
+HOT uint64_t kept_cost(PyObject *value) {
+    if (PyUnicode_CheckExact(value)) return (uint64_t)PyUnicode_GET_LENGTH(value);
+    return PyBytes_CheckExact(value) ? (uint64_t)PyBytes_GET_SIZE(value) : 0;
+}
+
+/* Whether all records may have one object as the value of an entry: it can never change. */
+static bool may_keep(const rs_node *root, PyObject *value) {
+#ifdef Py_GIL_DISABLED
+    (void)root, (void)value;
+    return false; /* two threads would store to one place */
+#else
+    if (root->kind == RS_FMT_NODE_EXT) return DECODE_IMMUTABLE >> root->param & 1;
+    return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+           PyBytes_CheckExact(value);
+#endif
+}
+
+static PyObject *entry_value(decode_state *self, const rs_node *node, uint64_t i) {
+    uint64_t before = self->cursor.budget.bytes;
+    const rs_table *table;
+    rs_outer outer;
+    PyObject *value;
+    TRY(rs_decode_enter_entry(&self->cursor, node, i, &table, &outer, &self->err));
+    value = decode_alone(self, table->tree->nodes);
+    if (RS_UNLIKELY(value == NULL)) return NULL;
+    if (RS_UNLIKELY(rs_decode_leave_entry(&self->cursor, &outer, &self->err) != RS_OK)) {
+        (void)codec_raise(&self->err);
+        return dropped(value);
+    }
+    if (may_keep(table->tree->nodes, value) && kept_cost(value) <= before - self->cursor.budget.bytes) {
+        uint32_t local;
+        (void)rs_dict_table(node->dict, (uint32_t)i, &local);
+        if (RS_UNLIKELY(codec_keep_entry(self, table, local, value) < 0)) return dropped(value);
+    }
+    return value;
+}
+
+static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i) {
+    if (RS_LIKELY(i < node->dict->count)) {
+        uint32_t local;
+        PyObject **kept = (PyObject **)rs_dict_table(node->dict, (uint32_t)i, &local)->slot;
+        if (RS_LIKELY(kept != NULL && kept[local] != NULL)) {
+            PyObject *value = kept[local];
+            TRY(rs_decode_spend_bytes(&self->cursor, kept_cost(value), &self->err));
+            Py_INCREF(value);
+            return value;
+        }
+    }
+    return entry_value(self, node, i);
+}
+
 /* ---- Appended nodes ---- */
+
+/* Puts packed numbers into a list or tuple of as many; as put_numbers. */
+static bool put_packed(PyObject **items, rs_numbers *numbers) {
+    const rs_node *node = numbers->node;
+    const int64_t *some;
+    unsigned n, i;
+    if (node->number_kind == RS_FMT_NUMBERS_INTS) {
+        while ((n = rs_numbers_next(numbers, &some)) != 0) {
+            for (i = 0; i < n; i++) {
+                if (RS_UNLIKELY((items[i] = NEW_INT(some[i])) == NULL)) return false;
+            }
+            items += n;
+        }
+    } else {
+        double divisor = node->divisor;
+        while ((n = rs_numbers_next(numbers, &some)) != 0) {
+            for (i = 0; i < n; i++) {
+                if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)some[i] / divisor)) == NULL)) return false;
+            }
+            items += n;
+        }
+    }
+    return true;
+}
+
+static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
+    bool is_list = node->param == 0;
+    rs_numbers numbers;
+    PyObject *out;
+    uint64_t n;
+    TRY(rs_decode_numbers(&self->cursor, node, &n, &numbers, &self->err));
+    out = new_sequence(n, is_list);
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    if (n != 0) {
+        PyObject **items = is_list ? ((PyListObject *)out)->ob_item : ((PyTupleObject *)out)->ob_item;
+        if (RS_UNLIKELY(!put_packed(items, &numbers))) return dropped(out);
+    }
+    rs_decode_leave(&self->cursor);
+    return out;
+}
+
+/* An `any` node; what it takes of a table counts. */
+static PyObject *any_value(decode_state *self, const rs_node *node) {
+    rs_slice *in = &self->cursor.in;
+    const uint8_t *begin = in->ptr;
+    PyObject *value;
+    if (node->payload && rs_slice_left(in) > 0 && *in->ptr == RS_FMT_TAG_EXT) {
+        return corrupt("an ext value directly within an ext value");
+    }
+    value = decode_any(self);
+    if (RS_UNLIKELY(node->spends && value != NULL) &&
+        rs_decode_spend_bytes(&self->cursor, (uint64_t)(in->ptr - begin), &self->err) != RS_OK) {
+        (void)codec_raise(&self->err);
+        return dropped(value);
+    }
+    return value;
+}
 
 static PyObject *list_value(decode_state *self, const rs_node *node) {
     const rs_node *child = node->children;
@@ -518,13 +718,19 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
     case RS_FMT_NODE_UNION:
         if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number of no child");
         return decode_alone(self, &node->children[bits]);
-    case RS_FMT_NODE_ANY:
-        if (node->payload && rs_slice_left(&self->cursor.in) > 0 && *self->cursor.in.ptr == RS_FMT_TAG_EXT) {
-            return corrupt("an ext value directly within an ext value");
-        }
-        return decode_any(self);
-    case RS_FMT_NODE_BYTES: return any_counted(self, RS_FMT_TAG_BYTES);
+    case RS_FMT_NODE_ANY: return any_value(self, node);
+    case RS_FMT_NODE_BYTES:
+        TRY(rs_decode_bytes(&self->cursor, node, &n, &p, &self->err));
+        return PyBytes_FromStringAndSize((const char *)p, (Py_ssize_t)n);
     case RS_FMT_NODE_EXT: return node_ext(self, node, NULL, bits);
+    case RS_FMT_NODE_NUMBERS: return numbers_value(self, node);
+    case RS_FMT_NODE_SYMBOLS: return symbols_value(self, node);
+    case RS_FMT_NODE_CONCAT: return text_value(self, node, NULL, bits);
+    case RS_FMT_NODE_OPTIONAL:
+        if ((bits & 1) == 0) return absent_value(node);
+        if (!node->children->fixed) return appended_value(self, node->children, bits >> 1);
+        TRY(rs_decode_take(&self->cursor, node->children->size_bytes, &p, &self->err));
+        return fixed_value(self, node->children, p, bits >> 1);
     default: return codec_node_array(self, node, NULL);
     }
 }

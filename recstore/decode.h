@@ -15,12 +15,20 @@
 /* Entries of a program's cache of dict keys. */
 enum { DECODE_KEYS = 512 };
 
+/* Codes of ext values that never change and hold nothing that does: one object of them may stand for many values. */
+#define DECODE_IMMUTABLE \
+    (UINT64_C(1) << RS_FMT_EXT_COMPLEX | UINT64_C(1) << RS_FMT_EXT_RANGE | UINT64_C(1) << RS_FMT_EXT_ELLIPSIS | \
+     UINT64_C(1) << RS_FMT_EXT_DATE | UINT64_C(1) << RS_FMT_EXT_TIMEDELTA | UINT64_C(1) << RS_FMT_EXT_TIMEZONE | \
+     UINT64_C(1) << RS_FMT_EXT_ZONEINFO | UINT64_C(1) << RS_FMT_EXT_DECIMAL | UINT64_C(1) << RS_FMT_EXT_FRACTION | \
+     UINT64_C(1) << RS_FMT_EXT_UUID | UINT64_C(1) << RS_FMT_EXT_PATH)
+
 /* One decode. On the caller's stack, one thread; borrows everything.
  *
  * Objects of a process stand in the nodes: rs_node.slot of a tree whose rs_tree.program is set holds, borrowed from that
  * program, of a struct `(keys, template)`, a tuple of keys and a dict of them to copy; of a const the value, NULL
  * where it is made afresh; of an ndarray the dtype; of an ext the function that makes the value, NULL until the first.
- * A tree whose program is not set is made ready with codec_prepare before any node of it is read. */
+ * The trees of its tables have their programs too then. rs_table.slot of a table of values is NULL, or an array of the
+ * values of its entries that this process keeps (codec_keep_entry), each NULL until the first. */
 typedef struct decode_state {
     rs_cursor cursor;   /* what is left of the record, and what it may still cost */
     PyObject *program;  /* the Program that makes what is cold */
@@ -48,8 +56,6 @@ PyObject *decode_str(const uint8_t *units, uint64_t n, unsigned unit_bytes);
 int codec_raise(rs_error *err);
 /* Sets CorruptError; -1 always. */
 int codec_corrupt(const char *what);
-/* Makes a tree of the same store ready: its slots and its program are set afterwards. -1 with an exception. */
-int codec_prepare(decode_state *self, const rs_tree *tree);
 /* An int of n bytes, two's complement. */
 PyObject *codec_bigint(const uint8_t *data, uint64_t n);
 /* An array of an `any` value, after its tag. */
@@ -61,5 +67,8 @@ PyObject *codec_node_array(decode_state *self, const rs_node *node, const uint8_
 PyObject *codec_maker(decode_state *self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot);
 /* Keeps the value of a const that is an ext value in its slot if it can never change. -1 with an exception. */
 int codec_keep_const(decode_state *self, const rs_node *node, PyObject *value);
+/* Keeps the value of entry `local` of a table, where there is still room for it: it can never change. -1 with an
+ * exception. */
+int codec_keep_entry(decode_state *self, const rs_table *table, uint32_t local, PyObject *value);
 
 #endif

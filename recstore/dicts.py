@@ -6,9 +6,9 @@ from _collections_abc import ItemsView as _SetOfPairs
 from _collections_abc import KeysView as _SetOfKeys
 from _collections_abc import Mapping, Sequence, ValuesView
 
-from recstore import _keys, building, handles
+from recstore import _keys, building, containers, handles
 from recstore._blobs import new_blob
-from recstore.errors import BusyError, SegmentNotFoundError
+from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.records import RecordView
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
@@ -24,14 +24,17 @@ _INSTEAD = {
 }
 
 
-class RecordDict(_keys.Mapping):
+class RecordDict(containers.Container, _keys.Mapping):
     """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
 
     Args:
         mapping_or_pairs: a mapping, or an iterable of (key, value) pairs; a generator is streamed and never held as a
             whole. A key that comes again keeps its first place and takes its last value. A defaultdict with a builtin
-            factory keeps it: ``d[missing]`` is ``factory()``, which is not stored.
+            factory keeps it: ``d[missing]`` is ``factory()``, which is not stored. A RecordDict without further options
+            gives the same store once more: closing one closes both.
         on_unsupported, compression, arrays, backing, name, progress: as of :class:`RecordList`.
+        workers: as of RecordList: with N, an iterable of shards, each a mapping or an iterable of pairs; a key that
+            comes again in another shard is one that comes again.
 
     Raises:
         EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, or an item is no pair.
@@ -53,6 +56,7 @@ class RecordDict(_keys.Mapping):
 
     __slots__ = ("__weakref__",)
     _kind = handles.MAPPING
+    _instead = _INSTEAD
 
     def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy",
                  backing="auto", name=None, workers=0, progress=False):
@@ -65,12 +69,6 @@ class RecordDict(_keys.Mapping):
             return
         segment = building.build_mapping(mapping_or_pairs, options)
         self._set(*_whole(segment))
-
-    @classmethod
-    def __class_getitem__(cls, item):
-        import types
-
-        return types.GenericAlias(cls, item)
 
     @staticmethod
     def _blank():
@@ -136,7 +134,13 @@ class RecordDict(_keys.Mapping):
 
     def to_dict(self):
         """All entries as a plain dict."""
-        return dict(self.items())
+        try:
+            return dict(self.items())
+        except TypeError:
+            for entry, key in enumerate(self._keys):
+                if type(key) in (list, dict, set, bytearray):
+                    raise CorruptError(f"entry {entry} has a {type(key).__name__} as its key") from None
+            raise  # what hashing a key of somebody's own class raised
 
     def copy(self):
         """The same mapping: it cannot be changed."""
@@ -163,11 +167,12 @@ class RecordDict(_keys.Mapping):
     __hash__ = None
 
     def __or__(self, other):
-        """A new store of the entries of both; those of `other` win."""
+        """A new store of the entries of both; those of `other` win. Arrays come, and what cannot be stored is pickled, as in
+        this one."""
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
         pairs = (pair for side in (self, other) for pair in side.items())
-        return whole(building.build_mapping(pairs, building.Options(), self.factory))
+        return whole(building.build_mapping(pairs, building.Options.beside(self.segments), self.factory))
 
     def __ror__(self, other):
         """A plain dict of the entries of both; those of this mapping win."""
@@ -182,11 +187,6 @@ class RecordDict(_keys.Mapping):
     def __delitem__(self, key):
         raise TypeError(f"'{type(self).__name__}' object does not support item deletion: it is read-only; "
                         "select the others: d = d.select(k for k in d if k != key)")
-
-    def __getattr__(self, name):
-        hint = _INSTEAD.get(name)
-        more = f": it is read-only; {hint}" if hint else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
 
     # ---- What it is ----
 
@@ -211,11 +211,6 @@ class RecordDict(_keys.Mapping):
             return []
         owners = (*self._keys.blobs, *self._values.blobs, self.table.blob)
         return list({id(blob): blob for blob in owners if blob is not None}.values())
-
-    @property
-    def closed(self):
-        """Whether the store was closed."""
-        return any(segment.closed for segment in self.segments)
 
     @property
     def is_whole(self):
@@ -253,8 +248,6 @@ class RecordDict(_keys.Mapping):
             return f"<{name}: {n:,} entries, {building.human(self.nbytes)}>"
         return f"{name}({self.to_dict()!r})"
 
-    # ---- Lifetime and travel ----
-
     def save(self, path):
         """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as
         lists.
@@ -263,42 +256,6 @@ class RecordDict(_keys.Mapping):
         """
         self._require()
         building.save_mapping(self, path)
-
-    def close(self):
-        """Gives the shared memory back in this process; later reads raise ClosedError. Idempotent.
-
-        Raises BusyError while arrays read with ``arrays="view"`` are alive.
-        """
-        for piece in (*self.segments, *self.blobs, self._spilled):
-            if piece is not None and not piece.closed:
-                piece.close()
-                handles.unpin(piece)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        try:
-            self.close()
-        except BusyError:
-            # The frames of an error on its way hold the arrays: it is what the caller must see.
-            if error is None:
-                raise
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):
-        if type(self) is not RecordDict:
-            name, remedy = type(self).__name__, "hold a RecordDict as an attribute instead"
-            raise TypeError(f"{name}, a subclass of RecordDict, cannot travel: {remedy}")
-        if self.detached is not None or self.table is None:
-            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
-        self._require()
-        return handles.reduce(self)
 
 
 Mapping.register(RecordDict)

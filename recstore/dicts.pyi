@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from types import GenericAlias, TracebackType
-from typing import Any, ClassVar, Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, ClassVar, Generic, Literal, Protocol, SupportsIndex, TypeVar, overload
 
 from typing_extensions import Self
 
-from recstore import _keys
+from recstore import _keys, containers
 from recstore._fields import Record
 from recstore._types import Arrays, Backing, Compression, FieldName, Index, OnUnsupported, Selector
 from recstore.info import MappingInfo
@@ -27,7 +26,7 @@ class _HasKeys(Protocol[_K, _V_co]):
     def keys(self) -> Iterable[_K]: ...
     def __getitem__(self, key: _K, /) -> _V_co: ...
 
-class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
+class RecordDict(containers.Container, _keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
     @overload
     def __init__(
         self,
@@ -39,7 +38,7 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
         progress: bool = False,
     ) -> None: ...
     @overload
@@ -53,11 +52,24 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
         progress: bool = False,
     ) -> None: ...
-    @classmethod
-    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
+    # Shards, whose pairs these are.
+    @overload
+    def __init__(
+        self,
+        shards: Iterable[_HasKeys[_K, _V_co] | Iterable[tuple[_K, _V_co]]],
+        /,
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        name: str | None = None,
+        workers: SupportsIndex,
+        progress: bool = False,
+    ) -> None: ...
     def keys(self) -> RecordKeys[_K]: ...
     def values(self) -> RecordValues[_V_co]: ...
     def items(self) -> RecordItems[_K, _V_co]: ...
@@ -77,21 +89,11 @@ class RecordDict(_keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
     def __or__(self, other: RecordDict[_K2, _V2] | dict[_K2, _V2]) -> RecordDict[_K | _K2, _V_co | _V2]: ...
     def __ror__(self, other: dict[_K2, _V2]) -> dict[_K | _K2, _V_co | _V2]: ...
     @property
-    def closed(self) -> bool: ...
-    @property
     def nbytes(self) -> int: ...
     @property
     def index_nbytes(self) -> int: ...
     def info(self) -> MappingInfo: ...
     def save(self, path: str | os.PathLike[str]) -> None: ...
-    def close(self) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self: ...
-    def __reduce__(self) -> tuple[Any, ...]: ...
 
 # Sequence has two forms of __getitem__; pyright takes the third one here for its first, out of order.
 class _Positions(Sequence[_T_co]):

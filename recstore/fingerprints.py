@@ -1,8 +1,10 @@
-"""Fingerprints: what tells two builds of one name apart. Given by the caller, or derived from the function that builds; files add what stat says of them.
+"""Fingerprints: what tells two builds of one name apart. Given by the caller, or derived from the function that builds;
+files add what stat says of them.
 
-A derived fingerprint covers module, qualified name, code (nested functions included), constants, defaults, closure and the arguments of
-functools.partial. It does not cover globals, what other functions do, or data that the function reads: for these there are `files` and
-`fingerprint`. Names of source files and line numbers are left out, so that a comment changes nothing.
+A derived fingerprint covers module, qualified name, code (nested functions included), constants, defaults, closure and
+the arguments of functools.partial. It does not cover globals, what other functions do, or data that the function reads:
+for these there are `files` and `fingerprint`. Names of source files and line numbers are left out, so that a comment
+changes nothing.
 """
 
 import os
@@ -20,7 +22,9 @@ def full(build, fingerprint=None, files=None):
         if not isinstance(fingerprint, str):
             raise TypeError(f"fingerprint is a str, not {type(fingerprint).__name__}")
         if not fingerprint or "\0" in fingerprint:
-            raise ValueError(f"fingerprint is a str of one character or more, and none of them a NUL, not {fingerprint!r:.80}")
+            raise ValueError(
+                f"fingerprint is a str of one character or more, and none of them a NUL, not {fingerprint!r:.80}"
+            )
         fingerprint.encode()  # lone surrogates: UnicodeEncodeError, a ValueError
     out = derive(build) if fingerprint is None else fingerprint
     return out if files is None else f"{out}+{of_files(files)}"
@@ -38,7 +42,8 @@ def of_files(files):
 
 
 def derive(build):
-    """The fingerprint of a function: 16 hexadecimal digits. TypeError, which asks for one, where it depends on what cannot be compared."""
+    """The fingerprint of a function: 16 hexadecimal digits. TypeError, which asks for one, where it depends on what
+    cannot be compared."""
     out = []
     _Walk(out).add(build, "build")
     return _hash(b"".join(out))
@@ -125,7 +130,10 @@ class _Walk:
             self.text(f"{kind.__module__}.{kind.__qualname__}", str(value.name))
         else:
             name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-            raise TypeError(f"no fingerprint can be derived: {where} is a {name}, of which it cannot be told whether it changes{_ASK}")
+            raise TypeError(
+                f"no fingerprint can be derived: {where} is a {name}, of which it cannot be told whether it"
+                f" changes{_ASK}"
+            )
 
     def _set(self, kind, value, where):
         members = []
@@ -141,7 +149,11 @@ class _Walk:
         module, name = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", None) or value.__name__
         self.text("name", f"{_main(module)}.{name}")
         bound = getattr(value, "__self__", None)
-        if isinstance(value, types.BuiltinFunctionType) and bound is not None and not isinstance(bound, types.ModuleType):
+        if (
+            isinstance(value, types.BuiltinFunctionType)
+            and bound is not None
+            and not isinstance(bound, types.ModuleType)
+        ):
             self.add(bound, f"{where}.__self__")
 
     def _function(self, function, where):

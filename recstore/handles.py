@@ -152,15 +152,23 @@ def _crowded():
 
     sweep_pins()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return most != resource.RLIM_INFINITY and sum(isinstance(piece, _blobs.Blob) for piece, _ in _pins.values()) >= most // 4
+    return (
+        most != resource.RLIM_INFINITY
+        and sum(isinstance(piece, _blobs.Blob) for piece, _ in _pins.values()) >= most // 4
+    )
 
 
 def _reading_bits(piece):
     reader = getattr(piece, "reader", None)
     if reader is None:
         return 0
-    trust = 0 if reader.trusted else _UNTRUSTED | (_PICKLES if reader.allow_pickle else 0)
-    return trust | (_ARRAY_VIEWS if reader.arrays == "view" else 0)
+    # Of trusted bytes every pickle is loaded: there the second bit says whether to make some.
+    pickles = reader.pickles if reader.trusted else reader.allow_pickle
+    return (
+        (0 if reader.trusted else _UNTRUSTED)
+        | (_PICKLES if pickles else 0)
+        | (_ARRAY_VIEWS if reader.arrays == "view" else 0)
+    )
 
 
 def _reader_of(bits, allowed):
@@ -171,7 +179,8 @@ def _reader_of(bits, allowed):
 
     trusted = not bits & _UNTRUSTED
     arrays = "view" if bits & _ARRAY_VIEWS else "copy"
-    return classes.Reader(trusted, bool(bits & _PICKLES), arrays, None if trusted else allowed)
+    pickles = bool(bits & _PICKLES)
+    return classes.Reader(trusted, pickles, arrays, None if trusted else allowed, pickles=trusted and pickles)
 
 
 def _publish(blob, segments):

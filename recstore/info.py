@@ -3,10 +3,13 @@
 import dataclasses
 import struct
 
-__all__ = ["MappingInfo", "Node", "StoreInfo", "ViewInfo"]
+from recstore import memory
+from recstore._keys import TAG_STR1, TAG_TUPLE
+
+__all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
 _KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
-          "ext")  # fmt: skip
+          "ext", "decimal", "numbers", "dict", "symbols", "concat", "digits", "hex", "same", "optional")  # fmt: skip
 _EXTS = ("", "complex", "bytearray", "set", "frozenset", "range", "slice", "Ellipsis", "OrderedDict", "Counter",
          "defaultdict", "ChainMap", "deque", "date", "time", "datetime", "timedelta", "timezone", "ZoneInfo", "Decimal",
          "Fraction", "UUID", "path", "enum",
@@ -30,8 +33,28 @@ class Node:
 
 
 @dataclasses.dataclass(frozen=True)
+class Table:
+    """A table that records of many blocks share: of values, `entries` of them under the schema `root`, or of symbols, with
+    which strings are coded, `root` being None. `nbytes` is what entries or symbols take."""
+
+    number: int
+    kind: str
+    entries: int
+    nbytes: int
+    root: object
+
+    def lines(self):
+        yield f"table {self.number}: {self.entries:,} {self.kind}, {self.nbytes:,} bytes"
+        if self.root is not None:
+            yield from self.root.lines(1)
+
+
+@dataclasses.dataclass(frozen=True)
 class StoreInfo:
-    """Figures of a store. `nbytes` counts all sections; `raw_bytes` is what the records take self-describing."""
+    """Figures of a store. `nbytes` counts all sections; `trees` are `(records, bytes, root)`, `tables` what their nodes
+    refer to by number; `kept_bytes` is the private memory that the build left behind in this process, None where it was
+    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where the
+    system does not say."""
 
     records: int
     nbytes: int
@@ -41,18 +64,28 @@ class StoreInfo:
     blocks: int
     trees: tuple
     kept_bytes: object
+    huge_bytes: object
+    tables: tuple = ()
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
-        lines = [f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}" + (f" {self.name!r}" if self.name else "")]
+        lines = [
+            f"{self.records:,} records, {self.nbytes:,} bytes ({per:.1f} a record), {self.backing}"
+            + (f" {self.name!r}" if self.name else "")
+        ]
         lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
         if self.kept_bytes is not None:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
+        if self.huge_bytes is not None:
+            lines.append(f"of this process's mapping in huge pages: {self.huge_bytes:,} bytes")
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
             lines.append(f"  {records:,} records in {heap:,} bytes")
             lines.extend("  " + line for line in root.lines())
+        if self.tables:
+            lines.append(f"{len(self.tables)} tables, {sum(table.nbytes for table in self.tables):,} bytes:")
+            lines.extend("  " + line for table in self.tables for line in table.lines())
         return "\n".join(lines)
 
 
@@ -139,6 +172,10 @@ def describe(segment, records, store=0):
     nodes = segment.trees(store)
     trees = [(n, heap, _node(nodes[tree], 0, "key" if store else "record")) for tree, (n, heap) in totals.items()]
     trees.sort(key=lambda entry: -entry[0])
+    tables = [
+        Table(number, "symbols" if tree is None else "entries", entries, size, None if tree is None else _node(nodes[tree], 0, "entry"))
+        for number, (entries, size, tree) in enumerate(segment.tables(store))
+    ]
     return StoreInfo(
         records=records,
         nbytes=segment.nbytes,
@@ -148,38 +185,92 @@ def describe(segment, records, store=0):
         blocks=len(blocks),
         trees=tuple(trees),
         kept_bytes=segment.kept_bytes,
+        tables=tuple(tables),
+        huge_bytes=memory.huge(*segment.mapped),
     )
 
 
 def _node(nodes, number, name):
-    kind, param, fixed, children, size, bits, aux = nodes[number]
+    kind, param, fixed, children, size, bits, aux, flags, count = nodes[number]
     label = _KINDS[kind]
     detail = []
-    if label == "int":
-        detail.append(f"{param} bits from {struct.unpack('<q', aux)[0]}")
-    elif label == "str":
-        detail.append({0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param])
+    if label in _DETAILS:
+        detail.extend(_DETAILS[label](param, aux, count))
     elif label in ("list", "tuple") and param == 1:
         label = "tuple"
     elif label == "ext":
         label = _EXTS[param]
         detail.extend(_class_name(aux))
+    if flags & _REST:
+        detail.append("to the end")
     if fixed and size:
         detail.append(f"{size} bytes")
     if label == "struct":
         names = _keys(aux, len(children))
     else:
-        names = ["[]" if label == "list" else "as" if _KINDS[kind] == "ext" else "|"] * len(children)
+        names = ["[]" if label == "list" else _CHILDREN.get(_KINDS[kind], "|")] * len(children)
     below = tuple(_node(nodes, child, key) for child, key in zip(children, names))
     return Node(name, label, ", ".join(detail), below)
 
 
+_REST = 2  # the flag of strings that take what is left of a record
+_CHILDREN = {"ext": "as", "concat": "+", "optional": "?"}
+
+
+def _decimal(param, aux, count):
+    base, scale, correction = struct.unpack("<qBB", aux)
+    yield f"10^-{scale}"
+    yield f"{param} bits from {base}"
+    if correction:
+        yield f"{correction} of them corrections"
+
+
+def _numbers(param, aux, count):
+    base, kind, scale, stride, head_width, max_width = struct.unpack("<qBBBBB", aux[:13])
+    yield ("tuple" if param else "list") + (" of floats" if kind else " of ints") + (f", 10^-{scale}" if kind else "")
+    yield f"differences of stride {stride}" if stride else f"from {base}"
+    yield f"at most {max(head_width if stride else 0, max_width)} bits"
+
+
+def _dict(param, aux, count):
+    numbers = ", ".join(str(number) for (number,) in struct.iter_unpack("<I", aux))
+    yield f"{count:,} entries, {param} bits"
+    yield f"of table{'s' if len(aux) > 4 else ''} {numbers}"
+
+
+def _digits(param, aux, count):
+    if count > 1:
+        yield f"{count} or more digits"
+    yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
+
+
+# What is said of a node by its kind: from param, aux and count.
+_DETAILS = {
+    "int": lambda param, aux, count: [f"{param} bits from {struct.unpack('<q', aux)[0]}"],
+    "str": lambda param, aux, count: [{0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param]],
+    "const": lambda param, aux, count: _const_text(aux),
+    "decimal": _decimal,
+    "numbers": _numbers,
+    "dict": _dict,
+    "symbols": lambda param, aux, count: [f"of table {struct.unpack('<I', aux)[0]}"],
+    "digits": _digits,
+    "hex": lambda param, aux, count: [f"{count} digits"],
+    "same": lambda param, aux, count: [f"as piece {count}"],
+    "optional": lambda param, aux, count: ["value or None" if param else "key that may be absent"],
+}
+
+
+def _const_text(aux):
+    """A short const str, which is what a concat has between its other pieces."""
+    return [repr(aux[2:].decode("latin-1"))] if aux[0] == TAG_STR1 and aux[1] <= 40 else []
+
+
 def _class_name(aux):
     """Module and qualified name where an EXTRA begins with them in Latin-1."""
-    if aux[:1] != b"\x0e":
+    if not aux or aux[0] != TAG_TUPLE:
         return []
     parts, at = [], 2
-    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == 0x09 and aux[at + 1] < 0x80:
+    while len(parts) < 2 and at + 1 < len(aux) and aux[at] == TAG_STR1 and aux[at + 1] < 0x80:
         parts.append(aux[at + 2 : at + 2 + aux[at + 1]].decode("latin-1"))
         at += 2 + aux[at + 1]
     return [".".join(parts)] if len(parts) == 2 else []
@@ -189,7 +280,7 @@ def _keys(aux, n):
     """Names for the keys of a struct: str keys as they are, others by their bytes."""
     names, at = [], 0
     while at < len(aux) and len(names) < n:
-        if aux[at] != 0x09 or aux[at + 1] >= 0x80:
+        if aux[at] != TAG_STR1 or aux[at + 1] >= 0x80:
             break
         size = aux[at + 1]
         names.append(aux[at + 2 : at + 2 + size].decode("latin-1"))

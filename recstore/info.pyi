@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["MappingInfo", "Node", "StoreInfo", "ViewInfo"]
+__all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
 @dataclasses.dataclass(frozen=True)
 class Node:
@@ -16,6 +16,16 @@ class Node:
     def lines(self, indent: int = 0) -> Iterator[str]: ...
 
 @dataclasses.dataclass(frozen=True)
+class Table:
+    number: int
+    kind: str
+    entries: int
+    nbytes: int
+    root: Node | None
+
+    def lines(self) -> Iterator[str]: ...
+
+@dataclasses.dataclass(frozen=True)
 class StoreInfo:
     records: int
     nbytes: int
@@ -25,6 +35,8 @@ class StoreInfo:
     blocks: int
     trees: tuple[tuple[int, int, Node], ...]
     kept_bytes: int | None
+    huge_bytes: int | None
+    tables: tuple[Table, ...] = ()
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:

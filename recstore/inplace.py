@@ -1,11 +1,11 @@
 """Arrays and tensors of share_dataset: they lie in the bytes of a segment, and travel to spawned workers as a handle.
 
-The segment is mapped once more, privately and copy-on-write. So what writes to an array after all (torch knows no read-only memory,
-and takes that of a read-only array too) changes pages of its own process, never the store, and never ends the process. numpy arrays are
-read-only all the same: a write would cost the memory that sharing saved.
+The segment is mapped once more, privately and copy-on-write. So what writes to an array after all (torch knows no
+read-only memory, and takes that of a read-only array too) changes pages of its own process, never the store, and never
+ends the process. numpy arrays are read-only all the same: a write would cost the memory that sharing saved.
 
-Pickling is the start methods' own (ForkingPickler, while a process is being spawned): everywhere else, in checkpoints and queues,
-these are arrays like any others, with all their bytes.
+Pickling is the start methods' own (ForkingPickler, while a process is being spawned): everywhere else, in checkpoints
+and queues, these are arrays like any others, with all their bytes.
 """
 
 import mmap

@@ -1,8 +1,8 @@
 """Building in a child that exits: the objects that a build makes never exist in the process that trains.
 
-The child is forked, so that `build` needs no pickling, and lives no longer than its parent wants: it holds a pipe whose other end is
-the parent's, and ends when that end closes, by the parent's will or its death. It publishes the segment and waits; the
-parent attaches, and then lets go.
+The child is forked, so that `build` needs no pickling, and lives no longer than its parent wants: it holds a pipe whose
+other end is the parent's, and ends when that end closes, by the parent's will or its death. It publishes the segment
+and waits; the parent attaches, and then lets go.
 """
 
 import os
@@ -20,7 +20,8 @@ class ChildDied(BuildError):
 
 
 def build(work, attach, what):
-    """Runs work() in a child, then attach() here, and returns what that returns. BuildError with the child's traceback."""
+    """Runs work() in a child, then attach() here, and returns what that returns. BuildError with the child's
+    traceback."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -44,7 +45,11 @@ def build(work, attach, what):
         _, status = os.waitpid(pid, 0)
         alive = False
         if os.WIFSIGNALED(status) or not said:
-            how = f"was killed by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"ended with status {os.WEXITSTATUS(status)}"
+            how = (
+                f"was killed by signal {os.WTERMSIG(status)}"
+                if os.WIFSIGNALED(status)
+                else f"ended with status {os.WEXITSTATUS(status)}"
+            )
             raise ChildDied(f"the child process {pid} that was building {what} {how}; for lack of memory perhaps")
         raise BuildError(f"building {what} failed in the child process {pid}:\n{said.decode('utf-8', 'replace')}")
     finally:

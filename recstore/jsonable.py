@@ -10,15 +10,18 @@ _LISTS = (RecordList, RecordKeys, RecordValues, RecordItems, RecordPairs)
 
 
 def json_default(value):
-    """For ``json.dump(..., default=recstore.json_default)``: stores and their views as plain lists, RecordDicts and Records as dicts.
+    """For ``json.dump(..., default=recstore.json_default)``: stores and their views as plain lists, RecordDicts and
+    Records as dicts.
 
-    A Record that stands for an object becomes the dict of its fields. What a store holds and JSON does not know (bytes, dates, arrays) is
-    not converted; call this function from one of your own that does.
+    A Record that stands for an object becomes the dict of its fields. What a store holds and JSON does not know (bytes,
+    dates, arrays) is not converted; call this function from one of your own that does.
 
-    Raises TypeError for every other value, in json's words; ClosedError and SegmentNotFoundError as reading the store does.
+    Raises TypeError for every other value, in json's words; ClosedError and SegmentNotFoundError as reading the store
+    does.
 
     >>> import json, recstore
-    >>> with recstore.RecordList([{"id": 1}, {"id": 2}]) as x: json.dumps({"train": x[:1], "all": x}, default=recstore.json_default)
+    >>> with recstore.RecordList([{"id": 1}, {"id": 2}]) as x:
+    ...     json.dumps({"train": x[:1], "all": x}, default=recstore.json_default)
     '{"train": [{"id": 1}], "all": [{"id": 1}, {"id": 2}]}'
     """
     if isinstance(value, _LISTS):

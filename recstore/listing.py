@@ -14,10 +14,10 @@ _COLUMNS = ("name", "fingerprint", "records", "bytes", "age", "builder", "attach
 class SegmentInfo:
     """A named segment at one moment.
 
-    Attributes: ``name`` and ``fingerprint`` (None of a damaged one), ``records``, ``nbytes``, ``age`` in seconds, ``builder`` (its process and command),
-    ``attached`` (how many processes of this user have it open; None where the system does not tell), ``keep`` (None, seconds, or "for ever"),
-    ``path``, and ``state``: "in use", "kept", "orphan" (nobody's, and removed by the next call that collects), "damaged", or
-    "another version's".
+    Attributes: ``name`` and ``fingerprint`` (None of a damaged one), ``records``, ``nbytes``, ``age`` in seconds,
+    ``builder`` (its process and command), ``attached`` (how many processes of this user have it open; None where the
+    system does not tell), ``keep`` (None, seconds, or "for ever"), ``path``, and ``state``: "in use", "kept", "orphan"
+    (nobody's, and removed by the next call that collects), "damaged", or "another version's".
     """
 
     __slots__ = ("age", "attached", "builder", "fingerprint", "keep", "name", "nbytes", "path", "records", "state")
@@ -29,8 +29,26 @@ class SegmentInfo:
     def row(self):
         """The columns of the table, as str."""
         unknown = "?"
-        values = [self.name, self.fingerprint, self.records, self.nbytes, self.age, self.builder, self.attached, self.state]
-        shown = [str, lambda text: (text or "-")[:33], lambda n: f"{n:,}", human, duration, lambda text: text[:40], str, str]
+        values = [
+            self.name,
+            self.fingerprint,
+            self.records,
+            self.nbytes,
+            self.age,
+            self.builder,
+            self.attached,
+            self.state,
+        ]
+        shown = [
+            str,
+            lambda text: (text or "-")[:33],
+            lambda n: f"{n:,}",
+            human,
+            duration,
+            lambda text: text[:40],
+            str,
+            str,
+        ]
         return [unknown if value is None else show(value) for show, value in zip(shown, values)]
 
     def __repr__(self):
@@ -47,7 +65,10 @@ class SegmentTable(list):
         numbers = {2, 3, 4, 6}
         lines = []
         for row in rows:
-            cells = (text.rjust(width) if i in numbers else text.ljust(width) for i, (text, width) in enumerate(zip(row, widths)))
+            cells = (
+                text.rjust(width) if i in numbers else text.ljust(width)
+                for i, (text, width) in enumerate(zip(row, widths))
+            )
             lines.append("  ".join(cells).rstrip())
         return "\n".join(lines)
 
@@ -80,7 +101,12 @@ def _describe(path, users):
     if status.st_uid != os.geteuid() or status.st_mode & 0o177777 != 0o100400:
         return None
     attached = None if users is None else len(users.get((status.st_dev, status.st_ino), ()))
-    values = {"path": path, "nbytes": status.st_size, "attached": attached, "age": max(0.0, time.time() - status.st_mtime)}
+    values = {
+        "path": path,
+        "nbytes": status.st_size,
+        "attached": attached,
+        "age": max(0.0, time.time() - status.st_mtime),
+    }
     try:
         segment = _store.open_path(path, _store.OURS, follow_links=False, backing="named")
     except SegmentNotFoundError:

@@ -193,6 +193,29 @@ def _mapped_pss(key, pid):
     return mapped
 
 
+def huge(begin, size):
+    """How many of `size` bytes that this process maps from address `begin` on lie in huge pages, as smaps says: what
+    madvise returned tells nothing. None where the system does not say."""
+    try:
+        with open("/proc/self/smaps", "rb") as file:
+            return _huge_of(file, begin, begin + size)
+    except OSError:
+        return None
+
+
+def _huge_of(lines, begin, end):
+    total = 0
+    inside = False
+    for line in lines:
+        parts = line.split(None, 1)
+        if not parts[0].endswith(b":"):
+            low, high = (int(part, 16) for part in parts[0].split(b"-"))
+            inside = low < end and begin < high
+        elif inside and parts[0] in (b"AnonHugePages:", b"ShmemPmdMapped:", b"FilePmdMapped:"):
+            total += _kib(line)
+    return total
+
+
 def _identity(parts):
     major, minor = parts[3].split(b":")
     return int(major, 16), int(minor, 16), int(parts[4])

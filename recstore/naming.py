@@ -1,26 +1,28 @@
 """Names of segments: what a user calls one, what the system calls it, what it says of itself, and who removes it.
 
-In /dev/shm, or another folder, a segment is `recs1-<10 letters>-<8 letters>`: the first part is a hash of user and name, the second
-one of the fingerprint; with a slash in front that is 26 bytes, and 30 with a suffix (macOS takes 31). `.lck` behind it is the lock of
-who builds it; other suffixes are files on their way to the name. Name and fingerprint themselves stand in the segment's label, so
-that a collision of hashes is noticed. csrc/rs_os.h ("Named files") says how leases keep a file and how one without them goes.
+In /dev/shm, or another folder, a segment is `recs1-<10 letters>-<8 letters>`: the first part is a hash of user and
+name, the second one of the fingerprint; with a slash in front that is 26 bytes, and 30 with a suffix (macOS takes 31).
+`.lck` behind it is the lock of who builds it; other suffixes are files on their way to the name. Name and fingerprint
+themselves stand in the segment's label, so that a collision of hashes is noticed. csrc/rs_os.h ("Named files") says how
+leases keep a file and how one without them goes.
 """
 
 import os
 import sys
 import time
 
-from recstore import _locks, _store, processes
-from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError
+from recstore import _locks, _store, places, processes
+from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError, WaitTimeoutError
+from recstore.places import PREFIX
 
-PREFIX = "recs1-"
 LOCK = ".lck"
 FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
-_SHARED = "/dev/shm"
 _BACKING = "named"  # "temporary": as where files cannot be made without a name
+_LOOK = 0.5  # seconds that a look at whether a segment is used may last: it takes some microseconds
+_PATIENCE = 60.0  # and that who has no limit of their own waits for one
 
 
 def check_name(name):
@@ -45,11 +47,15 @@ def check_name(name):
 
 
 def folder(dir=None):
-    """The folder of named segments: `dir`, RECSTORE_DIR, /dev/shm, or a private folder where that is missing or read-only. Made
-    where it is missing."""
+    """The folder of named segments: `dir`, RECSTORE_DIR, /dev/shm, or a private folder where that is missing or
+    read-only. Made where it is missing."""
     chosen = dir or os.environ.get("RECSTORE_DIR")
-    if not chosen and os.environ.get("RECSTORE_BACKING") != "dir" and os.access(_SHARED, os.R_OK | os.W_OK | os.X_OK):
-        return _SHARED
+    if (
+        not chosen
+        and os.environ.get("RECSTORE_BACKING") != "dir"
+        and os.access(places.SHARED, os.R_OK | os.W_OK | os.X_OK)
+    ):
+        return places.SHARED
     if not chosen:
         from recstore import directory
 
@@ -63,7 +69,9 @@ def folder(dir=None):
         if dir is None and not os.environ.get("RECSTORE_DIR"):
             status = os.lstat(chosen)
             if status.st_uid != os.geteuid() or status.st_mode & 0o77:
-                raise PermissionError(1, "the folder of this user's segments must be theirs, with mode 0700", chosen) from None
+                raise PermissionError(
+                    1, "the folder of this user's segments must be theirs, with mode 0700", chosen
+                ) from None
     return chosen
 
 
@@ -151,7 +159,8 @@ class Label(dict):
 
     @staticmethod
     def at(path):
-        """That of the segment at a path, which is not leased; None where there is none of this user that can be read."""
+        """That of the segment at a path, which is not leased; None where there is none of this user that can be
+        read."""
         try:
             if os.lstat(path).st_uid != os.geteuid():
                 return None
@@ -185,7 +194,8 @@ def maker():
 
 
 class Target:
-    """Where a named segment is to be, and what it will say of itself. `keep` is None, a number of seconds, or FOR_EVER."""
+    """Where a named segment is to be, and what it will say of itself. `keep` is None, a number of seconds, or
+    FOR_EVER."""
 
     def __init__(self, name, fingerprint="", keep=None, dir=None):
         check_name(name)
@@ -224,16 +234,23 @@ class Target:
 # ---- Attaching ----
 
 
-def open_leased(path):
-    """`(segment, label)` of a published segment, which is leased; whoever drops it removes it if it was the last user. SegmentNotFoundError,
-    PermissionError for what is not this user's, CorruptError for what is damaged or says nothing of itself, VersionError."""
-    delay = 0.0005
+def open_leased(path, timeout=_PATIENCE):
+    """`(segment, label)` of a published segment, which is leased; whoever drops it removes it if it was the last user.
+    SegmentNotFoundError, PermissionError for what is not this user's, CorruptError for what is damaged or says nothing
+    of itself, VersionError, WaitTimeoutError when it is locked for `timeout` seconds, None being for ever, by who was
+    stopped while looking at it, say."""
+    delay, begin = 0.0005, time.monotonic()
     while True:
         try:
             segment = _store.open_named(path, _store.OURS)
             break
         except BusyError:
             # Somebody looks whether it is used, and is about to remove it or to let go.
+            waited = time.monotonic() - begin
+            if timeout is not None and waited >= max(timeout, _LOOK):
+                raise WaitTimeoutError(
+                    110, f"waited {waited:.1f} s for a process that has locked {path}; fuser -v {path} tells which"
+                ) from None
             time.sleep(delay)
             delay = min(2 * delay, 0.05)
     label = Label.of(segment)
@@ -247,14 +264,16 @@ def open_leased(path):
     return segment, label
 
 
-def open_target(target):
+def open_target(target, timeout=_PATIENCE):
     """The same for a Target; CorruptError where another one took its name by a collision of hashes."""
-    segment, label = open_leased(target.path)
+    segment, label = open_leased(target.path, timeout)
     if (label.name, label.fingerprint) == (target.name, target.fingerprint):
         return segment, label
     segment.disown()
     segment.close()
-    raise CorruptError(f"{target.path} is the segment {label.name!r} with the fingerprint {label.fingerprint!r}; choose another name")
+    raise CorruptError(
+        f"{target.path} is the segment {label.name!r} with the fingerprint {label.fingerprint!r}; choose another name"
+    )
 
 
 def found(name, dir=None):
@@ -267,8 +286,8 @@ def found(name, dir=None):
 
 
 def collect(place):
-    """Removes what no process uses and nobody asked to keep: segments, files on their way, locks. How many. Files of other users, and what
-    only looks like ours, stay."""
+    """Removes what no process uses and nobody asked to keep: segments, files on their way, locks. How many. Files of
+    other users, and what only looks like ours, stay."""
     removed = 0
     try:
         names = [name for name in os.listdir(place) if name.startswith(PREFIX)]
@@ -286,8 +305,8 @@ def collect(place):
 
 
 def _may_go(path):
-    """What os.lstat says of a segment that is not kept, or no longer; None where it must stay. A damaged one may go; one of a later version we
-    cannot judge."""
+    """What os.lstat says of a segment that is not kept, or no longer; None where it must stay. A damaged one may go;
+    one of a later version we cannot judge."""
     try:
         status = os.lstat(path)
         if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400:
@@ -315,5 +334,8 @@ def expired(label, used):
 
 def gone(name, dir):
     """The error for a name that leads nowhere."""
-    return SegmentNotFoundError(2, f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last user has left; "
-                                   "recstore.segments() lists what there is")
+    return SegmentNotFoundError(
+        2,
+        f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last user has left; "
+        "recstore.segments() lists what there is",
+    )

@@ -42,9 +42,9 @@ def merged(clusters):
 
 
 def settle(arrays, found):
-    """Sees to it that of arrays that share memory all are replaced or none, however small they are: else the old memory stays beside
-    the new, and what is written to one is not seen by the other. `arrays` are the Founds of all, by id; `found` gets those that
-    are to be replaced."""
+    """Sees to it that of arrays that share memory all are replaced or none, however small they are: else the old memory
+    stays beside the new, and what is written to one is not seen by the other. `arrays` are the Founds of all, by id;
+    `found` gets those that are to be replaced."""
     clusters = [Cluster(*extent(one.value), one) for one in arrays.values() if _has_memory(one.value)]
     for cluster in merged(clusters):
         if len(cluster.members) == 1 or all(one.kind is None or one.little for one in cluster.members):

@@ -1,5 +1,5 @@
-"""What share_dataset would replace: every large list, dict, array and tensor that an object leads to, where it is held, and whether it
-can be stored. Nothing is changed here."""
+"""What share_dataset would replace: every large list, dict, array and tensor that an object leads to, where it is held,
+and whether it can be stored. Nothing is changed here."""
 
 import sys
 from fnmatch import fnmatchcase
@@ -20,8 +20,9 @@ LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
 
 
 class Found:
-    """A large value: `kind` is what it is replaced as, None when `reason` says why it is not; `chosen`, that this is as it should be, no
-    failure; `little`, of an array, that it is too small to be replaced for its own sake. `after` is an estimate until it is built."""
+    """A large value: `kind` is what it is replaced as, None when `reason` says why it is not; `chosen`, that this is as
+    it should be, no failure; `little`, of an array, that it is too small to be replaced for its own sake. `after` is an
+    estimate until it is built."""
 
     __slots__ = ("value", "kind", "slots", "before", "after", "reason", "records", "chosen", "little")
 
@@ -53,7 +54,11 @@ class Patterns:
     def _match(self, path, patterns):
         hit = False
         for pattern in patterns or ():
-            if path == pattern or fnmatchcase(path, pattern) or (path.startswith(pattern) and path[len(pattern)] in ".["):
+            if (
+                path == pattern
+                or fnmatchcase(path, pattern)
+                or (path.startswith(pattern) and path[len(pattern)] in ".[")
+            ):
                 self.used.add(pattern)
                 hit = True
         return hit
@@ -223,7 +228,8 @@ class Plan:
                 self._visit(held, slot)
 
     def _take_apart(self):
-        """Keeps no short list or dict as a whole that holds what is to be replaced elsewhere: that would be there twice then."""
+        """Keeps no short list or dict as a whole that holds what is to be replaced elsewhere: that would be there twice
+        then."""
         again = True
         while again:
             again = False
@@ -291,8 +297,11 @@ class Plan:
                 where = f" at {slot.path}" if slot.path != path else ""
                 found.skip(slot.key if not slot.path else f"{slot.key}{where}")
             elif isinstance(slot, walking.ClassSlot) and not self.patterns.names_class(slot.path):
-                found.skip(f"a class attribute, which all instances share: only={slot.path!r} replaces it, where workers are forked",
-                           chosen=True)
+                found.skip(
+                    f"a class attribute, which all instances share: only={slot.path!r} replaces it, where workers are"
+                    " forked",
+                    chosen=True,
+                )
             elif isinstance(slot, walking.TupleSlot) and not self._can_change(slot.holder, set()):
                 found.skip(f"the tuple that it is in is itself in a place that cannot be changed ({slot.path})")
 
@@ -349,7 +358,11 @@ def _kind_of(value):
     collections = sys.modules.get("collections")
     if kind is dict or (collections is not None and kind is collections.OrderedDict):
         return DICT
-    if collections is not None and kind is collections.defaultdict and any(value.default_factory is f for f in building.FACTORIES):
+    if (
+        collections is not None
+        and kind is collections.defaultdict
+        and any(value.default_factory is f for f in building.FACTORIES)
+    ):
         return DICT
     return None
 

@@ -1,4 +1,5 @@
-"""Who a process is: what tells it from a later one with its number, and this machine's boot and container from others."""
+"""Who a process is: what tells it from a later one with its number, and this machine's boot and container from
+others."""
 
 import os
 

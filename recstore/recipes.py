@@ -19,7 +19,8 @@ Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md), signed ones zigzag-
               | 0, size, bytes                                   a blob of its own, where descriptors are short
     place     = descriptor                                     anonymous
               | number of the folder, name                     directory and file
-    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's; of a named one 12 bytes: a number of 18 letters |
+    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's; of a named one 12 bytes: a number of
+    18 letters |
                 size, bytes
     selection = number of stages, stages from the outermost, base
     base      = 0, piece, store                     the records of a store

@@ -4,8 +4,7 @@ _store's."""
 import sys
 from _collections_abc import Sequence
 
-from recstore import _fields, _store, _views, building, classes, handles, views
-from recstore.errors import BusyError, SegmentNotFoundError
+from recstore import _fields, _store, _views, building, classes, containers, handles, views
 
 __all__ = ["RecordList", "RecordView", "open"]
 
@@ -24,7 +23,7 @@ _INSTEAD = {
 }
 
 
-class RecordList(_views.Records, views.ListOperations):
+class RecordList(containers.Container, _views.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
@@ -42,9 +41,16 @@ class RecordList(_views.Records, views.ListOperations):
         name: other processes of this user reach the store as ``recstore.attach(name)`` while this one has it. Gone
             when its last user closes it or exits. See :func:`recstore.shared` for stores that several processes would
             build.
-        progress: show a progress bar (needs the extra ``cli``).
+        workers: with N, N processes read and encode, for records that are costly to make: `records` is then an iterable
+            of shards, each an iterable of records that can be pickled: lists, ranges, objects of a class with an
+            ``__iter__`` that opens a file; no generators. The records are those of the shards one after another, and
+            the bytes the same whatever N. Shards are read side by side as far as 32 MB of encoded records can wait for
+            the one before: many of some thousand records each keep all workers busy, a few huge ones do not. What a
+            shard raises is raised here. The processes are started as multiprocessing does by default.
+        progress: show a progress bar (needs the extra ``cli``); with workers, of shards.
 
     Raises:
+        BuildError: a worker was killed.
         EncodeError: a record holds a value that cannot be stored.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         SegmentExistsError: the name is taken.
@@ -59,10 +65,13 @@ class RecordList(_views.Records, views.ListOperations):
     >>> len(x[10:20]), x[10:20][0]["id"]
     (10, 10)
     >>> x.close()
+    >>> with RecordList([range(3), range(10, 13)], workers=2) as x: x.to_list()
+    [0, 1, 2, 10, 11, 12]
     """
 
     __slots__ = ("__weakref__",)
     _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
+    _instead = _INSTEAD
 
     def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
                  name=None, workers=0, progress=False):
@@ -74,17 +83,6 @@ class RecordList(_views.Records, views.ListOperations):
             self._set(shared.selection, shared.how)
         else:
             self._set(_views.Selection.whole(building.build_records(records, options)))
-
-    @classmethod
-    def __class_getitem__(cls, item):
-        import types
-
-        return types.GenericAlias(cls, item)
-
-    def __getattr__(self, name):
-        hint = _INSTEAD.get(name)
-        more = f": it is read-only; {hint}" if hint else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
 
     # ---- Parts of records ----
 
@@ -169,11 +167,6 @@ class RecordList(_views.Records, views.ListOperations):
     # ---- What it is ----
 
     @property
-    def closed(self):
-        """Whether the store was closed, or one of several."""
-        return any(segment.closed for segment in self.segments)
-
-    @property
     def nbytes(self):
         """Bytes of the segment, all sections; a view has those of the stores it looks at, each counted once."""
         self._require()
@@ -203,8 +196,6 @@ class RecordList(_views.Records, views.ListOperations):
             backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
         return f"<{name}: {records}, {building.human(sum(segment.nbytes for segment in segments))}, {backings}>"
 
-    # ---- Lifetime and travel ----
-
     def save(self, path):
         """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records,
         groups as lists.
@@ -217,47 +208,6 @@ class RecordList(_views.Records, views.ListOperations):
             building.write_segment(selection.segment, path)
         else:
             building.save_records(self, path)
-
-    def close(self):
-        """Gives the shared memory back in this process; later reads through this store or its views raise ClosedError.
-        Idempotent.
-
-        A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
-        Raises BusyError while arrays read with ``arrays="view"`` are alive.
-        """
-        if self.selection is None:
-            return
-        for piece in (*self.segments, *self.blobs, self._spilled):
-            if piece is not None and not piece.closed:
-                piece.close()
-                handles.unpin(piece)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        try:
-            self.close()
-        except BusyError:
-            # The frames of an error on its way hold the arrays: it is what the caller must see.
-            if error is None:
-                raise
-
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):
-        if "_kind" not in type(self).__dict__:
-            name = type(self).__name__
-            remedy = "hold a RecordList as an attribute instead"
-            raise TypeError(f"{name}, a subclass of RecordList, cannot travel: {remedy}")
-        if self.detached is not None or self.selection is None:
-            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached or 'never built'}")
-        self._require_open()
-        return handles.reduce(self)
 
 
 class RecordView(RecordList):

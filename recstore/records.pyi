@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import GenericAlias, TracebackType
 from typing import Any, Literal, SupportsIndex, overload
 
 from typing_extensions import Self, TypeVar
 
-from recstore import _views, views
+from recstore import _views, containers, views
 from recstore._fields import Record
 from recstore._types import Arrays, Backing, Compression, FieldName, Index, OnUnsupported, Selector
 from recstore.dicts import RecordDict
@@ -20,7 +19,8 @@ _T_co = TypeVar("_T_co", covariant=True)
 _U = TypeVar("_U")
 _K = TypeVar("_K")
 
-class RecordList(_views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T_co]):
+class RecordList(containers.Container, _views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T_co]):
+    @overload
     def __init__(
         self,
         records: Iterable[_T_co] = (),
@@ -30,11 +30,23 @@ class RecordList(_views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T
         arrays: Arrays = "copy",
         backing: Backing = "auto",
         name: str | None = None,
-        workers: SupportsIndex = 0,
+        workers: Literal[0] = 0,
         progress: bool = False,
     ) -> None: ...
-    @classmethod
-    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
+    # Shards, whose records these are.
+    @overload
+    def __init__(
+        self,
+        records: Iterable[Iterable[_T_co]],
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        name: str | None = None,
+        workers: SupportsIndex,
+        progress: bool = False,
+    ) -> None: ...
     def lazy(self) -> RecordView[Record]: ...
     def field(self, name: FieldName, default: object = ...) -> FieldView[Any]: ...
     def fields(self, *names: FieldName) -> RecordView[dict[Any, Any]]: ...
@@ -49,19 +61,9 @@ class RecordList(_views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T
         self, key: Callable[[_T_co], _K], *, default_factory: type[Any] | None = None
     ) -> RecordDict[_K, RecordView[_T_co]]: ...
     @property
-    def closed(self) -> bool: ...
-    @property
     def nbytes(self) -> int: ...
     def info(self) -> StoreInfo | ViewInfo: ...
     def save(self, path: str | os.PathLike[str]) -> None: ...
-    def close(self) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-    def __copy__(self) -> Self: ...
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self: ...
-    def __reduce__(self) -> tuple[Any, ...]: ...
 
 class RecordView(RecordList[_T_co]):
     def __new__(cls, records: Iterable[_U] = ()) -> list[_U]: ...  # type: ignore[misc]

@@ -10,8 +10,9 @@ _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array",
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One large value: `path` where it is, `aliases` where it is too, `after` and `records` what it takes in shared memory (None
-    where nothing), `action` "replaced", "would be replaced" or "skipped", and `reason` why it was skipped, else what it was replaced by."""
+    """One large value: `path` where it is, `aliases` where it is too, `after` and `records` what it takes in shared
+    memory (None where nothing), `action` "replaced", "would be replaced" or "skipped", and `reason` why it was skipped,
+    else what it was replaced by."""
 
     path: str
     aliases: tuple
@@ -26,9 +27,9 @@ class Row:
 class SharingReport:
     """What :func:`recstore.share_dataset` did. Printed, it is a table.
 
-    Attributes: ``rows``, one for each large value found; ``replaced`` and ``skipped``, those of them that were and that were not; ``before``
-    and ``after``, the bytes of those replaced (estimated before); ``store``, a RecordList of the one segment, None where
-    nothing was replaced; ``dry_run``; ``notes``, lines of text.
+    Attributes: ``rows``, one for each large value found; ``replaced`` and ``skipped``, those of them that were and that
+    were not; ``before`` and ``after``, the bytes of those replaced (estimated before); ``store``, a RecordList of the
+    one segment, None where nothing was replaced; ``dry_run``; ``notes``, lines of text.
     """
 
     def __init__(self, plan, store, undo):
@@ -58,8 +59,9 @@ class SharingReport:
         return sum(row.after for row in self.replaced) if self.store is None else self.store.nbytes
 
     def undo(self):
-        """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns in how many places. Places
-        that were given another value since are left alone. All are made before the first is put back; a second call does nothing.
+        """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns in how many places.
+        Places that were given another value since are left alone. All are made before the first is put back; a second
+        call does nothing.
 
         Raises ClosedError when the store was closed.
         """
@@ -70,7 +72,14 @@ class SharingReport:
         counts = f"{len(self.replaced)} {verb}, {len(self.skipped)} skipped"
         lines = [f"{counts}; {human(self.before)} before, {human(self.after)} in shared memory"]
         if self.rows:
-            head = "attribute", "type", "before", "after", "records", "what happened" if not self.dry_run else "what would happen"
+            head = (
+                "attribute",
+                "type",
+                "before",
+                "after",
+                "records",
+                "what happened" if not self.dry_run else "what would happen",
+            )
             lines += table(head, [line for row in self.rows for line in _lines(row)], "<<>>><")
         return "\n".join(lines + self.notes)
 
@@ -91,7 +100,14 @@ def _lines(row):
     if row.action == "skipped":
         yield path, row.type, human(row.before), "", "", f"skipped: {row.reason}"
     else:
-        yield path, row.type, human(row.before), human(row.after or 0), f"{row.records or 0:,}", f"{row.action} by a {row.reason}"
+        yield (
+            path,
+            row.type,
+            human(row.before),
+            human(row.after or 0),
+            f"{row.records or 0:,}",
+            f"{row.action} by a {row.reason}",
+        )
     for alias in row.aliases:
         yield f"  = {alias}", "", "", "", "", ""
 
@@ -99,7 +115,10 @@ def _lines(row):
 def _notes(plan):
     notes = []
     if plan.small:
-        notes.append(f"smaller than {human(plan.threshold)} and left alone: {plan.small:,} lists, dicts, tuples, arrays and tensors")
+        notes.append(
+            f"smaller than {human(plan.threshold)} and left alone: {plan.small:,} lists, dicts, tuples, arrays and"
+            " tensors"
+        )
     if plan.stores:
         paths = ", ".join(path or "the object itself" for path, _ in plan.stores[:5])
         notes.append(f"shared already: {paths}" + (f" and {len(plan.stores) - 5} more" if len(plan.stores) > 5 else ""))
@@ -116,7 +135,9 @@ def table(head, rows, alignment):
     rows = [head, *rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     widths[-1] = 0
-    return ["  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, alignment, widths)).rstrip() for row in rows]
+    return [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, alignment, widths)).rstrip() for row in rows
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,10 +155,11 @@ class Attribute:
 class Audit:
     """What :func:`recstore.audit` found. Printed, it says so with a table.
 
-    Attributes: ``attributes``, by deep size; ``size``, the deep size of the dataset; ``pickled``, the bytes that a spawned worker is
-    sent (None when it cannot be pickled, ``pickle_error`` then says why), and whether they are exact, ``pickle_exact``; ``workers`` for each
-    of ``ranks`` processes, and whether that is known, ``workers_known``; ``method``, how workers are started; ``predicted``, the bytes that
-    all processes may take, ``predicted_shared``, those after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
+    Attributes: ``attributes``, by deep size; ``size``, the deep size of the dataset; ``pickled``, the bytes that a
+    spawned worker is sent (None when it cannot be pickled, ``pickle_error`` then says why), and whether they are exact,
+    ``pickle_exact``; ``workers`` for each of ``ranks`` processes, and whether that is known, ``workers_known``;
+    ``method``, how workers are started; ``predicted``, the bytes that all processes may take, ``predicted_shared``,
+    those after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
     """
 
     attributes: tuple

@@ -1,11 +1,11 @@
-"""Building with workers: N processes iterate over the shards of what is built and encode their records; the process that builds
-appends them in the order of the shards, so that the bytes are those that it would write alone.
+"""Building with workers: N processes iterate over the shards of what is built and encode their records; the process
+that builds appends them in the order of the shards, so that the bytes are those that it would write alone.
 
-To each worker go two pipes: one brings shards, pickled, one at a time; the other takes back pieces (_shards), and after them
-an end or an error. The builder's process reads ahead of the shard whose turn it is up to RUN_AHEAD bytes, and then leaves the
-other workers waiting in their pipes: memory is bounded, and shards much larger than that share of it are read one after
-another. What a worker raises is raised when its turn comes; that a worker died, at once. A worker ends when its pipe of
-shards is closed, by the builder's will or its death.
+To each worker go two pipes: one brings shards, pickled, one at a time; the other takes back pieces (_shards), and after
+them an end or an error. The builder's process reads ahead of the shard whose turn it is up to RUN_AHEAD bytes, and then
+leaves the other workers waiting in their pipes: memory is bounded, and shards much larger than that share of it are
+read one after another. What a worker raises is raised when its turn comes; that a worker died, at once. A worker ends
+when its pipe of shards is closed, by the builder's will or its death.
 """
 
 import itertools
@@ -14,19 +14,19 @@ import pickle
 import sys
 from _collections_abc import Mapping
 from collections import deque
-from contextlib import closing
-from multiprocessing import connection, current_process, get_context, reduction
+from contextlib import closing, suppress
+from multiprocessing import connection, current_process, get_context, get_start_method, reduction
 
 from recstore import _keys, classes
 from recstore.errors import BuildError, EncodeError, Error
 
-RUN_AHEAD = 48 << 20
+RUN_AHEAD = 32 << 20
 PIECE, END, ERROR = b"P", b"E", b"X"
 _PATIENCE_S = 5  # for a process that has been told to end
 
-# The ends of pipes that are this process's own: a forked worker has copies, which would keep the others from seeing that
-# this process has gone.
-_ours = set()
+# The ends of pipes that this process has open: a forked worker has copies, which would keep others from seeing that a
+# process has gone.
+_open = set()
 
 
 class WorkerTraceback(Exception):
@@ -44,10 +44,11 @@ def fill(builder, shards, options):
     """Appends the records, or pairs, of all shards to a builder. Raises what iterating over them raises, EncodeError,
     BuildError where a worker died, TypeError for what is no iterable of shards. No process is left in either case."""
     if isinstance(shards, (str, bytes, bytearray, Mapping, _keys.Mapping)):
-        raise TypeError(f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not a "
-                        f"{type(shards).__name__}")
+        raise TypeError(f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
+                        f"a {type(shards).__name__}")
     if current_process().daemon:
-        raise BuildError("this process is a daemonic child of multiprocessing, which may have no children: build with workers=0")
+        raise BuildError("this process is a daemonic child of multiprocessing, which may have no children: build with "
+                         "workers=0")
     with closing(_Team(builder, options).run(shards)) as finished:
         if options.progress:
             from recstore.cli import bars
@@ -56,45 +57,71 @@ def fill(builder, shards, options):
         deque(finished, 0)
 
 
+_MAPPED = 4096  # records of a shard
+
+
+class _Mapped:
+    """A shard of what a function makes of records."""
+
+    def __init__(self, fn, records):
+        self.fn, self.records = fn, records
+
+    def __iter__(self):
+        return map(self.fn, self.records)
+
+
+def mapped(fn, records):
+    """The shards of map(fn, records)."""
+    return (_Mapped(fn, records[i : i + _MAPPED]) for i in range(0, len(records), _MAPPED))
+
+
 class _Worker:
     """A process and this side of its pipes."""
 
     def __init__(self, context, *arguments):
         theirs, self.shards = context.Pipe(duplex=False)
         self.pieces, other = context.Pipe(duplex=False)
+        _open.update((theirs, self.shards, self.pieces, other))
         self.shard = None
-        _ours.update((self.shards, self.pieces))
-        self.process = context.Process(target=_work, args=(theirs, other, *arguments), name="recstore worker", daemon=True)
+        self.heard = False  # whether anything has come from it
+        self.process = context.Process(target=_work, args=(theirs, other, *arguments), daemon=True)
         try:
             self.process.start()
+        except BaseException:
+            _close(self.shards, self.pieces)
+            raise
         finally:
-            theirs.close()
-            other.close()
+            _close(theirs, other)
 
     def died(self):
         """The BuildError for a process whose pipe is at its end."""
         self.process.join(_PATIENCE_S)
         code = self.process.exitcode
-        how = "stopped answering" if code is None else f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
-        more = "; for lack of memory perhaps" if code == -9 else ""
-        return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}{more}")
+        if code is None:
+            how = "stopped answering"
+        elif code < 0:
+            how = f"was killed by signal {-code}" + ("; for lack of memory perhaps" if code == -9 else "")
+        else:
+            how = f"ended with status {code}"
+            if code == 1 and not self.heard and get_start_method() != "fork":
+                how += ('; its main module is imported first: what builds a store there stands under '
+                        'if __name__ == "__main__":')
+        return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
 
-    def end(self, at_once):
-        """Sees the process end. At once: it may be anywhere in what others have written."""
-        if self.process.pid is not None:
-            if at_once:
-                self.process.terminate()
-            self.process.join(_PATIENCE_S)
-            if self.process.is_alive():
-                self.process.kill()
-                self.process.join()
+    def end(self):
+        """Sees the process end, which has been told to."""
+        self.process.join(_PATIENCE_S)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
         self.process.close()
-        self.close_pipes()
+        _close(self.shards, self.pieces)
 
-    def close_pipes(self):
-        for pipe in (self.shards, self.pieces):
-            _ours.discard(pipe)
-            pipe.close()
+
+def _close(*pipes):
+    for pipe in pipes:
+        _open.discard(pipe)
+        pipe.close()
 
 
 class _Team:
@@ -112,7 +139,6 @@ class _Team:
 
     def run(self, shards):
         """Yields whenever a shard is finished."""
-        at_once = True
         try:
             self.shards = enumerate(shards)
             first = list(itertools.islice(self.shards, self.options.workers))
@@ -129,11 +155,16 @@ class _Team:
                     turn += 1
                     yield
             for worker in self.workers:
-                worker.shards.send_bytes(b"")
-            at_once = False
+                with suppress(OSError):  # who died after the last shard is not missed
+                    worker.shards.send_bytes(b"")
+        except BaseException:
+            # They may be anywhere in what others have written.
+            for worker in self.workers:
+                worker.process.terminate()
+            raise
         finally:
             for worker in self.workers:
-                worker.end(at_once)
+                worker.end()
 
     def start(self, n):
         context, options = get_context(), self.options
@@ -143,15 +174,12 @@ class _Team:
 
     def send(self, worker, number, shard):
         """Gives a shard to an idle worker."""
-        if not hasattr(type(shard), "__iter__") and not hasattr(type(shard), "__getitem__"):
-            self.refuse(number, shard)
-        elif isinstance(shard, (str, bytes, bytearray)) or self.hashes is None and isinstance(shard, (Mapping, _keys.Mapping)):
-            self.refuse(number, shard)
+        self.check(number, shard)
         try:
             data = reduction.ForkingPickler.dumps(shard)
         except (pickle.PicklingError, TypeError, AttributeError) as e:
-            raise TypeError(f"shard {number}, a {type(shard).__name__}, cannot be sent to a worker: {e}; give a list, or an object "
-                            "whose class, at the top of a module, has __iter__") from e
+            raise TypeError(f"shard {number}, a {type(shard).__name__}, cannot be sent to a worker: {e}; give a list, "
+                            "or an object whose class, at the top of a module, has __iter__") from e
         worker.shard = number
         self.queues[number] = deque()
         try:
@@ -159,9 +187,18 @@ class _Team:
         except OSError:
             raise worker.died() from None
 
-    def refuse(self, number, shard):
-        raise TypeError(f"shard {number} is a {type(shard).__name__}: with workers={self.options.workers} the argument is an iterable of "
-                        "shards, each an iterable of records" + ("" if self.hashes is None else ", a mapping or an iterable of pairs"))
+    def check(self, number, shard):
+        """TypeError for what was hardly meant as a shard: records instead of shards would give a store of their
+        keys."""
+        kind, what = type(shard), "of records"
+        refused = str, bytes, bytearray
+        if self.hashes is None:
+            refused += Mapping, _keys.Mapping
+        else:
+            what = "of pairs or a mapping"
+        if isinstance(shard, refused) or not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+            raise TypeError(f"shard {number} is a {kind.__name__}: with workers={self.options.workers} the argument is "
+                            f"an iterable of shards, each an iterable {what}")
 
     def read(self, turn):
         """Takes a message of each worker that has one; waits for one where there is nothing to append."""
@@ -173,6 +210,7 @@ class _Team:
                 message = pipe.recv_bytes()
             except (EOFError, OSError):
                 raise worker.died() from None
+            worker.heard = True
             self.queues[worker.shard].append(message)
             self.waiting += len(message)
             if message[:1] == ERROR:
@@ -205,7 +243,8 @@ class _Team:
             try:
                 cls = classes.Reader().find(*name)
             except Error as e:
-                raise EncodeError(f"values of a class that only a worker knows: {e}; define it at the top of a module") from None
+                what = f"values of a class that only a worker knows: {e}; define it at the top of a module"
+                raise EncodeError(what) from None
             writer.note(name, cls)
 
     def fail(self, shard, refused, error, text):
@@ -231,10 +270,11 @@ def _work(shards, pieces, pickled, arrays, seed):
     import signal
     from _queue import SimpleQueue
 
-    for pipe in _ours:
+    for pipe in _open - {shards, pieces}:
         pipe.close()
-    _ours.clear()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for all of the terminal: the builder says what becomes of it
+    _open.clear()
+    # Ctrl-C is for all of the terminal: the builder says what becomes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _be_main()
     incoming = SimpleQueue()
@@ -319,7 +359,8 @@ def _receive(shards, incoming):
 
 
 def _be_main():
-    """A spawned process has imported the main module under another name. What is stored says what the builder would say."""
+    """A spawned process has imported the main module under another name. What is stored says what the builder would
+    say."""
     main = sys.modules.get("__mp_main__")
     if main is not None and main is sys.modules.get("__main__"):
         for value in list(vars(main).values()):
@@ -327,7 +368,7 @@ def _be_main():
 
 
 def _rename(value):
-    if getattr(value, "__module__", None) == "__mp_main__" and (isinstance(value, type) or hasattr(value, "__code__")):
+    if isinstance(value, (type, type(_rename))) and value.__module__ == "__mp_main__":
         value.__module__ = "__main__"
         if isinstance(value, type):
             for inner in list(vars(value).values()):

@@ -1,8 +1,9 @@
-"""Stores that any process of this user finds by name: one builds, the others wait and attach. Nobody is asked but the kernel.
+"""Stores that any process of this user finds by name: one builds, the others wait and attach. Nobody is asked but the
+kernel.
 
-Who gets the lock file beside the segment's name builds; it is gone when the segment has its name. Who has to wait sees in the lock
-file whether the build failed, and finds the lock free when the builder is dead. Names, leases and what removes
-them are naming's.
+Who gets the lock file beside the segment's name builds; it is gone when the segment has its name. Who has to wait sees
+in the lock file whether the build failed, and finds the lock free when the builder is dead. Names, leases and what
+removes them are naming's.
 """
 
 import os
@@ -19,27 +20,29 @@ _building = {}  # path -> (thread, process) of builds going on
 
 
 def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=False, dir=None, timeout=None):
-    """The store that `build` makes, built by one process of this user on this host and read by all that call this with the same name and
-    fingerprint, from any launcher. The others wait, and attach.
+    """The store that `build` makes, built by one process of this user on this host and read by all that call this with
+    the same name and fingerprint, from any launcher. The others wait, and attach.
 
     Args:
         name: up to 64 characters.
         build: a function without arguments that returns an iterable of records, a mapping, or a store.
-        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one from the function:
-            its module, name, code, constants, defaults, closure and partial arguments; not from globals or what it calls.
+        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one from
+            the function: its module, name, code, constants, defaults, closure and partial arguments; not from globals
+            or what it calls.
         files: paths whose sizes, times and inodes become part of the fingerprint.
-        keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of recstore. True: it stays
-            until ``recstore.unlink`` or a restart, which requires `fingerprint` or `files`. "2h": it stays so long after its last use; units are s,
-            m, h, d and w.
+        keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
+            recstore. True: it stays until ``recstore.unlink`` or a restart, which requires `fingerprint` or `files`.
+            "2h": it stays so long after its last use; units are s, m, h, d and w.
         isolate: build in a child process that exits, so that this one never holds the Python objects.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: seconds to wait for another process, at most.
 
-    Classes in the records are made only where they are given to :func:`register`, as with :func:`open`; else there are Records.
+    Classes in the records are made only where they are given to :func:`register`, as with :func:`open`; else there are
+    Records.
 
-    Raises what `build` raises; BuildError when it raised in the process that this one was waiting for, and for a call within `build` for
-    the same key; WaitTimeoutError; TypeError where no fingerprint can be derived; PermissionError where another user has
-    taken the place; OutOfSpaceError. Nothing stays behind then, nor after a KeyboardInterrupt.
+    Raises what `build` raises; BuildError when it raised in the process that this one was waiting for, and for a call
+    within `build` for the same key; WaitTimeoutError; TypeError where no fingerprint can be derived; PermissionError
+    where another user has taken the place; OutOfSpaceError. Nothing stays behind then, nor after a KeyboardInterrupt.
 
     >>> samples = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)])
     >>> again = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)], fingerprint="1")
@@ -54,7 +57,9 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
     if not callable(build):
         raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
     if keep is True and fingerprint is None and files is None:
-        raise ValueError("keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from")
+        raise ValueError(
+            "keep=True needs fingerprint= or files=: a store that stays must be known by what it was built from"
+        )
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
     target = naming.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
@@ -65,11 +70,11 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
 def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pickle=False, arrays="copy"):
     """The store of this name that another process, or this one, has built and holds, or that was kept.
 
-    Without a fingerprint the name must have only one. `files`, `dir` as of :func:`shared`; `classes`, `allow_pickle`, `arrays` as of
-    :func:`open`.
+    Without a fingerprint the name must have only one. `files`, `dir` as of :func:`shared`; `classes`, `allow_pickle`,
+    `arrays` as of :func:`open`.
 
-    Raises SegmentNotFoundError; ValueError where there are several; PermissionError, CorruptError, VersionError for what stands there
-    and is none of ours.
+    Raises SegmentNotFoundError; ValueError where there are several; PermissionError, CorruptError, VersionError for
+    what stands there and is none of ours; WaitTimeoutError where another process keeps it locked for a minute.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-numbers")
@@ -104,8 +109,8 @@ def segments(name=None, *, dir=None):
 
 
 def unlink(name, fingerprint=None, *, dir=None):
-    """Removes the name of a store, kept or not, in use or not; how many stores it had. Processes that read them go on doing so, and the memory
-    is free when the last of them lets go. SegmentNotFoundError where there is none.
+    """Removes the name of a store, kept or not, in use or not; how many stores it had. Processes that read them go on
+    doing so, and the memory is free when the last of them lets go. SegmentNotFoundError where there is none.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-unlinked")
@@ -119,8 +124,8 @@ def unlink(name, fingerprint=None, *, dir=None):
 
 
 def collect(*, dir=None):
-    """Removes the segments that no process uses and that nobody asked to keep, after a SIGKILL say; how many files that were. Every build and every call
-    for a name does this too."""
+    """Removes the segments that no process uses and that nobody asked to keep, after a SIGKILL say; how many files that
+    were. Every build and every call for a name does this too."""
     from recstore import naming
 
     return naming.collect(naming.folder(dir))
@@ -160,7 +165,7 @@ class _Call:
         from recstore import naming
 
         try:
-            segment, label = naming.open_target(self.target)
+            segment, label = naming.open_target(self.target, self.left())
         except SegmentNotFoundError:
             return None
         except CorruptError:
@@ -173,19 +178,26 @@ class _Call:
 
     # ---- Waiting ----
 
+    def left(self):
+        """Seconds that may still be waited; None for ever."""
+        return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
+
     def wait(self, lock):
-        """True when the lock is ours; False when it is time to look for the segment again. BuildError, WaitTimeoutError."""
+        """True when the lock is ours; False when it is time to look for the segment again. BuildError,
+        WaitTimeoutError."""
         from recstore import _locks
 
-        delay, waited = _FIRST_DELAY, False
+        delay, first = _FIRST_DELAY, None
         while lock.state == _locks.BUSY and lock.leads():
-            waited = True
+            first = first or _State.read(lock)
             self.sleep(delay, lock)
             delay = min(2 * delay, _LAST_DELAY)
             lock.attempt()
-        if waited:
+        if first is not None:
             state = _State.read(lock)
-            if state.failed:
+            # A failure that stood there when we came was not of who we waited for: who noted it may have been killed
+            # before removing the file.
+            if state.failed and not (first.failed and first.attempt == state.attempt):
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
         return lock.state == _locks.HELD
 
@@ -194,7 +206,11 @@ class _Call:
         if self.timeout is not None:
             if waited >= self.timeout:
                 builder = _State.read(lock).builder
-                raise WaitTimeoutError(110, f"waited {waited:.1f} s for {self.target.name!r}, which {builder} is building; timeout= gives it longer")
+                raise WaitTimeoutError(
+                    110,
+                    f"waited {waited:.1f} s for {self.target.name!r}, which {builder} is building; timeout= gives it"
+                    " longer",
+                )
             delay = min(delay, self.timeout - waited)
         if waited >= self.next_word:
             self.next_word += _NEXT_WORDS
@@ -251,7 +267,13 @@ class _State:
         from recstore import naming
 
         made = naming.Label(naming.maker())
-        lines = [str(attempt), str(os.getpid()), made.builder, "building" if failure is None else "failed", failure or ""]
+        lines = [
+            str(attempt),
+            str(os.getpid()),
+            made.builder,
+            "building" if failure is None else "failed",
+            failure or "",
+        ]
         return "\n".join(lines).encode("utf-8", "replace")
 
     @staticmethod
@@ -284,7 +306,9 @@ def _refuse_nested(target):
         if still.pid != pid:
             del _building[target.path]
             return
-    raise BuildError(f"the build of {target.name!r} calls shared() for its own name and fingerprint, and would wait for itself")
+    raise BuildError(
+        f"the build of {target.name!r} calls shared() for its own name and fingerprint, and would wait for itself"
+    )
 
 
 class _Peek:
@@ -323,7 +347,10 @@ def _only(name, dir):
         paths = naming.found(name, dir)
         if len(paths) > 1:
             known = [label.fingerprint for label in map(naming.Label.at, paths) if label is not None]
-            raise ValueError(f"{len(paths)} stores are named {name!r}; say which by fingerprint=, one of {', '.join(map(repr, sorted(known)))}")
+            raise ValueError(
+                f"{len(paths)} stores are named {name!r}; say which by fingerprint=, one of"
+                f" {', '.join(map(repr, sorted(known)))}"
+            )
         if not paths:
             break
         try:
@@ -344,8 +371,11 @@ def _no_such(target, dir):
     known = [label.fingerprint for label in map(naming.Label.at, naming.found(target.name, dir)) if label is not None]
     error = naming.gone(target.name, dir)
     if known:
-        return SegmentNotFoundError(2, f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is "
-                                       + ", ".join(map(repr, sorted(known))))
+        return SegmentNotFoundError(
+            2,
+            f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is "
+            + ", ".join(map(repr, sorted(known))),
+        )
     return error
 
 
@@ -367,7 +397,9 @@ def _seconds(keep):
         except ValueError:
             seconds = None
     if seconds is None or not 0 < seconds < 1e10:
-        raise ValueError(f'keep is True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not {keep!r:.80}')
+        raise ValueError(
+            f'keep is True, False, a number of seconds or a duration such as "2h" (s, m, h, d, w), not {keep!r:.80}'
+        )
     return float(seconds)
 
 
@@ -393,7 +425,13 @@ def _log_attached(segment, label):
     # Who has not imported logging has set up no handler, and sees nothing of level INFO.
     if "logging" in sys.modules:
         age = max(0.0, time.time() - segment.created_ns / 1e9)
-        _logger().info("attached %r: %s records, built %s ago by %s", label.name, f"{segment.records:,}", duration(age), label.builder)
+        _logger().info(
+            "attached %r: %s records, built %s ago by %s",
+            label.name,
+            f"{segment.records:,}",
+            duration(age),
+            label.builder,
+        )
 
 
 def duration(seconds):

@@ -1,4 +1,5 @@
-"""Sizes: of text such as "1MiB", of objects with all they hold, and of their pickles. The latter two sample what is long."""
+"""Sizes: of text such as "1MiB", of objects with all they hold, and of their pickles. The latter two sample what is
+long."""
 
 import sys
 from itertools import islice
@@ -56,7 +57,8 @@ def human(n):
 
 
 def sampled(container, most):
-    """`(entries, how many there are)`: at most `most` entries of a builtin container, from all over it; those of a dict are pairs."""
+    """`(entries, how many there are)`: at most `most` entries of a builtin container, from all over it; those of a dict
+    are pairs."""
     n = walking.length(container)
     if n <= most:
         return list(walking.entries(container)), n
@@ -69,8 +71,8 @@ def sampled(container, most):
 
 
 def deep(value):
-    """About how many bytes an object and everything reached from it take. Quick: long containers are sampled, evenly, and what
-    only the first half of the sample brings in is taken to be shared by all.
+    """About how many bytes an object and everything reached from it take. Quick: long containers are sampled, evenly,
+    and what only the first half of the sample brings in is taken to be shared by all.
 
     What recstore holds counts nothing, and neither do classes, modules and functions.
     """
@@ -145,7 +147,8 @@ def _array_bytes(array, seen, depth):
 
 
 def tensor_bytes(tensor):
-    """Bytes of a tensor's elements in main memory. Classes derived of Tensor have rules of their own and are not asked."""
+    """Bytes of a tensor's elements in main memory. Classes derived of Tensor have rules of their own and are not
+    asked."""
     torch = sys.modules["torch"]
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return 64
@@ -160,10 +163,11 @@ def tensor_bytes(tensor):
 
 
 def pickled(value):
-    """`(bytes, exact, error)`: about what pickling an object writes when a worker gets it, and None; or why it cannot be pickled.
+    """`(bytes, exact, error)`: about what pickling an object writes when a worker gets it, and None; or why it cannot
+    be pickled.
 
-    Long lists, dicts and tuples are sampled. Stores, arrays that share_dataset made and tensors count as the handles that they
-    travel as, and nothing is done to them. Classes that say how they are pickled are asked, as pickling does.
+    Long lists, dicts and tuples are sampled. Stores, arrays that share_dataset made and tensors count as the handles
+    that they travel as, and nothing is done to them. Classes that say how they are pickled are asked, as pickling does.
     """
     counter = _new_counter()
     try:
@@ -198,7 +202,11 @@ def _new_counter():
 
         def persistent_id(self, value):
             kind = type(value)
-            if value is self.whole or kind not in walking.CONTAINERS or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]:
+            if (
+                value is self.whole
+                or kind not in walking.CONTAINERS
+                or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]
+            ):
                 if kind is not type and (walking.is_tensor(value) or walking.is_store(value) or is_ours(value)):
                     self.more += _HANDLE if id(value) not in self.sampled else 0
                     self.sampled.add(id(value))

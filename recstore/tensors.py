@@ -63,7 +63,8 @@ def refusal(value):
 
 
 def check(payload):
-    """Checks a payload, for the deep check, and makes something that can be a key, as a tensor can, and equals nothing else."""
+    """Checks a payload, for the deep check, and makes something that can be a key, as a tensor can, and equals nothing
+    else."""
     if type(payload) is not np.ndarray:
         raise CorruptError(f"a tensor made of a {type(payload).__name__}")
     return object()

@@ -113,7 +113,8 @@ class ListOperations:
         return out
 
     def map(self, fn, **options):
-        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList.
+        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
+        ``workers=N``, N processes call `fn`, which has to be a function that can be pickled.
 
         >>> from recstore import RecordList
         >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
@@ -121,6 +122,10 @@ class ListOperations:
         """
         from recstore.records import RecordList
 
+        if options.get("workers"):
+            from recstore import shards
+
+            return RecordList(shards.mapped(fn, self), **options)
         return RecordList(map(fn, self), **options)
 
     def _keys(self, key_or_field):
@@ -226,13 +231,13 @@ class ListOperations:
 
     def _encoded(self, records):
         """A list of records as a store of its own, to be put behind this."""
-        from recstore.records import RecordList
+        from recstore import building
 
         if not records:
             return self._slice(slice(0, 0))
         if self.how is not None:
             raise TypeError("a list of records cannot be added to a view of fields: use x.to_list() + [...]")
-        return RecordList(records)
+        return building.whole_list(building.build_records(records, building.Options.beside(self.segments)))
 
     def __radd__(self, other):
         if not isinstance(other, list):
@@ -292,7 +297,7 @@ def _positions(key, n, name):
 
 
 def _from_list(key, n, name):
-    bools = sum(map(_is_bool, key))
+    bools = sum(map(_bools().__contains__, map(type, key)))
     if bools == 0:
         return _integers(key, name)
     if bools < len(key):
@@ -300,8 +305,10 @@ def _from_list(key, n, name):
     return _from_mask(key, n, name)
 
 
-def _is_bool(value):
-    return value is True or value is False or type(value).__name__ in ("bool", "bool_")  # the latter: numpy's
+def _bools():
+    """The types of bools: numpy's too, where somebody can have one."""
+    numpy = sys.modules.get("numpy")
+    return (bool,) if numpy is None else (bool, numpy.bool_)
 
 
 def _integers(key, name):
@@ -353,14 +360,25 @@ def _sizes(parts, n):
     parts = list(parts)
     if not parts:
         raise ValueError("no parts to split into")
-    if all(isinstance(part, int) and not isinstance(part, bool) for part in parts):
-        if min(parts) < 0 or sum(parts) != n:
-            raise ValueError(f"counts sum to {sum(parts)}, not to the {n} records; for fractions write [1.0]")
-        return parts
+    counts = [_count(part) for part in parts]
+    if None not in counts:
+        if min(counts) < 0 or sum(counts) != n:
+            raise ValueError(f"counts sum to {sum(counts)}, not to the {n} records; for fractions write [1.0]")
+        return counts
     fractions = [float(part) for part in parts]
     if not all(0 <= part <= 1 for part in fractions) or abs(sum(fractions) - 1) > 1e-6:
         raise ValueError(f"fractions lie between 0 and 1 and sum to 1, not {parts}")
     return _rounded([_share(part, n) for part in fractions], n)
+
+
+def _count(part):
+    """A part that is an integer, of numpy or torch too, as an int; None for others."""
+    if type(part) in _bools():
+        return None
+    try:
+        return operator.index(part)
+    except TypeError:
+        return None
 
 
 def _share(fraction, n):

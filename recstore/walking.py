@@ -1,7 +1,7 @@
 """Walks what an object holds and can put other values in its places, without running any code of the object's class.
 
-Attributes are read from instance dictionaries and `__slots__` by the interpreter's own descriptors: properties, `__getattr__`,
-`__getattribute__` and `__setattr__` are never called.
+Attributes are read from instance dictionaries and `__slots__` by the interpreter's own descriptors: properties,
+`__getattr__`, `__getattribute__` and `__setattr__` are never called.
 """
 
 import sys
@@ -10,13 +10,32 @@ import types
 from recstore import _keys, _views, dicts
 from recstore._fields import Record
 
-# Objects of the standard library are not looked into (loggers, locks, queues hold half the process), but for these modules' classes.
+# Objects of the standard library are not looked into (loggers, locks, queues hold half the process), but for these
+# modules' classes.
 _WALKED = {"argparse", "collections", "types"}
 # Nor those of libraries that keep data in memory of their own, by their own rules.
 _OPAQUE = {
-    "PIL", "av", "cv2", "datasets", "decord", "fsspec", "h5py", "jax", "lmdb", "matplotlib", "numpy", "pandas", "polars", "pyarrow",
-    "scipy", "sklearn", "tensorflow", "tokenizers", "transformers", "zarr",
-}  # fmt: skip
+    "PIL",
+    "av",
+    "cv2",
+    "datasets",
+    "decord",
+    "fsspec",
+    "h5py",
+    "jax",
+    "lmdb",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "tensorflow",
+    "tokenizers",
+    "transformers",
+    "zarr",
+}
 _WALKED_TORCH = ("torch.utils.data", "torch.nn")
 CONTAINERS = (list, dict, tuple, set, frozenset)
 
@@ -215,9 +234,17 @@ def items(value, path):
             yield TupleSlot(f"{path}[{i}]", value, i), item
         elif base is tuple:
             name = f".{names[i]}" if i < len(names) else f"[{i}]"
-            yield FixedSlot(f"{path}{name}", value, f"it is in a {type_name(value)}, which is a tuple and cannot be changed"), item
+            yield (
+                FixedSlot(
+                    f"{path}{name}", value, f"it is in a {type_name(value)}, which is a tuple and cannot be changed"
+                ),
+                item,
+            )
         else:
-            yield FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, which has no places to put others"), item
+            yield (
+                FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, which has no places to put others"),
+                item,
+            )
 
 
 def shown(key):

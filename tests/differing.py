@@ -2,32 +2,19 @@
 
 import pathlib
 
+import pages
 import pytest
+from pages import row  # noqa: F401 - for the tests
 from recstore import RecordDict, RecordList
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "list-and-dict.md"
 
 
-def row(key):
-    """Says which row of the page a test is for."""
-
-    def keep(function):
-        function.row = key
-        return function
-
-    return keep
-
-
 def page_rows():
     """{first cell: the third, what happens here} of the page's table."""
-    found = {}
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip().replace("\0", "|") for cell in line.replace("\\|", "\0").split("|")]
-        if len(cells) == 6 and cells[1].startswith("`"):
-            assert cells[1].strip("`") not in found
-            found[cells[1].strip("`")] = cells[3]
-    return found
+    rows = pages.table(PAGE, 4)
+    return {cells[0].strip("`"): cells[2] for cells in rows if cells[0].startswith("`")}
 
 
 @pytest.fixture

@@ -4,16 +4,15 @@ Each row is measured by a process of its own (trial.py); this one starts them, d
 """
 
 import importlib.util
-import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
 from recstore import memory
 from recstore.cli import trial
+from recstore.cli.running import TrialError, bars, run_trial
 from recstore.cli.text import size_text, table
 from recstore.cli.workers import METHODS
 
@@ -25,19 +24,15 @@ _HEADINGS = (
 )
 
 
-class DemoError(Exception):
-    """What the user is told in one line."""
-
-
 def run(kind, path, records, workers):
     """Run the demo; the exit status."""
     begin = time.monotonic()
     # So that a terminated demo, like an interrupted one, ends its trials first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with tempfile.TemporaryDirectory(prefix="recstore-demo-") as folder, _bars() as bars:
-            rows, intro = _measure(bars, os.path.join(folder, "pool"), kind, path, records, workers)
-    except DemoError as error:
+        with tempfile.TemporaryDirectory(prefix="recstore-demo-") as folder, bars() as shown:
+            rows, intro = _measure(shown, os.path.join(folder, "pool"), kind, path, records, workers)
+    except TrialError as error:
         print(f"recstore demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -54,10 +49,10 @@ def run(kind, path, records, workers):
     return 0
 
 
-def _measure(bars, pool, kind, path, records, workers):
-    found = _trial(bars, "reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
+def _measure(shown, pool, kind, path, records, workers):
+    found = run_trial(shown, "reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
     if not found["count"]:
-        raise DemoError(f"no records in {path}" if path else "no files under the Python installation")
+        raise TrialError(f"no records in {path}" if path else "no files under the Python installation")
     wanted = records or (DEFAULT_RECORDS if kind is None else found["count"])
     count, why = _fitting(wanted, found, workers)
     resample = count != found["count"]
@@ -76,7 +71,7 @@ def _measure(bars, pool, kind, path, records, workers):
             # Under fork nothing is pickled; a list's pickle is large, so it is counted once.
             weigh = method in ("spawn", "forkserver") and container not in weighed
             task = {**common, "container": container, "method": method, "weigh": weigh}
-            result = _trial(bars, f"{container}, {method}", task)
+            result = run_trial(shown, f"{container}, {method}", task)
             if weigh:
                 weighed[container] = result["pickle"]
             if method == "fork":
@@ -95,102 +90,8 @@ def _fitting(wanted, found, workers):
     if room is None or room >= wanted:
         return wanted, ""
     if room < 1000:
-        raise DemoError("too little free memory for a list and its copies in the workers")
+        raise TrialError("too little free memory for a list and its copies in the workers")
     return room, f" (not {wanted:,}: the list's copies would not fit in the free memory)"
-
-
-def _trial(bars, label, task):
-    """Run one task in a process of its own, draw its progress, give its result."""
-    process = subprocess.Popen(trial.launch(task), stdout=subprocess.PIPE, text=True)
-    result = None
-    bars.begin(label)
-    try:
-        for line in process.stdout:
-            message = json.loads(line)
-            if "stage" in message:
-                bars.stage(f"{label}: {message['stage']}", message["of"])
-            elif "done" in message:
-                bars.advance(message["done"])
-            elif "error" in message:
-                raise DemoError(message["error"])
-            else:
-                result = message["result"]
-        process.wait()
-    finally:
-        _end(process)
-        bars.end()
-    if result is None:
-        raise DemoError(f"{label}: the process that measures ended with exit code {process.returncode}")
-    return result
-
-
-def _end(process):
-    """Leave no process behind: the trial ends its own workers when it is terminated."""
-    process.stdout.close()
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-class _PlainBars:
-    """What is shown without rich: a line for each stage."""
-
-    def __enter__(self):
-        print("(progress bars: pip install 'recstore[cli]')", file=sys.stderr)
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def begin(self, label):
-        pass
-
-    def stage(self, label, of):
-        print(f"{label} ...", file=sys.stderr)
-
-    def advance(self, count):
-        pass
-
-    def end(self):
-        pass
-
-
-class _RichBars(_PlainBars):
-    """One bar for the stage that runs, gone when it ends."""
-
-    def __enter__(self):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._progress.start()
-        self._task = None
-        return self
-
-    def __exit__(self, *_):
-        self._progress.stop()
-
-    def begin(self, label):
-        self._task = self._progress.add_task(label, total=None)
-
-    def stage(self, label, of):
-        self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(label, total=of)
-
-    def advance(self, count):
-        self._progress.advance(self._task, count)
-
-    def end(self):
-        self._progress.remove_task(self._task)
-
-
-def _bars():
-    return _RichBars() if importlib.util.find_spec("rich") else _PlainBars()
 
 
 def _cells(row, workers):

@@ -1,7 +1,7 @@
 """`recstore doctor`: whether this machine, container or job lets stores be shared, and what to do where it does not.
 
-The checks are in doctor_checks (memory) and doctor_process (processes, logins, what was left behind); each gives a Finding. What they
-look at is a System, so that the tests can describe any machine.
+The checks are in doctor_checks (memory) and doctor_process (processes, logins, what was left behind); each gives a
+Finding. What they look at is a System, so that the tests can describe any machine.
 """
 
 import dataclasses
@@ -29,7 +29,10 @@ def examine(system, folder=None):
     from recstore.cli import doctor_checks, doctor_process
 
     checks = [*doctor_checks.CHECKS, *doctor_process.CHECKS]
-    return [check(system) for check in checks] + [doctor_process.named_folder(system, folder), doctor_process.orphans(folder)]
+    return [check(system) for check in checks] + [
+        doctor_process.named_folder(system, folder),
+        doctor_process.orphans(folder),
+    ]
 
 
 def worst(findings):
@@ -54,7 +57,9 @@ def lines(finding, width):
     """A Finding as text; the command to copy is never broken."""
     head = f"{finding.verdict:<8} {finding.check:<15} "
     indent = " " * len(head)
-    why = textwrap.wrap(safe_text(finding.why), width, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+    why = textwrap.wrap(
+        safe_text(finding.why), width, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
+    )
     return why + ([f"{indent}{safe_text(finding.mend)}"] if finding.mend else [])
 
 

@@ -1,4 +1,5 @@
-"""What `recstore doctor` checks about processes: descriptors, how workers start, torch, logins, and what was left behind."""
+"""What `recstore doctor` checks about processes: descriptors, how workers start, torch, logins, and what was left
+behind."""
 
 import os
 
@@ -25,13 +26,20 @@ def open_files(system):
         mend = {
             "container": "docker run --ulimit nofile=65536 ...",
             "kubernetes": "raise LimitNOFILE of the node's container runtime",
-        }.get(system.place(), "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf   (and log in again)")
+        }.get(
+            system.place(), "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/nofile.conf   (and log in again)"
+        )
     if soft < _FEW:
         why = f"{said}: a store takes one descriptor in each process, imports and workers take hundreds"
         return Finding("open files", "problem", why, mend, values)
     if soft < _PLENTY and system.torch_sharing() == "file_descriptor":
-        return Finding("open files", "warning", f"{said}: torch sends each tensor of a batch by a descriptor, and fails with \"Too many open files\"",
-                       mend, values)  # fmt: skip
+        return Finding(
+            "open files",
+            "warning",
+            f'{said}: torch sends each tensor of a batch by a descriptor, and fails with "Too many open files"',
+            mend,
+            values,
+        )
     return Finding("open files", "ok", f"{said}; a store takes one in each process", "", values)
 
 
@@ -39,14 +47,26 @@ def start_method(system):
     """The default of multiprocessing, and so of DataLoader."""
     method, version = system.start_method(), ".".join(map(str, system.version))
     why = {
-        "fork": "workers inherit every store, nothing is sent; but what other threads hold locked at that moment (CUDA, OpenMP, "
-        "logging) stays locked in them. Python 3.14 starts them by forkserver",
-        "spawn": "a worker imports the main module again and receives each store as a handle of some hundred bytes: what builds "
-        "must stand below if __name__ == \"__main__\", or every worker builds too",
-        "forkserver": "a worker receives each store as a handle of some hundred bytes, and the main module is imported again: what "
-        "builds must stand below if __name__ == \"__main__\", or every worker builds too",
+        "fork": (
+            "workers inherit every store, nothing is sent; but what other threads hold locked at that moment (CUDA,"
+            " OpenMP, logging) stays locked in them. Python 3.14 starts them by forkserver"
+        ),
+        "spawn": (
+            "a worker imports the main module again and receives each store as a handle of some hundred bytes: what"
+            ' builds must stand below if __name__ == "__main__", or every worker builds too'
+        ),
+        "forkserver": (
+            "a worker receives each store as a handle of some hundred bytes, and the main module is imported again:"
+            ' what builds must stand below if __name__ == "__main__", or every worker builds too'
+        ),
     }.get(method, "unknown to recstore")
-    return Finding("start method", "ok", f"{method}, the default of Python {version} here: {why}", "", {"method": method, "python": version})
+    return Finding(
+        "start method",
+        "ok",
+        f"{method}, the default of Python {version} here: {why}",
+        "",
+        {"method": method, "python": version},
+    )
 
 
 def torch_sharing(system):
@@ -56,12 +76,26 @@ def torch_sharing(system):
     if strategy is None:
         return Finding("torch", "ok", "not installed", "", values)
     if not strategy:
-        return Finding("torch", "warning", "is installed and cannot be imported", "python -c 'import torch.multiprocessing'", values)
+        return Finding(
+            "torch",
+            "warning",
+            "is installed and cannot be imported",
+            "python -c 'import torch.multiprocessing'",
+            values,
+        )
     if strategy == "file_system" and system.linux:
-        return Finding("torch", "warning", "sends batches by the file_system strategy: files in /dev/shm that stay there when its workers are killed",
-                       "torch.multiprocessing.set_sharing_strategy(\"file_descriptor\")", values)  # fmt: skip
+        return Finding(
+            "torch",
+            "warning",
+            "sends batches by the file_system strategy: files in /dev/shm that stay there when its workers are killed",
+            'torch.multiprocessing.set_sharing_strategy("file_descriptor")',
+            values,
+        )
     if strategy == "file_descriptor":
-        why = "sends batches by the file_descriptor strategy: one descriptor for each tensor on its way, nothing left behind"
+        why = (
+            "sends batches by the file_descriptor strategy: one descriptor for each tensor on its way, nothing left"
+            " behind"
+        )
         return Finding("torch", "ok", why, "", values)
     return Finding("torch", "ok", f"sends batches by the {strategy} strategy", "", values)
 
@@ -73,7 +107,9 @@ def remove_ipc(system):
     """Whether the login manager deletes named stores when their user logs out."""
     name = "RemoveIPC"
     if not system.linux or not system.exists("/run/systemd/system"):
-        return Finding(name, "ok", "no systemd runs here: nobody deletes from /dev/shm at logout", "", {"removes": False})
+        return Finding(
+            name, "ok", "no systemd runs here: nobody deletes from /dev/shm at logout", "", {"removes": False}
+        )
     setting, file = logind_setting(system, "RemoveIPC")
     removes = (setting or "yes").lower() in ("1", "yes", "y", "true", "t", "on")
     values = {"setting": setting, "file": file, "removes": removes}
@@ -86,13 +122,22 @@ def remove_ipc(system):
         return Finding(name, "ok", f"{said}, for logins inside this container only", "", {**values, "removes": False})
     user = system.user_name()
     if system.exists(f"/var/lib/systemd/linger/{user}"):
-        return Finding(name, "ok", f"{said}, but {user} lingers: logging out deletes nothing", "", {**values, "removes": False})
-    return Finding(name, "warning", f"{said}: when the last session of {user} ends, logind deletes {_SHM_USERS} and later processes do not find them",
-                   f"sudo loginctl enable-linger {user}", values)  # fmt: skip
+        return Finding(
+            name, "ok", f"{said}, but {user} lingers: logging out deletes nothing", "", {**values, "removes": False}
+        )
+    return Finding(
+        name,
+        "warning",
+        f"{said}: when the last session of {user} ends, logind deletes {_SHM_USERS} and later processes do not find"
+        " them",
+        f"sudo loginctl enable-linger {user}",
+        values,
+    )
 
 
 def logind_setting(system, key):
-    """`(value, file)` of a setting of logind.conf and its drop-ins, as systemd reads them; `(None, None)` where none has it."""
+    """`(value, file)` of a setting of logind.conf and its drop-ins, as systemd reads them; `(None, None)` where none
+    has it."""
     main = next((path for path in (f"{folder}/logind.conf" for folder in _LOGIND) if system.exists(path)), None)
     dropins = {}
     for folder in reversed(_LOGIND):  # of two of the same name the one in the earlier folder holds
@@ -123,7 +168,8 @@ def _last_system_user(system):
 
 
 def left_behind(folder=None):
-    """`(path, bytes)` of files of ours that no process uses and nobody asked to keep, in the folder of named segments and in the private one."""
+    """`(path, bytes)` of files of ours that no process uses and nobody asked to keep, in the folder of named segments
+    and in the private one."""
     from recstore import directory, naming, segments
 
     place = naming.folder(folder)
@@ -168,13 +214,21 @@ def named_folder(system, folder=None):
         place = naming.folder(folder)
         os.listdir(place)
     except OSError as error:
-        return Finding(name, "problem", f"their folder cannot be used: {error}", "unset RECSTORE_DIR   (or name another folder)")
+        return Finding(
+            name, "problem", f"their folder cannot be used: {error}", "unset RECSTORE_DIR   (or name another folder)"
+        )
     mount = system.mount_of(os.path.realpath(place))
     kind = mount.kind if mount else None
     values = {"folder": place, "kind": kind}
     if kind in _NETWORK or (kind or "").startswith("fuse"):
-        return Finding(name, "warning", f"are in {place}, which is {kind}: other machines may see them too, and locks may not hold between machines",
-                       "export RECSTORE_DIR=/dev/shm   (or a local disk)", values)  # fmt: skip
+        return Finding(
+            name,
+            "warning",
+            f"are in {place}, which is {kind}: other machines may see them too, and locks may not hold between"
+            " machines",
+            "export RECSTORE_DIR=/dev/shm   (or a local disk)",
+            values,
+        )
     where = "in memory" if kind in ("tmpfs", "ramfs") else f"files of {kind}" if kind else "files"
     return Finding(name, "ok", f"are in {place}, {where}", "", values)
 
@@ -191,8 +245,14 @@ def orphans(folder=None):
     if not found:
         return Finding("orphans", "ok", "no file of this user's stores is left without a process", "", values)
     files = "1 file" if len(found) == 1 else f"{len(found):,} files"
-    return Finding("orphans", "warning", f"{files} of this user's stores, {size_text(size)}, which no process uses, in {' and '.join(places)}: "
-                   "killed processes left them, and the next build removes them", "recstore gc" + (f" --dir {folder}" if folder else ""), values)  # fmt: skip
+    return Finding(
+        "orphans",
+        "warning",
+        f"{files} of this user's stores, {size_text(size)}, which no process uses, in {' and '.join(places)}: "
+        "killed processes left them, and the next build removes them",
+        "recstore gc" + (f" --dir {folder}" if folder else ""),
+        values,
+    )
 
 
 CHECKS = (open_files, start_method, torch_sharing, remove_ipc)

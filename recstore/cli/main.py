@@ -49,6 +49,7 @@ def _parser():
     )
     demo.add_argument("--workers", type=_positive, default=4, metavar="N", help="4 unless told")
     demo.set_defaults(run=_demo)
+    _add_bench(commands)
     _add_stores(commands)
     doctor = commands.add_parser(
         "doctor",
@@ -59,6 +60,26 @@ def _parser():
     _add_common(doctor)
     doctor.set_defaults(run=_doctor)
     return parser
+
+
+def _add_bench(commands):
+    from recstore.cli.bench_files import FORMATS
+
+    bench = commands.add_parser(
+        "bench",
+        help="what your own records cost, here and in the rivals that are installed",
+        description="Reads a file, builds every container that is installed, checks their answers, and prints bytes "
+        "and nanoseconds a record and what workers take.",
+    )
+    about = "JSON, JSON lines, CSV, TSV, Parquet or text; .gz, .bz2 and .xz are unpacked"
+    bench.add_argument("file", metavar="FILE", help=about)
+    bench.add_argument("--format", choices=FORMATS, help="what it is, where its name does not say")
+    about = "keys to the list in a JSON file, with dots between; its longest list unless told"
+    bench.add_argument("--records", metavar="PATH", help=about)
+    bench.add_argument("--limit", type=_positive, metavar="N", help="the first N records")
+    bench.add_argument("--workers", type=_count, default=4, metavar="N", help="4 unless told; 0 leaves them out")
+    bench.add_argument("--json", action="store_true", help="print JSON")
+    bench.set_defaults(run=_bench)
 
 
 def _add_stores(commands):
@@ -98,6 +119,16 @@ def _positive(text):
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return number
+
+
+def _count(text):
+    return 0 if text == "0" else _positive(text)
+
+
+def _bench(options):
+    from recstore.cli import bench
+
+    return bench.run(options)
 
 
 def _demo(options):

@@ -1,19 +1,22 @@
 """Where the demo's records come from: the files of this Python installation, or the user's own file.
 
-Records travel from the process that reads them to those that measure as a pool file: one marshalled record after
-another, each behind its length. So reading a large JSON file leaves its memory behind in a process that ends, and
-each measured process makes its own fresh objects, as a program that loads metadata does.
+Records travel from the process that reads them to those that measure as a pool file: one record after another, each
+behind its length, marshalled, or pickled where marshal has no word for a value (dates and decimals of a Parquet file).
+So reading a large JSON file leaves its memory behind in a process that ends, and each measured process makes its own
+fresh objects, as a program that loads metadata does.
 """
 
 import json
 import marshal
 import os
+import pickle
 import random
 import struct
 import sys
 import sysconfig
 
-_LENGTH = struct.Struct("<I")
+_LENGTH = struct.Struct("<Q")
+_PICKLED = 1 << 63
 KINDS = ("coco", "paths", "jsonl")
 
 
@@ -88,10 +91,10 @@ def read_jsonl(path):
                 raise SourceError(f"{path}, line {number}: not JSON: {error}") from None
 
 
-def open_text(path):
+def open_text(path, newline=None):
     """A text file, unpacked on the way where its name ends in .gz, .bz2 or .xz."""
     # surrogateescape: a list of file names need not be UTF-8, and a name must survive as os.fsdecode gives it.
-    how = {"encoding": "utf-8", "errors": "surrogateescape"}
+    how = {"encoding": "utf-8", "errors": "surrogateescape", "newline": newline}
     if path.endswith(".gz"):
         import gzip
 
@@ -112,28 +115,37 @@ def write_pool(records, path):
     count = size = 0
     with open(path, "wb") as file:
         for record in records:
-            blob = marshal.dumps(record)
-            file.write(_LENGTH.pack(len(blob)))
+            blob, mark = _packed(record)
+            file.write(_LENGTH.pack(len(blob) | mark))
             file.write(blob)
             count += 1
             size += len(blob)
     return count, size
 
 
+def _packed(record):
+    try:
+        return marshal.dumps(record), 0
+    except ValueError:
+        return pickle.dumps(record, pickle.HIGHEST_PROTOCOL), _PICKLED
+
+
 def _blobs(path):
     with open(path, "rb") as file:
         while head := file.read(_LENGTH.size):
-            yield file.read(_LENGTH.unpack(head)[0])
+            length = _LENGTH.unpack(head)[0]
+            yield file.read(length & ~_PICKLED), pickle.loads if length & _PICKLED else marshal.loads
 
 
 def read_pool(path, resample=None, seed=2017):
     """Fresh records of a pool file: all in order, or `resample` of them drawn with replacement from a fixed seed."""
     if resample is None:
-        for blob in _blobs(path):
-            yield marshal.loads(blob)
+        for blob, loads in _blobs(path):
+            yield loads(blob)
         return
     pool = list(_blobs(path))
     draw = random.Random(seed).random
     size = len(pool)
     for _ in range(resample):
-        yield marshal.loads(pool[int(draw() * size)])
+        blob, loads = pool[int(draw() * size)]
+        yield loads(blob)

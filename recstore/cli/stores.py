@@ -1,7 +1,8 @@
 """`recstore ls, info, head, verify, rm, gc`: stores by name or file, looked at and removed.
 
-A word without a slash is a name where a segment has it, and else a file; `./x` is always a file. Nothing of a store is trusted: no class is
-made, no pickle is loaded, and what is printed is cut short and holds nothing that a terminal obeys.
+A word without a slash is a name where a segment has it, and else a file; `./x` is always a file. Nothing of a store is
+trusted: no class is made, no pickle is loaded, and what is printed is cut short and holds nothing that a terminal
+obeys.
 """
 
 import dataclasses
@@ -46,7 +47,14 @@ def head(options):
         shown = [_entry(keys, values, at) for at in range(min(options.n, len(store)))]
         rest = len(store) - len(shown)
     if options.json:
-        print(to_json([{"key": plain(key), **({"error": error} if error else {"value": plain(value)})} for key, value, error in shown]))
+        print(
+            to_json(
+                [
+                    {"key": plain(key), **({"error": error} if error else {"value": plain(value)})}
+                    for key, value, error in shown
+                ]
+            )
+        )
         return 0
     for key, value, error in shown:
         print(safe_text(f"{brief(key)}: {f'<not shown: {error}>' if error else brief(value)}").replace("\n", " "))
@@ -82,7 +90,10 @@ def remove(options):
     if options.json:
         print(to_json({"name": options.name, "removed": removed}))
     else:
-        print(f"{options.name}: removed, {removed:,} {'store' if removed == 1 else 'stores'}; processes that read it may go on")
+        print(
+            f"{options.name}: removed, {removed:,} {'store' if removed == 1 else 'stores'}; processes that read it may"
+            " go on"
+        )
     return 0
 
 
@@ -141,7 +152,11 @@ def _words(value):
         return {str(key): _words(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_words(one) for one in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else getattr(value, "__name__", None) or str(value)
+    return (
+        value
+        if value is None or isinstance(value, (bool, int, float, str))
+        else getattr(value, "__name__", None) or str(value)
+    )
 
 
 def error_line(error):

@@ -1,4 +1,5 @@
-"""What `recstore doctor` asks of the system. Every place it looks into is a parameter, so that a test can be another machine."""
+"""What `recstore doctor` asks of the system. Every place it looks into is a parameter, so that a test can be another
+machine."""
 
 import dataclasses
 import os
@@ -120,11 +121,13 @@ class System:
         return _limits.headroom(self.proc, self.root) if self.linux else (None, "")
 
     def cgroups(self):
-        """The Levels of this process's memory cgroup, from its own up to the top that is mounted here; version 2 first."""
+        """The Levels of this process's memory cgroup, from its own up to the top that is mounted here; version 2
+        first."""
         return [level for version in (2, 1) for level in self._hierarchy(version)]
 
     def own_cgroup(self):
-        """The path of the memory cgroup of this process, None where it is in none. With both versions mounted memory is in one of them."""
+        """The path of the memory cgroup of this process, None where it is in none. With both versions mounted memory is
+        in one of them."""
         levels = self.cgroups()
         return next((one.name for one in levels if one.used is not None), levels[0].name if levels else None)
 
@@ -154,13 +157,21 @@ class System:
 
     def _level(self, version, folder, name):
         if version == 2:
-            limit, used, high, swap = (self._number(f"{folder}/memory.{one}") for one in ("max", "current", "high", "swap.max"))
-            inactive, kills = self._field(f"{folder}/memory.stat", "inactive_file"), self._field(f"{folder}/memory.events", "oom_kill")
+            limit, used, high, swap = (
+                self._number(f"{folder}/memory.{one}") for one in ("max", "current", "high", "swap.max")
+            )
+            inactive, kills = self._field(f"{folder}/memory.stat", "inactive_file"), self._field(
+                f"{folder}/memory.events", "oom_kill"
+            )
         else:
-            limit, used, both = (self._number(f"{folder}/memory.{one}_in_bytes") for one in ("limit", "usage", "memsw.limit"))
+            limit, used, both = (
+                self._number(f"{folder}/memory.{one}_in_bytes") for one in ("limit", "usage", "memsw.limit")
+            )
             high = None
             swap = both - limit if both is not None and limit is not None and both >= limit else None
-            inactive, kills = self._field(f"{folder}/memory.stat", "total_inactive_file"), self._field(f"{folder}/memory.oom_control", "oom_kill")
+            inactive, kills = self._field(f"{folder}/memory.stat", "total_inactive_file"), self._field(
+                f"{folder}/memory.oom_control", "oom_kill"
+            )
         if used is not None and inactive is not None and inactive <= used:
             used -= inactive
         return Level(name, version, limit, used, high, swap, kills)
@@ -187,7 +198,9 @@ class System:
             if not separator or len(words) < 6 or len(rest) < 3:
                 continue
             options = tuple(words[5].split(",") + rest[2].split(","))
-            found.append(Mount(words[2], _unescape(words[3]), _unescape(words[4]), rest[0], _unescape(rest[1]), options))
+            found.append(
+                Mount(words[2], _unescape(words[3]), _unescape(words[4]), rest[0], _unescape(rest[1]), options)
+            )
         return found
 
     def mount_of(self, folder, pid="self"):
@@ -265,7 +278,8 @@ def _ask_torch():
 
 
 def _beneath(path, root):
-    """What follows `root` in `path`; None when path does not lie beneath it, as for what a cgroup namespace shows as `/..`."""
+    """What follows `root` in `path`; None when path does not lie beneath it, as for what a cgroup namespace shows as
+    `/..`."""
     root = root.rstrip("/")
     if "/.." in path or not (path + "/").startswith(root + "/"):
         return None

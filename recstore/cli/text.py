@@ -44,7 +44,8 @@ def to_json(value):
 
 
 def brief(value, depth=_MOST_DEPTH):
-    """A value as one line, cut at every level, so that neither size nor depth nor what is in it can trouble a terminal."""
+    """A value as one line, cut at every level, so that neither size nor depth nor what is in it can trouble a
+    terminal."""
     from recstore import Record
 
     if isinstance(value, str):

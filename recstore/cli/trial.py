@@ -1,10 +1,12 @@
-"""One row of the demo's table, measured in a process of its own.
+"""What `recstore demo` and `recstore bench` measure, each in a process of its own: a row of a table, or all rivals in
+turns.
 
 A fresh process for each row, so that neither container is measured beside the other's memory or in a heap that the
 other has stretched. It is started as `python -c`, speaks JSON lines on standard output, and is no public interface.
 """
 
 import gc
+import itertools
 import json
 import pickle
 import random
@@ -29,22 +31,19 @@ def say(**message):
 
 
 def main(arguments):
-    """The entry: `prepare`, which writes the pool file, or `row`, which measures one row."""
+    """The entry: one of the tasks below, by the name under "what"."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, _interrupt)
     task = json.loads(arguments[0])
     try:
-        if task.pop("what") == "prepare":
-            say(result=prepare(**task))
-        else:
-            say(result=row(**task))
+        say(result=_TASKS[task.pop("what")](**task))
     except KeyboardInterrupt:
         return 130
     except (sources.SourceError, OSError, UnicodeError) as error:
         say(error=str(error))
         return 1
-    except ValueError as error:
-        # marshal refuses depth past its limit this way: a file of the user's, not a fault of the program.
+    except (ValueError, RecursionError) as error:
+        # marshal and pickle refuse depth past their limits this way: a file of the user's, not a fault of the program.
         say(error=str(error))
         return 1
     except workers.WorkerFailed as error:
@@ -63,6 +62,28 @@ def prepare(kind, path, pool):
     return {"count": count, "size": size}
 
 
+def prepare_file(path, form, where, limit, pool):
+    """Read the user's file, as bench_files has it, into the pool file."""
+    from recstore.cli import bench_files
+
+    source, records = bench_files.read(path, form, where)
+    count, size = sources.write_pool(itertools.islice(records, limit), pool)
+    return {"count": count, "size": size, "source": source}
+
+
+def bench(pool, reads, repeats):
+    """Decode and size of every rival, over all records of the pool."""
+    from recstore.cli import bench_columns, bench_rivals, bench_timing
+
+    say(stage="reading the records", of=None)
+    # Seconds, not minutes: the user waits.
+    bench_columns.WholeZstd.most = 16_000_000
+    records = list(sources.read_pool(pool))
+    wanted = bench_rivals.every()
+    rows, sizes, absent = bench_timing.measure(records, wanted, reads, repeats, lambda stage: say(stage=stage, of=None))
+    return {"reads": rows, "sizes": sizes, "skipped": absent}
+
+
 def row(container, method, workers_n, pool, count, resample, weigh):
     """Build the container from the pool, read it at random, hand it to workers, measure."""
     started_with = memory.segments()
@@ -70,12 +91,7 @@ def row(container, method, workers_n, pool, count, resample, weigh):
     say(stage="building", of=count)
     begin = time.perf_counter()
     fresh = _counted(sources.read_pool(pool, count if resample else None), count)
-    if container == "list":
-        records = list(fresh)
-    else:
-        import recstore
-
-        records = recstore.RecordList(fresh)
+    records = _build(container, fresh)
     result = {"build_s": time.perf_counter() - begin, "records": len(records)}
     gc.collect()
     after = memory.usage()
@@ -94,6 +110,19 @@ def row(container, method, workers_n, pool, count, resample, weigh):
     else:
         result.update(workers.full_pass(records, method, workers_n, segments, _advance))
     return result
+
+
+def _build(container, fresh):
+    """A list, a RecordList, or the rival of that name."""
+    if container == "list":
+        return list(fresh)
+    if container == "recstore":
+        import recstore
+
+        return recstore.RecordList(fresh)
+    from recstore.cli import bench_rivals
+
+    return next(one for one in bench_rivals.every() if one.name == container).build(list(fresh))
 
 
 def _advance(count):
@@ -139,6 +168,9 @@ def read_ns(records):
             records[index]
         best = min(best, time.perf_counter_ns() - begin)
     return max(0, best - idle) / max(1, len(order))
+
+
+_TASKS = {"prepare": prepare, "prepare file": prepare_file, "row": row, "bench": bench}
 
 
 def launch(task):

@@ -1,5 +1,5 @@
-/* test_builder.c: blocks written by a thread beside: the same bytes, whatever comes between; failures that come later; the
- * forked child, which has no thread. */
+/* test_builder.c: blocks written by a thread beside: the same bytes, whatever comes between; failures that come later;
+ * the forked child, which has no thread. */
 #define _GNU_SOURCE
 #include "rs_built.h"
 #include "rs_mapping.h"
@@ -67,7 +67,8 @@ static bool add(made *m, built_record record, uint64_t from, uint64_t to) {
     for (; from < to; from++) {
         record(from, &m->builder.raw, &m->builder.arrays);
         if (!CHECK_OK(rs_builder_end_record(&m->builder, &err), &err)) return false;
-        if (rs_builder_is_full(&m->builder) && !CHECK_OK(rs_builder_flush_beside(&m->builder, &err), &err)) return false;
+        if (!rs_builder_is_full(&m->builder)) continue;
+        if (!CHECK_OK(rs_builder_flush_beside(&m->builder, &err), &err)) return false;
     }
     return true;
 }
@@ -135,7 +136,8 @@ static void test_the_same_bytes_of_pairs(void) {
     for (i = 0; i < 2; i++) {
         bytes[i] = (uint8_t *)malloc((size_t)a.writer.position);
         REQUIRE(bytes[i] != NULL);
-        CHECK(pread(i == 0 ? a.writer.fd : b.writer.fd, bytes[i], (size_t)a.writer.position, 0) == (ssize_t)a.writer.position);
+        CHECK(pread(i == 0 ? a.writer.fd : b.writer.fd, bytes[i], (size_t)a.writer.position, 0) ==
+              (ssize_t)a.writer.position);
     }
     CHECK(memcmp(bytes[0], bytes[1], (size_t)a.writer.position) == 0);
     free(bytes[0]);

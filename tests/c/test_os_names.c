@@ -2,11 +2,10 @@
  * files, full file systems. */
 #define _GNU_SOURCE
 #include "rs_segment.h"
-#include "rs_test.h"
+#include "rs_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -19,20 +18,6 @@
 #endif
 
 static rs_error err;
-static char base[64];
-
-static const char *at(const char *name) {
-    static char paths[4][512];
-    static unsigned turn;
-    char *path = paths[turn++ % 4];
-    (void)snprintf(path, 512, "%s/%s", base, name);
-    return path;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
 
 /* A finished segment that holds `text`, in the test's folder; *temporary (to be freed) is its name until published. */
 static rs_status make(rs_backing backing, const char *text, rs_segment *out, char **temporary) {
@@ -334,8 +319,7 @@ static void test_full_file_system(void) {
 #endif
 
 int main(void) {
-    (void)snprintf(base, sizeof base, "/tmp/recstore_test_os_names_XXXXXX");
-    if (mkdtemp(base) == NULL) return 1;
+    if (!folder_begin("test_os_names")) return 1;
     RUN(test_life);
     RUN(test_judged);
     RUN(test_abort);
@@ -348,6 +332,6 @@ int main(void) {
 #if defined(__linux__)
     RUN(test_full_file_system);
 #endif
-    CHECK(nftw(base, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    folder_end();
     return rs_test_finish("test_os_names");
 }

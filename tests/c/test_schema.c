@@ -341,6 +341,7 @@ static void test_row_layout(void) {
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\x09\1c\x09\1d\x09\1e";
     rs_tree tree;
     const rs_node *n;
+    uint32_t i;
     REQUIRE_OK(compile_with(&tree, nodes, 7, aux, 23), &err);
     n = tree.nodes;
     CHECK(!n[0].fixed && n[5].fixed);
@@ -352,6 +353,9 @@ static void test_row_layout(void) {
     CHECK_U64(n[5].body_off, 9);
     CHECK_U64(n[5].size_bytes, 4);
     CHECK(n[0].children == n + 1 && n[5].children == n + 6);
+    /* What the binding keeps there is not there yet. */
+    CHECK(tree.program == NULL);
+    for (i = 0; i < tree.n_nodes; i++) CHECK(n[i].slot == NULL);
     rs_tree_clear(&tree);
 }
 

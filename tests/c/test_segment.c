@@ -1,12 +1,11 @@
 /* test_segment.c: the writer's life from open to finish or abort on every backing, and what mapping accepts. */
 #define _GNU_SOURCE
 #include "rs_segment.h"
-#include "rs_test.h"
+#include "rs_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -15,20 +14,6 @@
 #include <unistd.h>
 
 static rs_error err;
-static char base[64];
-
-static const char *at(const char *name) {
-    static char paths[4][512];
-    static unsigned turn;
-    char *path = paths[turn++ % 4];
-    (void)snprintf(path, 512, "%s/%s", base, name);
-    return path;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
 
 /* Entries of a folder, -1 when there is none. */
 static int count_entries(const char *path) {
@@ -342,8 +327,7 @@ static void test_open_path_refusals(void) {
 }
 
 int main(void) {
-    (void)snprintf(base, sizeof base, "/tmp/recstore_test_segment_XXXXXX");
-    if (mkdtemp(base) == NULL) return 1;
+    if (!folder_begin("test_segment")) return 1;
     RUN(test_life_anonymous);
     RUN(test_life_of_every_backing);
     RUN(test_abort_leaves_nothing);
@@ -356,6 +340,6 @@ int main(void) {
     RUN(test_copy_of_a_file_that_shrank);
     RUN(test_adopt);
     RUN(test_open_path_refusals);
-    CHECK(nftw(base, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    folder_end();
     return rs_test_finish("test_segment");
 }

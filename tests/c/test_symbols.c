@@ -110,7 +110,7 @@ static void check_strings(unsigned unit_bytes, uint64_t at_most) {
     uint8_t *exact;
     size_t i;
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, &table, &estimate, &err), &err);
-    REQUIRE_OK(rs_buffer_append_byte(&again, 'x', &err), &err);
+    REQUIRE_OK(rs_buffer_append(&again, &(uint8_t){'x'}, 1, &err), &err);
     REQUIRE_OK(rs_symbols_train(strings, n_strings, unit_bytes, &again, NULL, &err), &err);
     CHECK_U64(again.size_bytes, table.size_bytes + 1);
     CHECK(again.size_bytes == table.size_bytes + 1 && memcmp(again.data + 1, table.data, table.size_bytes) == 0);
@@ -194,7 +194,7 @@ static void test_nothing_gained(void) {
     rs_buffer table = {0};
     unsigned unit_bytes;
     size_t i;
-    REQUIRE_OK(rs_buffer_append_byte(&table, 7, &err), &err);
+    REQUIRE_OK(rs_buffer_append(&table, &(uint8_t){7}, 1, &err), &err);
     for (unit_bytes = 1; unit_bytes <= 2; unit_bytes++) {
         CHECK_CODE(rs_symbols_train(NULL, 0, unit_bytes, &table, NULL, &err), RS_E_ARG_LIMIT, &err);
         add_string(NULL, 0, unit_bytes);

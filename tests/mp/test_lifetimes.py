@@ -12,39 +12,25 @@ import sys
 import tempfile
 import time
 
+import pages
 import pytest
 import recstore
 from mp import living, workers
 from mp.living import RECORDS
 from mp.sharers import until
+from pages import row
 from recstore import naming
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 PAGE = TESTS.parent / "docs" / "lifetimes.md"
 # And the columns of the page.
-KINDS = {"anonymous": 2, "named": 3, "kept": 4, "kept for 2h": 4, "directory": 5, "file": 6}
+KINDS = {"anonymous": 1, "named": 2, "kept": 3, "kept for 2h": 3, "directory": 4, "file": 5}
 HEAD = "import os, sys, signal, recstore\nfrom mp.living import *\nplace = here()\n"
-
-
-def row(key):
-    """Says which row of the page a test is for."""
-
-    def keep(function):
-        function.row = key
-        return function
-
-    return keep
 
 
 def page_rows():
     """{first cell: all cells} of the page's table."""
-    found = {}
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) == 8 and cells[1] != "What happens" and not cells[1].startswith("---"):
-            assert cells[1] not in found
-            found[cells[1]] = cells
-    return found
+    return {cells[0]: cells for cells in pages.table(PAGE, 6) if cells[0] != "What happens"}
 
 
 def test_the_page_has_the_rows_that_are_tested():

@@ -10,7 +10,7 @@ import pytest
 import recstore
 from mp import sharers
 from mp.sharers import FORK, Build, end, left, notes, records, start, until
-from recstore import naming
+from recstore import naming, sharing
 
 
 # ---- One build, many readers ----------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_lock_left_behind_tells_who_died(name, messages):
     fd = os.open(target.lock_path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(fd, f"3\n{os.getpid()}\nprocess {os.getpid()} (train.py)\nbuilding\n".encode())
     os.close(fd)
-    recstore.sharing._Call(target, lambda: [1], False, 1.0).run().close()
+    sharing._Call(target, lambda: [1], False, 1.0).run().close()
     assert f"process {os.getpid()} (train.py), which was building {name!r}, has died; building it here" in messages()
 
 

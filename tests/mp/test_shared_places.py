@@ -13,7 +13,7 @@ import pytest
 import recstore
 from mp import sharers, workers
 from mp.sharers import end, left, notes, records, start, until
-from recstore import naming
+from recstore import naming, places, sharing
 
 
 # ---- Names and places -----------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def no_shm(monkeypatch, tmp_path):
 @pytest.mark.parametrize("how", ["missing", "read-only"])
 def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
     if how == "missing":
-        monkeypatch.setattr(naming, "_SHARED", str(tmp_path / "missing"))
+        monkeypatch.setattr(places, "SHARED", str(tmp_path / "missing"))
     else:
         monkeypatch.setattr(os, "access", lambda path, mode: path != "/dev/shm")
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:
@@ -199,7 +199,7 @@ def test_half_written(name, kind, alone):
         assert "damaged" in [info.state for info in recstore.segments(name)]
         with pytest.raises(recstore.CorruptError):
             naming.open_target(target)
-        with recstore.sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.attach(name, "1") as y:
+        with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.attach(name, "1") as y:
             assert x[0] == y[0] == 7  # a new generation in its place
         damaged(kind, target.path, whole.segment.path)
         assert recstore.collect() == 1
@@ -404,4 +404,4 @@ if __name__ == "__main__":
 def test_import_stays_light():
     code = "import sys; before = set(sys.modules); import recstore; print(*set(sys.modules) - before)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"recstore.naming", "recstore.fingerprints", "recstore.listing", "hashlib", "logging", "socket"} & set(loaded)
+    assert not {"recstore.sharing", "recstore.naming", "recstore.fingerprints", "recstore.listing", "hashlib", "logging", "socket"} & set(loaded)

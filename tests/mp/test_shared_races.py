@@ -1,14 +1,16 @@
 """Races of stores shared by name, each brought about by hand: what the storms would meet once in a million rounds."""
 
+import fcntl
 import gc
 import os
 import signal
+import threading
 import time
 
 import pytest
 import recstore
 from mp.sharers import FORK, Build, end, left, notes, start
-from recstore import _locks, naming
+from recstore import _locks, naming, sharing
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +91,47 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
             naming.open_leased(path)
     gc.collect()
     assert len(left(name)) == 1 and recstore.unlink(name) == 1
+
+
+@pytest.mark.parametrize("timeout", [0, 0.3])
+def test_a_file_that_stays_locked(name, monkeypatch, timeout):
+    """By who was stopped while looking whether it is used."""
+    recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
+    (path,) = naming.found(name)
+    monkeypatch.setattr(naming, "_LOOK", 0.1)
+    with open(path, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(recstore.WaitTimeoutError, match=f"has locked {path}"):
+            recstore.shared(name, lambda: [1], fingerprint="1", timeout=timeout)
+        with pytest.raises(recstore.WaitTimeoutError):
+            naming.open_leased(path, timeout)
+        threading.Timer(0.2, fcntl.flock, (file, fcntl.LOCK_UN)).start()
+        with recstore.shared(name, lambda: [2], fingerprint="1") as x:
+            assert x.to_list() == [1]
+    assert recstore.unlink(name) == 1
+
+
+def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
+    """Who noted it was killed before removing the lock file; the next one has it and has not said so yet."""
+    target = naming.Target(name, "1")
+    call = sharing._Call(target, lambda: [1], False, 20)
+    for note, fails in ((b"1\n99\nprocess 99\nfailed\nwhy", False), (b"1\n99\nprocess 99\nbuilding\n", True)):
+        holder = _locks.Lock(target.lock_path)
+        assert holder.state == _locks.HELD and holder.write(note)
+        waiting = _locks.Lock(target.lock_path)
+
+        def gone(seconds, holder=holder, fails=fails):
+            if fails:
+                holder.write(b"1\n99\nprocess 99\nfailed\nwhy")
+            holder.close()
+
+        monkeypatch.setattr(sharing.time, "sleep", gone)
+        if fails:
+            with pytest.raises(recstore.BuildError, match="failed in process 99"):
+                call.wait(waiting)
+        else:
+            assert call.wait(waiting) is False
+        waiting.close()
 
 
 def _sleep(connection):

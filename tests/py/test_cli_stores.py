@@ -289,4 +289,4 @@ def test_the_page_has_every_command():
         pytest.skip("the documents are not here")
     described = re.findall(r"^\| `recstore (\w+)", page.read_text(), re.MULTILINE)
     (commands,) = (action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices)
-    assert described == ["demo", "ls", "info", "head", "verify", "rm", "gc", "doctor"] and sorted(described) == sorted(commands)
+    assert described == ["demo", "bench", "ls", "info", "head", "verify", "rm", "gc", "doctor"] and sorted(described) == sorted(commands)

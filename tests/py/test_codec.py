@@ -178,3 +178,40 @@ def test_mutable_constants_are_fresh():
         assert x[0] == ([], 1)
 
 
+
+@pytest.mark.parametrize("compression", ["auto", "none"])
+def test_strings_of_every_length_with_a_wide_unit_at_every_place(compression):
+    strings = ["y" * n for n in range(70)]
+    strings += ["y" * at + unit + "y" * (n - at - 1) for unit in "\x7f\x80ÿ€😀" for n in range(1, 42) for at in range(n)]
+    with RecordList(strings, compression=compression) as x:
+        for got, put in zip(x, strings, strict=True):
+            assert got == put and got.isascii() == put.isascii() and hash(got) == hash(put)
+            assert sys.getsizeof(got) == sys.getsizeof("".join(list(put))), "not of the narrowest kind"
+
+
+def test_keys_that_no_tree_describes_are_made_once():
+    records = [{"identity": i, "é" * 7: i, "k" * 64: i, "k" * 65: i, "n": i, "": i, "€": i, i: i} for i in range(3)]
+    with RecordList(records, compression="none") as x:
+        assert x.to_list() == records
+        first, second = x[0], x[1]
+        once = {key for key, other in zip(first, second) if key is other}
+    assert once >= {"identity", "é" * 7, "k" * 64, "n"}
+
+
+def test_keys_beyond_the_cache_and_alike_at_both_ends():
+    # The cache of keys looks at eight bytes of each end: keys that differ between collide, and there are more than it holds.
+    alike = [{f"beginning {i:03d} the long end": i, f"{i}": -i, f"\xe9{i:05d}": i} for i in range(2000)]
+    with RecordList([alike, alike[::-1]], compression="none") as x:
+        for _ in range(2):
+            assert x[0] == alike and x[1] == alike[::-1]
+
+
+def test_dicts_of_any_size_keep_their_order():
+    for n in (0, 1, 4, 5, 6, 7, 10, 11, 40, 200):
+        records = [{f"key {(k * 7919) % 1009}": [i, k] for k in range(n)} for i in range(130)]
+        for compression in ("auto", "none"):
+            with RecordList(records, compression=compression) as x:
+                for got, put in zip(x, records, strict=True):
+                    assert got == put and list(got) == list(put)
+                    got["more"] = 1
+                assert x[5] == records[5], "a record of its own"

@@ -361,6 +361,27 @@ def test_eq(letters):
             compare(letters, LETTERS)
 
 
+def test_a_dict_of_a_dict_is_the_same_store(letters):
+    again = RecordDict(letters)
+    assert again.segments == letters.segments and again == letters
+    again.close()
+    assert letters.closed
+
+
+def test_or_stores_as_the_first_does():
+    big = np.arange(500)
+    with RecordDict({"a": big, "p": print}, arrays="view", on_unsupported="pickle") as d:
+        for more in ({"b": big, "q": repr}, RecordDict({"b": big, "q": repr}, on_unsupported="pickle")):
+            with d | more as both:
+                assert both["p"] is print and both["q"] is repr
+                assert not both["a"].flags.writeable and not both["b"].flags.writeable
+    with RecordDict({"a": big}) as d:
+        with d | {"b": big} as both:
+            assert both["a"].flags.writeable and both["b"].flags.writeable
+        with pytest.raises(EncodeError):
+            d | {"p": print}
+
+
 def test_or(letters):
     more = {"z": 26, "a": -1}
     both = letters | more

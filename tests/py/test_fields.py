@@ -135,6 +135,21 @@ def hows(x):
     return [view.how for view in views]
 
 
+def test_defaults_are_compared_by_what_they_read_as():
+    big, other = np.arange(300), np.arange(300)
+    with recstore.RecordList([{"a": 1}, {"b": 2}]) as x:
+        view = x.field("q", default=big)
+        assert view.how == x.field("q", default=big).how == x.field("q", default=other).how
+        assert len(view + x.field("q", default=other)) == 4
+        for unlike in (np.arange(301), np.arange(300.0), list(range(300)), None):
+            assert view.how != x.field("q", default=unlike).how
+        assert view.how != x.field("q").how and view.how != x.field("p", default=big).how
+        assert x.field("q", default=1).how != x.field("q", default=True).how
+        nan = x.field("q", default=float("nan"))
+        assert nan.how == x.field("q", default=float("nan")).how
+        assert x.field("q", default=print).how == x.field("q", default=print).how != x.field("q", default=repr).how
+
+
 def test_hows_travel_as_plain_values(x):
     def plain(value):
         return value is None or type(value) in (str, int, bytes, bool) or (type(value) is tuple and all(map(plain, value)))

@@ -1,11 +1,13 @@
 """info(): figures that hold, a schema that reads well."""
 
 import os
+import pathlib
+import re
 
 import pytest
 
 import recstore
-from recstore import RecordList
+from recstore import RecordList, memory
 
 RECORDS = [{"id": i, "name": "n" * (i % 7), "box": [0.5, i / 3], "tag": None if i % 2 else "x", "pair": (i % 2 == 0, b"k")}
            for i in range(2000)]  # fmt: skip
@@ -64,6 +66,27 @@ def test_any_store_can_be_described(records):
         text = str(x.info())
     assert text.startswith(f"{len(records):,} records, ")
     text.encode("utf-8")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not say what lies in huge pages")
+def test_huge_pages_are_what_smaps_shows():
+    with RecordList(["%0100d" % i for i in range(100_000)]) as x:
+        x[-1]
+        begin, size = x.segment.mapped
+        text = pathlib.Path("/proc/self/smaps").read_text()
+        info = x.info()
+    (block,) = re.findall(rf"^{begin:08x}-.*?^VmFlags", text, re.M | re.S)
+    shown = sum(int(kib) for kib in re.findall(r"^(?:AnonHuge\w*|\w+PmdMapped): +(\d+)", block, re.M))
+    assert (info.huge_bytes, info.huge_bytes <= size + (2 << 20)) == (shown * 1024, True)
+    assert f"huge pages: {shown * 1024:,} bytes" in str(info)
+
+
+def test_huge_pages_of_other_mappings_do_not_count():
+    lines = [b"1000-5000 r--s 00000000 00:01 7 /memfd:x (deleted)\n", b"AnonHugePages:         0 kB\n", b"ShmemPmdMapped:     2048 kB\n",
+             b"5000-9000 rw-p 00000000 00:00 0 \n", b"AnonHugePages:      4096 kB\n", b"FilePmdMapped:      2048 kB\n"]  # fmt: skip
+    assert memory._huge_of(lines, 0x1000, 0x4800) == 2 << 20
+    assert memory._huge_of(lines, 0x5000, 0x9000) == 6 << 20
+    assert memory._huge_of(lines, 0x9000, 0xA000) == 0
 
 
 def test_it_cannot_be_changed(info):

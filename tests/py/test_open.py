@@ -1,7 +1,9 @@
 """save and open: the same bytes in a file, replaced as a whole or not at all; damaged files end in their own error."""
 
+import datetime
 import errno
 import os
+import pathlib
 import stat
 import struct
 
@@ -157,6 +159,23 @@ def test_a_temporary_file_left_by_a_killed_save_is_in_nobodys_way(path):
         assert x.to_list() == [2]
 
 
+@pytest.mark.parametrize("named", ["by folder", "alone"])
+def test_what_killed_saves_left_goes_with_a_later_one(tmp_path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    names = [f".recstore-{n:016x}.tmp" for n in range(4)]
+    old, young, linked, folder = (tmp_path / name for name in names)
+    others = [tmp_path / name for name in (".recstore-short.tmp", "recstore-0000000000000000.tmp", ".recstore-0000000000000000.rec")]
+    for left in (old, young, *others):
+        left.write_bytes(b"left over")
+    linked.symlink_to(tmp_path / "nowhere")
+    folder.mkdir()
+    for left in (old, linked, folder, *others):
+        os.utime(left, (1, 1), follow_symlinks=False)
+    RecordList([1]).save("x.rec" if named == "alone" else tmp_path / "x.rec")
+    assert not old.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["x.rec", *names[1:], *(p.name for p in others)])
+
+
 # ---- what open refuses -----------------------------------------------------------------------------------------------
 
 
@@ -296,3 +315,18 @@ def test_a_copy_survives_its_file(path):
     with recstore.open(path, copy=True) as x:
         path.write_bytes(b"")
         assert equal(x, RECORDS)
+
+
+def test_a_check_and_reading_do_not_share_what_they_make(tmp_path):
+    # The check makes no object of a class; what it made must not be what is read afterwards, nor the other way round.
+    path = tmp_path / "x.rec"
+    values = [{"z": complex(i, 1), "at": [datetime.date(2000, 1, 1 + i % 20)], "where": pathlib.PurePosixPath("a")} for i in range(100)]
+    RecordList(values, on_unsupported="pickle").save(path)
+    with recstore.open(path) as x:
+        assert x[0] == values[0]
+        x.segment.verify()
+        assert x[1] == values[1]
+    with recstore.open(path, verify="full") as x:
+        assert list(x) == values
+        x.segment.verify()
+        assert list(x) == values

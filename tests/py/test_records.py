@@ -318,3 +318,69 @@ def test_examples_in_docstrings(name):
     failed, tried = doctest.testmod(module, verbose=False)
     assert failed == 0
     assert tried or name not in ("recstore", "recstore.records", "recstore._floor", "recstore.classes")
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return RecordList([{"n": i} for i in range(3000)])
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 15, 16, 17, 31, 255, 256, 257, 512, 600])
+def test_get_many_of_every_length(numbers, n):
+    order = [(i * 7919) % 3000 - 3000 * (i % 2) for i in range(n)]
+    expected = [{"n": i % 3000} for i in order]
+    views = numbers.shuffled(3), numbers[::-1], numbers + numbers, numbers[list(range(2999, -1, -1))], numbers.lazy()
+    assert numbers.get_many(order) == numbers.get_many(iter(order)) == numbers.get_many(tuple(order)) == expected
+    for view in views:
+        assert view.get_many(order) == [view[i] for i in order]
+    with_gaps = [i if i % 3 else 10**9 + i for i in order]
+    assert numbers.get_many(with_gaps, default=0) == [{"n": i % 3000} if i % 3 else 0 for i in order]
+    assert numbers.get_many([*order, 2**70, -(2**70)], default=None) == [*expected, None, None]
+
+
+def test_get_many_that_fails_late(numbers):
+    for bad, error in ((3000, IndexError), (-3001, IndexError), (2**70, IndexError), ("x", TypeError), (1.5, TypeError)):
+        for before in (0, 5, 256, 300):
+            with pytest.raises(error):
+                numbers.get_many([*range(before), bad])
+
+    def raising():
+        yield from range(300)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        numbers.get_many(raising())
+
+
+def test_get_many_while_it_is_closed():
+    x = RecordList(list(range(1000)))
+
+    def closing():
+        for i in range(1000):
+            if i == 500:
+                x.close()
+            yield i
+
+    with pytest.raises(recstore.ClosedError):
+        x.get_many(closing())
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 15, 16, 17, 33, 3000])
+def test_iteration_over_records_that_lie_apart(numbers, n):
+    for view in (numbers.shuffled(1)[:n], numbers[::-1][:n], numbers[::97][:n], (numbers[:9] + numbers[1000:])[:n],
+                 numbers[[5, 1] * n]):  # fmt: skip
+        expected = [view[i] for i in range(len(view))]
+        assert list(view) == expected and list(reversed(view)) == expected[::-1]
+        it = iter(view)
+        assert [next(it) for _ in range(len(view) // 2)] + list(it) == expected
+
+
+def test_iteration_that_ends_in_a_closed_store():
+    x = RecordList(list(range(1000)))
+    begun = [iter(view) for view in (x.shuffled(1), x[:], x[::50])]
+    for it in begun:
+        next(it)
+    x.close()
+    for it in begun:
+        with pytest.raises(recstore.ClosedError):
+            next(it)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore import RecordList, RecordView, views
+from recstore import EncodeError, RecordList, RecordView, handles, views
 
 LETTERS = list("abcdefghij")
 
@@ -61,6 +61,11 @@ def test_fancy_by_a_tensor(letters):
 def test_fancy_out_of_range(letters, bad):
     with pytest.raises(IndexError, match="out of range|index-sized"):
         letters[bad]
+
+
+def test_a_class_named_bool_is_none(letters):
+    named = type("bool", (), {"__index__": lambda self: 3})
+    assert letters[[named(), named()]].to_list() == [LETTERS[3]] * 2
 
 
 def test_masks(letters):
@@ -183,6 +188,9 @@ def test_split(letters):
     assert letters.split([0.5, 0.5], seed=3)[0] == letters.shuffled(3)[:5]
     assert [len(p) for p in letters.split([1 / 3] * 3)] == [4, 3, 3]
     assert [len(p) for p in letters.split([4, 0, 6])] == [4, 0, 6]
+    for counts in (np.array([4, 0, 6]), np.array([4, 0, 6], dtype="u1"), [np.int32(4), 0, np.uint64(6)]):
+        assert [len(p) for p in letters.split(counts)] == [4, 0, 6]
+    assert [len(p) for p in letters.split([True, False])] == [len(p) for p in letters.split([np.True_, np.False_])] == [10, 0]
     assert [len(p) for p in letters[:0].split([0.5, 0.5])] == [0, 0]
     assert [len(p) for p in letters.split(np.array([0.25, 0.75]))] == [3, 7]
     for wrong in ([0.5], [0.9, 0.2], [5, 6], [-1, 11], [], [1.5, -0.5], [float("nan"), 1.0]):
@@ -237,6 +245,23 @@ def test_map():
 
 
 # ---- + and * and order -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_added_is_stored_as_the_rest_is(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    big = np.arange(500)
+    with RecordList([big], arrays="view", on_unsupported="pickle") as x:
+        for y in (x + [big, print], x[:1] + [big, print], pickle.loads(pickle.dumps(x)) + [big, print]):
+            flags = [y[i].flags.writeable for i in (0, 1)]
+            assert flags == [False, False] and y[2] is print
+        # Who gets a handle goes on in the same way.
+        there = handles._reader_of(handles._reading_bits(x.segment), None)
+        assert there.key() == x.segment.reader.key() and there.pickles
+    with RecordList([big]) as x:
+        y = x + [big]
+        assert y[0].flags.writeable and y[1].flags.writeable
+        with pytest.raises(EncodeError):
+            x + [print]
 
 
 def test_addition(letters):

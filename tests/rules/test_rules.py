@@ -61,11 +61,17 @@ STREAMS = re.compile(r"\b(printf|vprintf|fprintf|vfprintf|puts|fputs|putchar|put
 NOT_LOADED = "typing dataclasses pathlib multiprocessing decimal uuid zoneinfo numpy torch".split()
 MOST_LINES = {".c": 800, ".h": 800, ".pyx": 800, ".pxd": 800, ".py": 500, ".pyi": 500}
 MOST_FUNCTION_LINES = 60
+MOST_COLUMNS = 120  # of what is shipped; tables of tests may be wider
+# Not yet: these were being worked on when the rule came. Take a file out when it keeps to it; none is to come in.
+WIDE = {"csrc/rs_os.h", "csrc/rs_store.h"} | {
+    f"recstore/{name}" for name in ("_encode.pyx", "_fields.pyx", "_paths.pyx", "_store.pyx", "building.py", "dicts.py",
+                                    "dicts.pyi", "records.py", "records.pyi")}  # fmt: skip
 
 C_FILES = sorted([*CSRC.glob("*.c"), *CSRC.glob("*.h")])
 C_HEADERS = sorted(CSRC.glob("*.h"))
 PY_FILES = sorted(path for folder in ("recstore", "tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 SOURCES = C_FILES + PY_FILES + sorted([*(ROOT / "recstore").rglob("*.p[yx][xdi]"), *(ROOT / "tests/c").glob("*.[ch]")])
+SHIPPED = C_FILES + sorted(path for kind in ("py", "pyi", "pyx", "pxd") for path in (ROOT / "recstore").rglob(f"*.{kind}"))
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/commands.md", "docs/lifetimes.md", "docs/list-and-dict.md",
              "docs/recipes.md",
              "docs/share_dataset.md", "docs/values.md"]
@@ -145,6 +151,12 @@ def test_header_compiles_alone(path, tmp_path):
 def test_file_is_short(path):
     lines = path.read_text().count("\n")
     assert lines <= MOST_LINES[path.suffix]
+
+
+@pytest.mark.parametrize("path", [path for path in SHIPPED if name_of(path) not in WIDE], ids=name_of)
+def test_lines_are_short(path):
+    wide = [number for number, line in enumerate(path.read_text().split("\n"), 1) if len(line) > MOST_COLUMNS]
+    assert wide == []
 
 
 @pytest.mark.parametrize("path", PY_FILES, ids=name_of)

@@ -45,9 +45,13 @@ assert_type(RecordList({"a": 1}.keys()), RecordList[str])
 empty: RecordList[Sample] = RecordList()
 tuned = RecordList(read_samples(), on_unsupported="pickle", compression="none", arrays="view", progress=True)
 assert_type(tuned, RecordList[Sample])
-RecordList([1], arrays="shared")  # type: ignore[arg-type]
-RecordList([1], "pickle")  # type: ignore[call-arg]
-RecordList(3)  # type: ignore[arg-type]
+assert_type(RecordList([[1, 2], range(3)], workers=2), RecordList[int])
+assert_type(RecordList([read_samples()], workers=0), RecordList[Iterator[Sample]])
+RecordList([1, 2], workers=2)  # type: ignore[arg-type]
+RecordList([[1]], workers="2")  # type: ignore[call-overload]
+RecordList([1], arrays="shared")  # type: ignore[call-overload]
+RecordList([1], "pickle")  # type: ignore[call-overload]
+RecordList(3)  # type: ignore[call-overload]
 wrong: RecordList[str] = RecordList([1])  # type: ignore[list-item]
 
 # ---- Reading ----
@@ -248,7 +252,7 @@ not_a_store: list[int] = recstore.attach("train")  # type: ignore[assignment]
 assert_type(RecordList([1], name="numbers", backing="shm"), RecordList[int])
 assert_type(RecordDict({1: 2}, name="numbers"), RecordDict[int, int])
 samples.map(lambda s: s["label"], name="labels")
-RecordList([1], name=3)  # type: ignore[arg-type]
+RecordList([1], name=3)  # type: ignore[call-overload]
 
 table = recstore.segments("train", dir="/dev/shm")
 assert_type([segment.name for segment in table], list[str | None])

@@ -1,0 +1,103 @@
+"""What the runner prints: tables, and the machine that a number means nothing without."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+
+VERSIONS = (
+    "recstore",
+    "numpy",
+    "torch",
+    "msgspec",
+    "orjson",
+    "pyarrow",
+    "vortex-data",
+    "lmdb",
+    "datasets",
+    "rich",
+    "matplotlib",
+)
+
+
+def machine():
+    """Processor, memory, system, versions, load."""
+    versions = {}
+    for name in VERSIONS:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_gb": _memory_gb(),
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "versions": versions,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def _cpu():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _memory_gb():
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    except (ValueError, OSError):
+        return None
+
+
+def cell(key, value):
+    """A number as its key's unit wants it read."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return " ".join(cell(key, one) for one in value)
+    if isinstance(value, str):
+        return value
+    if key in ("store", "total", "parent_kept", "kept_after", "nbytes") or "peak" in key or "uss" in key:
+        return f"{value / 1e6:,.2f} MB"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}"
+
+
+def show(rows, title):
+    """One table; rich where it is installed, tabs elsewhere."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [[cell(key, row.get(key)) for key in columns] for row in rows]
+    try:
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Table
+    except ImportError:
+        print(f"\n{title}")
+        for line in [columns, *cells]:
+            print("\t".join(line))
+        return
+    table = Table(title=title)
+    for key, sample in zip(columns, cells[0], strict=True):
+        table.add_column(key, justify="right" if sample[:1].isdigit() else "left")
+    for line in cells:
+        table.add_row(*map(escape, line))
+    console = Console(emoji=False)
+    # Not a terminal (a log, a file): as wide as it takes, never cut.
+    (console if console.is_terminal else Console(width=220, emoji=False)).print(table)
+
+
+def show_machine(facts):
+    versions = ", ".join(f"{name} {version or 'absent'}" for name, version in facts["versions"].items())
+    print(f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gb']} GB, {facts['system']} {facts['kernel']}")
+    print(f"Python {facts['python']}, {versions}, {facts['date']}")

@@ -1,0 +1,95 @@
+"""From ten thousand records to ten million: ns and bytes a record, attaching. Each size is a job of memory_jobs.py."""
+
+import gc
+import random
+import time
+
+import data
+import measures
+import rivals
+
+KINDS = ("paths", "dicts", "coco")
+CONTAINERS = ("recstore", "numpy+pickle", "msgspec")
+_READS, _CHECKS = 50_000, 500
+
+
+def counts(kind, quick):
+    """The sizes of a kind of records; those of COCO end earlier, since a resident one takes kilobytes."""
+    if quick:
+        return (1_000, 10_000)
+    return (10_000, 100_000, 1_000_000) if kind == "coco" else (10_000, 100_000, 1_000_000, 10_000_000)
+
+
+def paths(count):
+    """As those of ImageNet: a thousand synsets, each one's images numbered with gaps."""
+    draw = random.Random(data.SEED)
+    synsets = sorted(draw.sample(range(1_440_764, 15_075_141), 1000))
+    chance = draw.random
+    at = number = 0
+    for made in range(count):
+        if made * 1000 // count != at:
+            at, number = made * 1000 // count, 0
+        number += 1 + int(chance() * 20)
+        yield f"/data/imagenet/train/n{synsets[at]:08d}/n{synsets[at]:08d}_{number}.JPEG"
+
+
+def dicts(count):
+    """Small flat records."""
+    chance = random.Random(data.SEED).random
+    for number in range(count):
+        yield {"id": number, "label": int(chance() * 1000), "score": round(chance(), 4), "valid": chance() < 0.9}
+
+
+def source(kind, count):
+    """A call that generates the records anew."""
+    if kind == "coco":
+        return data.coco(False, count).fresh
+    return lambda: {"paths": paths, "dicts": dicts}[kind](count)
+
+
+def job(kind, count, container, starts):
+    """One row."""
+    fresh = source(kind, count)
+    sample = set(random.Random(data.SEED).sample(range(count), min(_CHECKS, count)))
+    kept = {number: record for number, record in enumerate(fresh()) if number in sample}
+    rival = next(one for one in rivals.every() if one.name == container)
+    rival.build(list(kept.values())[:2])  # imports are not the build's
+    # A small build is over in no time: the least of several.
+    rounds = 5 if count <= 100_000 else 1
+    generating = min(measures.clock(_drain, fresh()) for _ in range(rounds))
+    spent = float("inf")
+    for _ in range(rounds):
+        records = None
+        gc.collect()
+        begin = time.perf_counter_ns()
+        records = rival.build(fresh())
+        spent = min(spent, time.perf_counter_ns() - begin)
+    for number, record in kept.items():
+        if repr(records[number]) != repr(record):
+            raise measures.WrongAnswer(f"{container} gives another record at {number}")
+    row = {
+        "data": kind,
+        "rival": container,
+        "records": count,
+        "bytes_per_record": records.nbytes / count,
+        "build_ns": (spent - generating) / count,
+        **_read_ns(records, count),
+    }
+    if container == "recstore":
+        import names
+
+        row.update({f"attach_{key}": value for key, value in names.by_handle(records, starts).items()})
+    return row
+
+
+def _drain(records):
+    for _ in records:
+        pass
+
+
+def _read_ns(records, count):
+    found = {}
+    for kind, order in measures.orders(count, _READS).items():
+        reading = min(measures.clock(measures.spin, records, order) for _ in range(5))
+        found[f"{kind}_ns"] = (reading - min(measures.clock(measures.spin_empty, order) for _ in range(5))) / len(order)
+    return found

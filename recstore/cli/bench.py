@@ -1,0 +1,157 @@
+"""`recstore bench FILE`: decode, size and workers on the user's own records, against what is installed here."""
+
+import os
+import signal
+import sys
+import tempfile
+
+from recstore import memory
+from recstore.cli import bench_timing as timing
+from recstore.cli.running import TrialError, bars, run_trial
+from recstore.cli.text import safe_text, size_text, table, to_json
+
+# The rivals that workers read too: every one of them would take a process for each method.
+CONTAINERS = ("list", "numpy+pickle", "recstore")
+_READS, _REPEATS = 20_000, 5
+
+
+def run(options):
+    """Run the benchmark; the exit status."""
+    # So that a terminated benchmark, like an interrupted one, ends its trials first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with tempfile.TemporaryDirectory(prefix="recstore-bench-") as folder, bars() as shown:
+            found = _measure(shown, os.path.join(folder, "pool"), options)
+    except TrialError as error:
+        print(f"recstore bench: {safe_text(str(error))}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("recstore bench: interrupted, all workers ended", file=sys.stderr)
+        return 130
+    print(to_json(found) if options.json else safe_text(_report(found)))
+    return 0
+
+
+def _measure(shown, pool, options):
+    task = {
+        "what": "prepare file",
+        "path": options.file,
+        "form": options.format,
+        "where": options.records,
+        "pool": pool,
+    }
+    read = run_trial(shown, "reading records", {**task, "limit": options.limit})
+    if not read["count"]:
+        raise TrialError(f"no records in {options.file}")
+    cut = ""
+    room = _room(read, options.workers)
+    if room is not None and room < read["count"]:
+        if room < 1000:
+            raise TrialError("too little free memory for the rivals and their copies in the workers")
+        cut = f"the first {room:,} of {read['count']:,}: the free memory does not hold the rivals of more"
+        read = run_trial(shown, "reading records", {**task, "limit": room})
+    found = run_trial(shown, "bench", {"what": "bench", "pool": pool, "reads": _READS, "repeats": _REPEATS})
+    return {
+        "file": options.file,
+        "source": read["source"],
+        "records": read["count"],
+        "cut": cut,
+        **found,
+        "workers": _workers(shown, pool, read["count"], options.workers, found["skipped"]),
+    }
+
+
+def _workers(shown, pool, count, workers, skipped):
+    """A row for each container and start method."""
+    rows = []
+    for method in ("fork", "spawn") if workers and hasattr(os, "fork") else ("spawn",) if workers else ():
+        for container in CONTAINERS:
+            if container in skipped:
+                continue
+            task = {
+                "what": "row",
+                "container": container,
+                "method": method,
+                "workers_n": workers,
+                "pool": pool,
+                "count": count,
+                "resample": False,
+                "weigh": False,
+            }
+            result = run_trial(shown, f"{container}, {method}", task)
+            rows.append({"container": container, "method": method, "workers": workers, **result})
+    return rows
+
+
+def _room(read, workers):
+    """How many records all containers can take here, one beside the other; None where the system does not say."""
+    free = memory.available()
+    # As in the demo: a list takes some four times the packed bytes. In one process there is one, beside fifteen packed
+    # forms.
+    packed = read["size"] / read["count"]
+    listed = 4 * packed + 500
+    return None if free is None else int(0.8 * free / max(listed + 15 * packed, listed * (workers + 2)))
+
+
+def _report(found):
+    intro = f"{found['records']:,} records of {found['file']}: {found['source']}"
+    parts = [f"{intro}\n({found['cut']})" if found["cut"] else intro, _reads_table(found), _notes(found)]
+    if found["workers"]:
+        parts.append(_workers_table(found["workers"]))
+        parts.append(
+            "total: PSS of parent, workers and helpers, plus pages of the segment that nobody has mapped, after\n"
+            "a full pass in every worker; USS/worker: their mean. bytes: for the list, what its process grew by."
+        )
+    return "\n\n".join(parts)
+
+
+def _reads_table(found):
+    """Bytes and ns a record, the smallest first; those without bytes after them."""
+    sizes = {row["rival"]: row for row in found["sizes"]}
+    reads = {}
+    for row in found["reads"]:
+        reads.setdefault(row["rival"], {})[row["reads"]] = row
+    names = sorted({*sizes, *reads}, key=lambda name: sizes.get(name, {}).get("bytes_per_record", float("inf")))
+    lines = [("rival", "bytes/record", *(f"{kind} ns" for kind in timing.KINDS), "torch+pickle / it", "build")]
+    for name in names:
+        size, times = sizes.get(name), reads.get(name, {})
+        gain = times.get("random", {}).get("times_torch_pickle")
+        lines.append(
+            (
+                name,
+                f"{size['bytes_per_record']:,.1f}" if size else "",
+                *(f"{times[kind]['median_ns']:,.0f}" if kind in times else "" for kind in timing.KINDS),
+                f"{gain:.2f}" if gain else "",
+                f"{size['build_s']:.2f} s" if size else "",
+            )
+        )
+    return table(lines, left=1)
+
+
+def _notes(found):
+    lines = [
+        f"ns a record: random over all, hot among {timing.HOT:,}, batch: {timing.BATCH} random ones at once.",
+        f"{timing.FLOOR}: making the same objects with nothing to decode; {timing.DECODE}: its decoder alone,",
+        "on bytes that lie ready. Compare within this table, not between runs.",
+    ]
+    lines += [f"{row['rival']}: {row['note']}" for row in found["sizes"] if row.get("note")]
+    lines += [f"left out: {name}: {reason}" for name, reason in found["skipped"].items()]
+    return "\n".join(lines)
+
+
+def _workers_table(rows):
+    lines = [("container", "workers by", "bytes", "total", "USS/worker", "first record", "build")]
+    for row in rows:
+        uss = [one for one in row["uss"] if one is not None]
+        lines.append(
+            (
+                row["container"],
+                f"{row['method']} ({row['workers']})",
+                size_text(row["bytes"]),
+                size_text(row["total"]),
+                size_text(sum(uss) / len(uss) if uss else None),
+                f"{row['first_s']:.2f} s",
+                f"{row['build_s']:.1f} s",
+            )
+        )
+    return table(lines, left=2)

@@ -1,0 +1,289 @@
+"""Columnar rivals: a pyarrow Table, Vortex, Hugging Face datasets, Parquet; and the whole under zstd.
+
+Arrow wants one type for a column. A field that has several (COCO's `segmentation` is a list or a dict) is given as its
+users do: a column for each type, put together again when a row is read. Where bytes count most, Vortex and Parquet,
+nested fields are also tried as JSON text, and the smaller one is kept, field by field. A value that no column holds makes the
+rival Absent, with the reason.
+"""
+
+import io
+import json
+import os
+
+from recstore.cli.bench_rivals import Absent, Rival, need
+
+_KINDS = (("list", (list, tuple)), ("dict", dict), ("text", str))
+_NO_ROOM = float("inf")
+
+
+class Columns:
+    """Records as a table; `size(table)`, where given, chooses how nested fields are held.
+
+    `split` says of a field that is no column by itself which columns it has, and which of those hold JSON.
+    """
+
+    def __init__(self, records, size=None):
+        self.split = {}
+        self._plain = not all(type(record) is dict for record in records)
+        fields = {"value": records}
+        if not self._plain:
+            names = dict.fromkeys(name for record in records for name in record)
+            if not names or not all(type(name) is str for name in names):
+                raise Absent("records with other keys than text have no columns")
+            fields = {name: [record.get(name) for record in records] for name in names}
+        arrays = {}
+        for name, values in fields.items():
+            found, parts = _smallest(_ways(name, values, size is not None), size)
+            arrays.update(found)
+            if parts:
+                self.split[name] = parts
+        self.table = _table(arrays)
+
+    @property
+    def note(self):
+        """What was done to fields that are no column by themselves."""
+        texts = [name for name, parts in self.split.items() if len(parts) == 1]
+        apart = [name for name, parts in self.split.items() if len(parts) > 1]
+        said = [f"{', '.join(texts)}: JSON text"] if texts else []
+        return "; ".join(said + ([f"{', '.join(apart)}: a column for each type"] if apart else []))
+
+    def restore(self, row):
+        """The record of a row."""
+        for name, columns in self.split.items():
+            value = None
+            for column, is_json in columns:
+                one = row.pop(column)
+                if one is not None:
+                    value = json.loads(one) if is_json else one
+            row[name] = value
+        return row["value"] if self._plain else row
+
+
+def _kind(value):
+    return next((kind for kind, types in _KINDS if isinstance(value, types)), "other")
+
+
+def _table(arrays):
+    import pyarrow
+
+    return pyarrow.table(arrays)
+
+
+def _array(values):
+    """A column, or None where the values have none."""
+    import pyarrow
+
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, OverflowError, UnicodeEncodeError):
+        return None
+
+
+def _json_array(values):
+    import pyarrow
+
+    try:
+        return pyarrow.array(
+            [None if one is None else json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in values]
+        )
+    except (TypeError, ValueError, pyarrow.ArrowException) as error:
+        raise Absent(f"no column holds these values, nor JSON text: {error}") from None
+
+
+def _ways(name, values, with_json):
+    """How a field can be held: [({column: array}, [(column, whether it is JSON)] or None for one plain column)]."""
+    import pyarrow
+
+    whole = _array(values)
+    if whole is not None and not pyarrow.types.is_nested(whole.type):
+        return [({name: whole}, None)]
+    ways = [_apart(name, values) if whole is None else ({name: whole}, None)]
+    if with_json:
+        column = f"{name} (json)"
+        try:
+            ways.append(({column: _json_array(values)}, [(column, True)]))
+        except Absent:
+            pass  # values that JSON has no word for: the first way is the only one
+    return ways
+
+
+def _apart(name, values):
+    """A column for each type; JSON text where one type has no column."""
+    arrays, parts = {}, []
+    for kind in ("list", "dict", "text", "other"):
+        some = [value if value is not None and _kind(value) == kind else None for value in values]
+        if any(value is not None for value in some):
+            found = _array(some)
+            column = f"{name} ({kind})"
+            arrays[column] = _json_array(some) if found is None else found
+            parts.append((column, found is None))
+    return arrays, parts
+
+
+def _smallest(ways, size):
+    """The way whose table is smallest; one that has no size is no way, unless there is no other."""
+    if len(ways) == 1:
+        return ways[0]
+
+    def weigh(way):
+        try:
+            return size(_table(way[0]))
+        except Absent:
+            return _NO_ROOM
+
+    return min(ways, key=weigh)
+
+
+class _Rows(Rival):
+    exact = False
+
+    def __init__(self, columns):
+        self._columns = columns
+        self._restore = columns.restore
+        self.note = columns.note
+
+
+class ArrowTable(_Rows):
+    """A pyarrow Table in memory; a row by slice, several by take."""
+
+    name = "pyarrow"
+
+    def __init__(self, columns):
+        super().__init__(columns)
+        # One chunk: slice has nothing to look for.
+        self._table = columns.table.combine_chunks()
+        self.nbytes = self._table.nbytes
+
+    @classmethod
+    def build(cls, records):
+        need("pyarrow")
+        return cls(Columns(records))
+
+    def __len__(self):
+        return len(self._table)
+
+    def __getitem__(self, index):
+        return self._restore(self._table.slice(index, 1).to_pylist()[0])
+
+    def get_many(self, indices):
+        return list(map(self._restore, self._table.take(indices).to_pylist()))
+
+
+class Vortex(_Rows):
+    """A Vortex array, compressed, in memory; a row by scalar_at, several by take."""
+
+    name = "Vortex"
+
+    def __init__(self, columns, packed):
+        import vortex
+
+        super().__init__(columns)
+        self._array = vortex.array
+        self._packed = packed
+        self.nbytes = packed.nbytes
+
+    @classmethod
+    def build(cls, records):
+        need("vortex", "pyarrow")
+        columns = Columns(records, lambda table: cls._pack(table).nbytes)
+        return cls(columns, cls._pack(columns.table))
+
+    @staticmethod
+    def _pack(table):
+        import vortex
+
+        try:
+            return vortex.compress(vortex.array(table))
+        except Exception as error:
+            raise Absent(f"vortex does not take the table: {error}") from None
+
+    def __len__(self):
+        return len(self._packed)
+
+    def __getitem__(self, index):
+        return self._restore(self._packed.scalar_at(index).as_py())
+
+    def get_many(self, indices):
+        return list(map(self._restore, self._packed.take(self._array(indices)).to_pylist()))
+
+
+class HfDatasets(_Rows):
+    """A Hugging Face Dataset in memory; a row by ds[i], several as torch's DataLoader fetches them."""
+
+    name = "HF datasets"
+
+    def __init__(self, columns):
+        super().__init__(columns)
+        # Nothing here is to be looked up on the network.
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        import datasets
+
+        self._dataset = datasets.Dataset(columns.table.combine_chunks())
+        self.nbytes = self._dataset.data.nbytes
+
+    @classmethod
+    def build(cls, records):
+        need("datasets", "pyarrow")
+        return cls(Columns(records))
+
+    def __len__(self):
+        return len(self._dataset)
+
+    def __getitem__(self, index):
+        return self._restore(self._dataset[index])
+
+    def get_many(self, indices):
+        return list(map(self._restore, self._dataset.__getitems__(indices)))
+
+
+class _Bytes(Rival):
+    reads = False
+
+    def __init__(self, nbytes, note=""):
+        self.nbytes = nbytes
+        self.note = note
+
+
+class ParquetZstd(_Bytes):
+    """A Parquet file under zstd-9: bytes alone, because a row costs the unpacking of a page."""
+
+    name = "Parquet zstd-9"
+
+    @classmethod
+    def build(cls, records):
+        need("pyarrow")
+        columns = Columns(records, cls._write)
+        return cls(cls._write(columns.table), columns.note)
+
+    @staticmethod
+    def _write(table):
+        import pyarrow
+        from pyarrow import parquet
+
+        file = io.BytesIO()
+        try:
+            parquet.write_table(table, file, compression="zstd", compression_level=9)
+        except pyarrow.ArrowException as error:
+            raise Absent(f"Parquet does not take the table: {error}") from None
+        return file.tell()
+
+
+class WholeZstd(_Bytes):
+    """All records as MessagePack in one piece under zstd-19: bytes alone, for a record costs the unpacking of all."""
+
+    name = "zstd-19 of the whole"
+    # Level 19 takes a second and more for a megabyte, and looks back 8 MB: of more than this the first part stands for
+    # the whole.
+    most = 50_000_000
+
+    @classmethod
+    def build(cls, records):
+        need("pyarrow", "msgspec")
+        import msgspec
+        import pyarrow
+
+        whole = b"".join(map(msgspec.msgpack.Encoder().encode, records))
+        part = whole[: cls.most]
+        size = len(pyarrow.Codec("zstd", 19).compress(part, asbytes=True))
+        note = "" if len(part) == len(whole) else f"by the first {len(part) / 1e6:,.0f} of {len(whole) / 1e6:,.0f} MB"
+        return cls(size * len(whole) // max(1, len(part)), note)

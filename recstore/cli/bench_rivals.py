@@ -1,0 +1,286 @@
+"""The other ways to hold records, each written as a careful user of it writes it; `recstore bench` and bench/ measure
+them.
+
+A rival is built from a list of records, answers `x[i]` and, where its users have one, `get_many(indices)`, and says its
+`nbytes`. Columnar ones are in bench_columns.py. The serialisers that are not how a known library does it (marshal,
+msgspec, orjson) get the leanest buffer we could give them: a memoryview of one uint8 array and offsets in an
+array('q').
+"""
+
+import importlib.util
+import marshal
+import pickle
+import shutil
+import struct
+import tempfile
+import weakref
+from array import array
+
+
+class Absent(Exception):
+    """A rival that cannot run here, or not on these records; the message is the reason."""
+
+
+def need(*names):
+    """Absent unless these modules are installed."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise Absent(f"{name} is not installed")
+
+
+class Rival:
+    """What all have in common."""
+
+    name = ""
+    # Whether it gives records back; otherwise it is measured by its bytes alone.
+    reads = True
+    # Whether types and missing keys survive; Arrow's rows have 2.0 for 2 and None for what is not there.
+    exact = True
+    # What its users do to records that it cannot hold as they are.
+    note = ""
+
+
+class Resident(Rival):
+    """A plain list: no decoding at all, and every process that reads it gets its own copy."""
+
+    name = "list"
+
+    @staticmethod
+    def build(records):
+        return list(records)
+
+
+class NumpyPickle(Rival):
+    """mmengine's BaseDataset: one uint8 array of pickles and their end offsets."""
+
+    name = "numpy+pickle"
+
+    def __init__(self, records):
+        import numpy
+
+        parts = [numpy.frombuffer(pickle.dumps(record, protocol=4), dtype=numpy.uint8) for record in records]
+        self._ends = numpy.cumsum([len(part) for part in parts], dtype=numpy.int64)
+        self._bytes = numpy.concatenate(parts)
+        self.nbytes = self._bytes.nbytes + self._ends.nbytes
+
+    @classmethod
+    def build(cls, records):
+        need("numpy")
+        return cls(records)
+
+    def __len__(self):
+        return len(self._ends)
+
+    def __getitem__(self, index):
+        start = 0 if index == 0 else self._ends[index - 1].item()
+        end = self._ends[index].item()
+        return pickle.loads(memoryview(self._bytes[start:end]))
+
+
+class TorchPickle(Rival):
+    """detectron2's TorchSerializedList: the same in torch tensors."""
+
+    name = "torch+pickle"
+
+    def __init__(self, records):
+        import numpy
+        import torch
+
+        parts = [numpy.frombuffer(pickle.dumps(record, protocol=-1), dtype=numpy.uint8) for record in records]
+        self._ends = torch.from_numpy(numpy.cumsum([len(part) for part in parts], dtype=numpy.int64))
+        self._bytes = torch.from_numpy(numpy.concatenate(parts))
+        self.nbytes = self._bytes.numel() + 8 * self._ends.numel()
+
+    @classmethod
+    def build(cls, records):
+        need("torch")
+        return cls(records)
+
+    def __len__(self):
+        return len(self._ends)
+
+    def __getitem__(self, index):
+        start = 0 if index == 0 else self._ends[index - 1].item()
+        end = self._ends[index].item()
+        return pickle.loads(memoryview(self._bytes[start:end].numpy()))
+
+
+class _Buffer(Rival):
+    """Records as bytes in one uint8 array; a subclass says how."""
+
+    def __init__(self, records, dumps, loads):
+        import numpy
+
+        ends = array("q", [0])
+        parts = []
+        at = 0
+        for record in records:
+            blob = dumps(record)
+            at += len(blob)
+            ends.append(at)
+            parts.append(blob)
+        # An array of numpy's own, as mmengine makes it: numpy asks for huge pages, a bytes object gets none.
+        whole = numpy.concatenate([numpy.frombuffer(part, dtype=numpy.uint8) for part in parts])
+        self._view = memoryview(whole)
+        self._ends = ends
+        self._loads = loads
+        self.nbytes = whole.nbytes + 8 * len(ends)
+
+    def __len__(self):
+        return len(self._ends) - 1
+
+    def __getitem__(self, index):
+        ends = self._ends
+        return self._loads(self._view[ends[index] : ends[index + 1]])
+
+
+class Marshal(_Buffer):
+    """The interpreter's own format, the one it reads fastest."""
+
+    name = "marshal"
+
+    @classmethod
+    def build(cls, records):
+        need("numpy")
+        return cls(records, marshal.dumps, marshal.loads)
+
+
+class Msgspec(_Buffer):
+    """MessagePack by msgspec, untyped."""
+
+    name = "msgspec"
+
+    @classmethod
+    def build(cls, records):
+        need("msgspec", "numpy")
+        import msgspec
+
+        return cls(records, msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode)
+
+
+class Orjson(_Buffer):
+    """JSON by orjson."""
+
+    name = "orjson"
+
+    @classmethod
+    def build(cls, records):
+        need("orjson", "numpy")
+        import orjson
+
+        return cls(records, orjson.dumps, orjson.loads)
+
+
+class LmdbMsgspec(Rival):
+    """LMDB with MessagePack values under big-endian record numbers, one read transaction kept open."""
+
+    name = "LMDB+msgspec"
+
+    def __init__(self, records):
+        import lmdb
+        import msgspec
+
+        folder = tempfile.mkdtemp(prefix="recstore-bench-")
+        encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder().decode
+        self._key = struct.Struct(">Q").pack
+        # Large enough for any of these; the file is sparse.
+        self._env = lmdb.open(folder, map_size=1 << 40, sync=False, metasync=False, readahead=False)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        with self._env.begin(write=True) as transaction:
+            for number, record in enumerate(records):
+                transaction.put(self._key(number), encode(record), append=True)
+        self._count = self._env.stat()["entries"]
+        self.nbytes = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+        self._transaction = self._env.begin(buffers=True)
+
+    @classmethod
+    def build(cls, records):
+        need("lmdb", "msgspec")
+        return cls(records)
+
+    def __len__(self):
+        return self._count
+
+    def __getitem__(self, index):
+        return self._decode(self._transaction.get(self._key(index)))
+
+
+class ManagerList(Rival):
+    """multiprocessing's Manager().list(): one list in a process of its own, each read a message to it and back."""
+
+    name = "Manager().list"
+    most = 150_000
+
+    def __init__(self, records):
+        import multiprocessing
+
+        manager = multiprocessing.Manager()
+        weakref.finalize(self, manager.shutdown)
+        self._manager = manager
+        self._list = manager.list(records)
+        self._count = len(records)
+
+    @classmethod
+    def build(cls, records):
+        if len(records) > cls.most:
+            raise Absent(
+                f"measured up to {cls.most:,} records: held as in a list, and a read takes as long for any number"
+            )
+        return cls(records)
+
+    def __len__(self):
+        return self._count
+
+    def __getitem__(self, index):
+        return self._list[index]
+
+
+class Recstore(Rival):
+    """This package."""
+
+    name = "recstore"
+
+    @staticmethod
+    def build(records):
+        import recstore
+
+        return recstore.RecordList(records)
+
+
+class RecstoreNone(Rival):
+    """This package without compression."""
+
+    name = "recstore none"
+
+    @staticmethod
+    def build(records):
+        import recstore
+
+        return recstore.RecordList(records, compression="none")
+
+
+def every():
+    """All rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
+    from recstore.cli import bench_columns as columns
+
+    slow = (ManagerList, columns.HfDatasets, columns.Vortex, columns.ArrowTable, LmdbMsgspec)
+    sizes = (columns.ParquetZstd, columns.WholeZstd)
+    return (*sizes, *slow, Resident, NumpyPickle, Orjson, Marshal, Msgspec, TorchPickle, RecstoreNone, Recstore)
+
+
+def rebuild():
+    """The native deep structural copy: the time CPython itself needs to make equal objects, with no decoding."""
+    try:
+        from recstore._floor import rebuild as native
+    except ImportError:
+        raise Absent("recstore._floor.rebuild is not in this build") from None
+    return native
+
+
+def bare_msgspec():
+    """`(encode, decode)` of msgspec alone, for bytes that lie ready: its decoder without finding the record."""
+    need("msgspec")
+    import msgspec
+
+    return msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode

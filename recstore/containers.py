@@ -1,0 +1,71 @@
+"""What RecordList and RecordDict share: how a store is closed, copied and sent, and what stands in for methods that
+change."""
+
+from recstore import handles
+from recstore.errors import BusyError, SegmentNotFoundError
+
+__all__ = ["Container"]
+
+
+class Container:
+    """A mixin. The compiled base behind it has `segments`, `blobs`, `detached` and `_require`, and a `__reduce__` that
+    only refuses."""
+
+    __slots__ = ()
+    _instead = {}  # method that a list or dict has -> what to write in its place
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        import types
+
+        return types.GenericAlias(cls, item)
+
+    def __getattr__(self, name):
+        hint = self._instead.get(name)
+        more = f": it is read-only; {hint}" if hint else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+    @property
+    def closed(self):
+        """Whether the store was closed, or one of several."""
+        return any(segment.closed for segment in self.segments)
+
+    def close(self):
+        """Gives the shared memory back in this process; later reads through this store, its views or anything else over
+        the same bytes raise ClosedError. Idempotent.
+
+        A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
+        Raises BusyError while arrays read with ``arrays="view"`` are alive.
+        """
+        for piece in (*self.segments, *self.blobs, self._spilled):
+            if piece is not None and not piece.closed:
+                piece.close()
+                handles.unpin(piece)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        try:
+            self.close()
+        except BusyError:
+            # The frames of an error on its way hold the arrays: it is what the caller must see.
+            if error is None:
+                raise
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        if "_kind" not in type(self).__dict__:
+            ours = next(base.__name__ for base in type(self).__mro__ if "_kind" in base.__dict__)
+            raise TypeError(
+                f"{type(self).__name__}, a subclass of {ours}, cannot travel: hold a {ours} as an attribute instead"
+            )
+        if self.detached is not None:
+            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")
+        self._require()
+        return handles.reduce(self)

@@ -1,0 +1,36 @@
+/* rs_folder.h: a folder of the test's own below /tmp, for tests that make files. The file that includes it defines
+ * _GNU_SOURCE first, for nftw and mkdtemp. Single-threaded, and static state: include from one file only. */
+#ifndef RS_FOLDER_H
+#define RS_FOLDER_H
+
+#include "rs_test.h"
+
+#include <ftw.h>
+#include <stdlib.h>
+
+static char base[64];
+
+/* Makes the folder, whose path is then `base`; false when the system refuses. */
+static inline bool folder_begin(const char *test) {
+    (void)snprintf(base, sizeof base, "/tmp/recstore_%s_XXXXXX", test);
+    return mkdtemp(base) != NULL;
+}
+
+/* A path under the folder; one of four turns of static memory. */
+static inline const char *at(const char *name) {
+    static char paths[4][1024];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    (void)snprintf(path, 1024, "%s/%s", base, name);
+    return path;
+}
+
+static inline int folder_remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+/* Removes the folder and what is in it. */
+static inline void folder_end(void) { CHECK(nftw(base, folder_remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0); }
+
+#endif

@@ -1,0 +1,179 @@
+"""Shards that the workers of a build read, for test_shards.py: importable by name, as spawn and forkserver need it."""
+
+import dataclasses
+import math
+import os
+import signal
+import time
+
+import numpy as np
+import recstore
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: float
+
+
+class Plain:
+    """Not storable but for pickling."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __eq__(self, other):
+        return type(other) is Plain and other.n == self.n
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.n})"
+
+
+class Registered(Plain):
+    pass
+
+
+recstore.register(Registered)
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A key that only comparing finds."""
+
+    n: int
+
+
+class Rows:
+    """The records [start, stop)."""
+
+    def __init__(self, start, stop):
+        self.start, self.stop = start, stop
+
+    def __iter__(self):
+        for i in range(self.start, self.stop):
+            yield self.one(i)
+
+    @staticmethod
+    def one(i):
+        return {"id": i, "name": f"record {i}", "box": [i, i + 0.5]}
+
+
+class Arrays(Rows):
+    """Arrays inside and outside of records, several in some, 64-aligned and not."""
+
+    @staticmethod
+    def one(i):
+        arrays = [np.arange(i * 37 % 700 + k, dtype="u1" if k % 2 else "f8") for k in range(i % 4)]
+        return {"id": i, "arrays": arrays, "after": "x" * (i % 9)}
+
+
+class Values(Rows):
+    @staticmethod
+    def one(i):
+        return [Point(i, i / 2), Registered(i), np.float32(i), {i, i + 1}, None, 1j * i][: i % 7]
+
+
+class Pickled(Rows):
+    @staticmethod
+    def one(i):
+        return {"value": Plain(i) if i % 3 else i}
+
+
+class Pairs(Rows):
+    @staticmethod
+    def one(i):
+        value = np.arange(150 + i % 3) if i % 5 == 0 else i
+        return (i % 700 if i % 2 else f"key {i}"), value
+
+
+class OddPairs(Rows):
+    """Keys without a canonical form, of which some come again; one NaN object, and others."""
+
+    def __iter__(self):
+        nan = float("nan")
+        for i in range(self.start, self.stop):
+            yield (nan, Key(i % 50), float("nan") if i % 9 == 0 else i, (i % 3, math.inf))[i % 4], i
+
+
+class Failing(Rows):
+    """Raises, or yields what cannot be stored, in the place of the last record."""
+
+    def __init__(self, start, stop, how):
+        super().__init__(start, stop)
+        self.how = how
+
+    def __iter__(self):
+        for i in range(self.start, self.stop - 1):
+            yield i
+        if self.how == "value":
+            yield {"a": [1, len]}
+        elif self.how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.how == "exit":
+            os._exit(3)
+        elif self.how == "odd":
+            raise Odd("one", "two")
+        elif self.how == "sleep":
+            time.sleep(1000)
+        else:
+            raise self.how
+
+
+class FailingPairs(Failing):
+    def __iter__(self):
+        for i in super().__iter__():
+            yield (i, i) if type(i) is int else ("last", i)
+
+
+class Odd(Exception):
+    """Can be pickled, and not made again."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+
+
+class Local:
+    """Values of a class that only the worker has."""
+
+    def __iter__(self):
+        made = dataclasses.make_dataclass("Made", ["x"])
+        made.__module__ = __name__
+        yield made(1)
+
+
+def build(pipe, shards, workers):
+    """What a build says in a process of its own."""
+    try:
+        with recstore.RecordList(shards, workers=workers) as x:
+            pipe.send(x.to_list())
+    except Exception as e:
+        pipe.send(f"{type(e).__name__}: {e}")
+    pipe.close()
+
+
+class Slow(Rows):
+    """Says in a file how far it is."""
+
+    def __init__(self, start, stop, path, size):
+        super().__init__(start, stop)
+        self.path, self.size = path, size
+
+    def __iter__(self):
+        with open(self.path, "w") as f:
+            for i in range(self.start, self.stop):
+                print(i, file=f, flush=True)
+                yield str(i) * (self.size // len(str(i)))
+
+
+class Waiting:
+    """Nothing comes of it until a file is there."""
+
+    def __init__(self, path, then=()):
+        self.path, self.then = path, then
+
+    def __iter__(self):
+        while not os.path.exists(self.path):
+            time.sleep(0.005)
+        yield from self.then

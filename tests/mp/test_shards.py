@@ -1,0 +1,446 @@
+"""Building with workers: the bytes of one process, its errors, and nothing left of the others."""
+
+import itertools
+import math
+import multiprocessing
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import pytest
+import recstore
+from mp import shard_kinds as kinds
+from mp.workers import run_worker
+from recstore import RecordDict, RecordList, processes, shards
+
+chained = itertools.chain.from_iterable
+
+
+@pytest.fixture(params=["fork", "spawn", "forkserver"])
+def method(request):
+    """The start method of the process, which builds take."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method(request.param, force=True)
+    yield request.param
+    multiprocessing.set_start_method(before, force=True)
+
+
+@pytest.fixture
+def forking():
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("fork", force=True)
+    yield
+    multiprocessing.set_start_method(before, force=True)
+
+
+def content(x):
+    segment = x.segment if isinstance(x, RecordList) else x._values.segments[0]
+    return os.pread(segment.fileno(), segment.nbytes, 0)[4096:]
+
+
+def cut(kind, n, parts):
+    ends = [n * i // parts for i in range(parts + 1)]
+    return [kind(a, b) for a, b in zip(ends, ends[1:])]
+
+
+# ---- The same bytes ----
+
+
+def test_every_start_method_gives_the_same_bytes(method):
+    parts = cut(kinds.Rows, 3000, 5)
+    with RecordList(chained(parts)) as x, RecordList(parts, workers=2) as y:
+        assert content(y) == content(x) and y == x and len(y) == 3000
+
+
+@pytest.mark.parametrize("kind", [kinds.Rows, kinds.Arrays, kinds.Values])
+@pytest.mark.parametrize("options", [{}, {"compression": "none"}], ids=str)
+def test_whatever_the_number_of_workers(forking, kind, options):
+    parts = [*cut(kind, 2000, 7), [], [1, "two"], kinds.Rows(0, 1)]
+    with RecordList(chained(parts), **options) as x:
+        wanted = content(x)
+        for workers in (1, 2, 5, 50):
+            with RecordList(iter(parts), workers=workers, **options) as y:
+                assert content(y) == wanted
+
+
+def test_many_blocks(forking):
+    """Pieces, blocks and shards end in different places."""
+    parts = [*cut(kinds.Rows, 150_000, 3), *cut(kinds.Arrays, 9000, 2), range(70_000)]
+    with RecordList(chained(parts)) as x, RecordList(parts, workers=3) as y:
+        assert len(x.segment.blocks()) > 4
+        assert content(y) == content(x)
+
+
+def test_records_larger_than_pieces_and_pipes(forking):
+    parts = [["x" * 3_000_000, "y"], [bytes(40 << 20)], ["z"] * 3]
+    with RecordList(parts, workers=2) as x:
+        assert x == list(chained(parts))
+
+
+def test_mappings(forking, monkeypatch):
+    parts = [*cut(kinds.Pairs, 5000, 6), {"key 8": "again", "new": 1}, {}, RecordDict({1: "one", "last": 2})]
+    plain = dict(chained(part.items() if hasattr(part, "items") else part for part in parts))
+    monkeypatch.setattr(os, "urandom", bytes)  # the seed of the hashes
+    one = RecordDict(chained(p.items() if hasattr(p, "items") else p for p in parts), backing="anonymous")
+    with one as x, RecordDict(parts, workers=3, backing="anonymous") as y:
+        assert content(y) == content(x)
+        assert list(y) == list(plain) and len(y) == len(plain)
+        assert y["key 8"] == "again" and y[1] == "one" and y["last"] == 2
+        assert list(y["key 10"]) == list(plain["key 10"])
+    parts[-1].close()
+
+
+def test_keys_that_only_comparing_finds(forking):
+    """As a dict has them: of each shard its own NaN, of all shards one key that compares equal."""
+    parts = cut(kinds.OddPairs, 300, 4)
+    with RecordDict(parts, workers=2) as x:
+        plain = dict(chained(parts))
+        assert repr(list(x.items())) == repr(list(plain.items()))
+        assert x[kinds.Key(7)] == plain[kinds.Key(7)] and sum(1 for key in x if key != key) > 5
+        assert x[2, math.inf] == plain[2, math.inf]
+
+
+def test_no_shards_and_empty_ones(forking):
+    for make in (RecordList, RecordDict):
+        for parts in ((), iter([]), [[]], [[], (), {}] if make is RecordDict else [[], ()]):
+            with make(parts, workers=2) as x:
+                assert len(x) == 0
+
+
+def test_shards_come_from_a_stream_and_each_is_asked_for_when_a_worker_is_free(forking, tmp_path):
+    asked = []
+
+    def stream():
+        for i in range(6):
+            asked.append(i)
+            if i == 5:
+                (tmp_path / "go").touch()
+            yield kinds.Waiting(str(tmp_path / "go"), [0]) if i == 0 else [i]
+
+    with RecordList(stream(), workers=2) as x:
+        assert x == [0, 1, 2, 3, 4, 5]
+    assert asked == [0, 1, 2, 3, 4, 5]
+
+
+def test_stores_are_shards(method):
+    with RecordList(kinds.Rows(0, 1000)) as x, RecordList([x[:500], x[500:]], workers=2) as y:
+        assert y == x and content(y) == content(x)
+
+
+def test_map(method, monkeypatch):
+    monkeypatch.setattr(shards, "_MAPPED", 300)
+    with RecordList(kinds.Rows(0, 1000)) as x:
+        for view in (x, x[::-3], x.shuffled(5), x.field("name"), x[:0]):
+            with view.map(repr) as wanted, view.map(repr, workers=2) as y:
+                assert content(y) == content(wanted) and len(y) == len(view)
+        with pytest.raises(TypeError, match="cannot be sent to a worker"):
+            x.map(lambda record: 1, workers=2)
+
+
+# ---- Options ----
+
+
+def test_workers_is_a_number_of_processes():
+    for make in (RecordList, RecordDict):
+        with pytest.raises(ValueError, match="workers .* not -1"):
+            make([], workers=-1)
+        for wrong in (1.0, "2", None, [2]):
+            with pytest.raises(TypeError, match=f"workers .* not a {type(wrong).__name__}"):
+                make([], workers=wrong)
+    with RecordList([["x"]], workers=kinds.np.int64(1)) as x:
+        assert x == ["x"]
+
+
+def test_no_workers_is_no_shards():
+    with RecordList([[1], [2]], workers=0) as x:
+        assert x == [[1], [2]]
+
+
+def test_what_is_not_meant_as_shards_is_refused(forking):
+    for wrong in ("ab", b"ab", {"a": 1}):
+        with pytest.raises(TypeError, match="iterable of shards|iterable of records"):
+            RecordList(wrong, workers=1)
+    for wrong in (["ab"], [[1], {"path": "a"}], [[1], 5], [b"ab"]):
+        with pytest.raises(TypeError, match="^shard [01] is a (str|dict|int|bytes)"):
+            RecordList(wrong, workers=2)
+    for wrong in ({"a": 1}, {"a": [(1, 2)]}):
+        with pytest.raises(TypeError, match="iterable of shards"):
+            RecordDict(wrong, workers=1)
+    with pytest.raises(TypeError, match="^shard 0 is a str"):
+        RecordDict(["ab"], workers=2)
+    with pytest.raises(TypeError, match="is not iterable"):
+        RecordList(5, workers=1)
+    with pytest.raises(TypeError, match="^shard 1, a generator, cannot be sent to a worker: .*generator"):
+        RecordList([[1], (i for i in range(3))], workers=2)
+
+
+def test_pickled_values_and_classes_are_read_as_if_built_here(method):
+    with RecordList(cut(kinds.Pickled, 30, 3), workers=2, on_unsupported="pickle") as x:
+        assert x == list(kinds.Pickled(0, 30))
+    with RecordList(cut(kinds.Values, 30, 3), workers=2) as x:
+        assert repr(x[20]) == repr(kinds.Values.one(20)) and type(x[20][0]) is kinds.Point
+        with RecordList(kinds.Values(0, 30)) as y:
+            assert content(x) == content(y) and (x.segment.reader.seen == y.segment.reader.seen)
+
+
+def test_records_of_a_foreign_file_stay_foreign(forking, tmp_path):
+    with RecordList([kinds.Point(1, 2.0)]) as x:
+        x.save(tmp_path / "x")
+    with recstore.open(tmp_path / "x") as foreign:
+        with RecordList([foreign], workers=1) as x:
+            assert type(x[0]) is recstore.Record and not x.segment.reader.trusted
+
+
+def test_classes_that_only_the_worker_has(forking):
+    with pytest.raises(recstore.EncodeError, match="only a worker knows.*Made.*top of a module"):
+        RecordList([kinds.Local()], workers=1)
+
+
+def test_arrays_as_views_and_names(forking, name):
+    with RecordList(cut(kinds.Arrays, 50, 2), workers=2, arrays="view", name=name) as x:
+        array = x[3]["arrays"][2]
+        assert not array.flags.writeable and x.info().name == name
+        with recstore.attach(name) as y:
+            assert len(y) == 50
+        del array
+
+
+def test_progress(forking, capfd):
+    pytest.importorskip("rich")
+    with RecordList(cut(kinds.Rows, 100, 4), workers=2, progress=True) as x:
+        assert len(x) == 100
+    assert "building" in capfd.readouterr().err
+
+
+# ---- Errors ----
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad line"), KeyError("k"), OSError(2, "gone"), KeyboardInterrupt("k"), SystemExit(5)]
+)
+def test_what_a_shard_raises_is_raised_with_its_traceback(forking, error):
+    with pytest.raises(type(error)) as caught:
+        RecordList([[1], kinds.Failing(0, 9, error), [2]], workers=2)
+    assert caught.value.args == error.args
+    assert isinstance(caught.value.__cause__, shards.WorkerTraceback)
+    assert "reading shard 1" in str(caught.value.__cause__) and "raise self.how" in str(caught.value.__cause__)
+
+
+def test_the_first_error_in_the_order_of_shards_counts(forking, tmp_path):
+    failing = [kinds.Failing(0, 3, ValueError("first")), kinds.Failing(0, 3, KeyError("second"))]
+    parts = [kinds.Waiting(str(tmp_path / "go"), [0]), *failing]
+    threading.Timer(0.2, (tmp_path / "go").touch).start()
+    with pytest.raises(ValueError, match="first"):
+        RecordList(parts, workers=3)
+
+
+def test_an_exception_that_cannot_travel(forking):
+    with pytest.raises(recstore.BuildError, match="(?s)shard 0 failed in a worker.*Odd: one"):
+        RecordList([kinds.Failing(0, 2, "odd")], workers=1)
+
+
+def test_a_record_that_cannot_be_stored_has_its_number_in_the_store(forking):
+    with pytest.raises(recstore.EncodeError, match=r"^record 1509: \$\.a\[1\]"):
+        RecordList([*cut(kinds.Rows, 1500, 3), kinds.Failing(0, 10, "value"), [1]], workers=2)
+    with pytest.raises(recstore.EncodeError, match=r"^entry 109 \('last'\): value \$\.a\[1\]"):
+        RecordDict([{("k", i): 1 for i in range(100)}, kinds.FailingPairs(0, 10, "value")], workers=2)
+    with pytest.raises(TypeError, match="unhashable"):
+        RecordDict([[([], 1)]], workers=1)
+    with pytest.raises(ValueError, match="item 1 has length 3"):
+        RecordDict([[(1, 1), (1, 2, 3)]], workers=1)
+
+
+def test_the_error_is_that_of_one_process(forking):
+    deep = ()
+    for _ in range(300):
+        deep = (deep,)
+    for records in ([1, deep], [[2], {"k": {len}}], [{deep: 2}], [{"a": 1, None: [{1, print}]}]):
+        with pytest.raises(recstore.EncodeError) as one:
+            RecordList(records)
+        with pytest.raises(recstore.EncodeError) as two:
+            RecordList([records], workers=1)
+        assert str(two.value) == str(one.value)
+
+
+@pytest.mark.parametrize("how, said", [("kill", "was killed by signal 9"), ("exit", "ended with status 3")])
+def test_a_worker_that_dies(method, how, said):
+    with pytest.raises(recstore.BuildError, match=f"reading shard 1 {said}"):
+        RecordList([kinds.Rows(0, 2000), kinds.Failing(0, 20_000, how), kinds.Rows(0, 10)], workers=2)
+
+
+def test_a_worker_that_dies_while_another_would_never_end(forking):
+    with pytest.raises(recstore.BuildError, match="reading shard 1"):
+        RecordList([kinds.Failing(0, 2, "sleep"), kinds.Failing(0, 2, "kill")], workers=2)
+
+
+def test_a_shard_stream_that_raises(forking):
+    def stream():
+        yield kinds.Failing(0, 2, "sleep")
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        RecordList(stream(), workers=2)
+
+
+def test_an_interrupted_build_ends_its_workers(forking):
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            RecordList([kinds.Failing(0, 2, "sleep")] * 3, workers=2)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_child_of_a_pool_may_have_no_workers(context):
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=kinds.build, args=(theirs, [[1], [2]], 2), daemon=True)
+    process.start()
+    theirs.close()
+    assert "may have no children: build with workers=0" in ours.recv()
+    ours.close()
+    process.join()
+    process.close()
+
+
+def test_a_child_that_is_no_daemon_may(context):
+    assert run_worker(context, kinds.build, [[1], [2]], 2) == [1, 2]
+
+
+# ---- Bounds, and who is left ----
+
+
+def test_workers_wait_for_the_shard_whose_turn_it_is(forking, tmp_path, monkeypatch):
+    """What is read ahead of it is bounded."""
+    monkeypatch.setattr(shards, "RUN_AHEAD", 4 << 20)
+    path, go = tmp_path / "far", tmp_path / "go"
+    far = []
+
+    def watch():
+        time.sleep(0.5)
+        far.append(int(path.read_text().split()[-1]))
+        go.touch()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with RecordList([kinds.Waiting(str(go)), kinds.Slow(0, 400, str(path), 100_000)], workers=2) as x:
+        assert len(x) == 400
+    watcher.join()
+    assert far[0] < 200, "of 400 records of 100 kB, 4 MB and what fits pipes and pieces"
+
+
+def test_workers_end_with_the_builder(python, tmp_path):
+    """Killed, it closes the pipes; no worker stays, also not one that another has copies of the pipes of."""
+    code = """
+import os, sys
+from mp import shard_kinds as kinds
+from recstore import RecordList
+def watched(i):
+    return kinds.Slow(0, 10**9, f"{sys.argv[1]}/{i}", 1000)
+RecordList(map(watched, range(3)), workers=3)
+"""
+    builder = python(code, str(tmp_path), wait=False)
+    deadline = time.monotonic() + 30
+    while len(list(tmp_path.iterdir())) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    children = [int(n) for n in pathlib.Path(f"/proc/{builder.pid}/task/{builder.pid}/children").read_text().split()]
+    assert len(children) == 3
+    builder.send_signal(signal.SIGKILL)
+    builder.wait()
+
+    def alive():
+        return [pid for pid in children if processes.start_time(pid) is not None]
+
+    while alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert alive() == []
+
+
+# A file, which a process started by `-c` has no name for.
+RUN = """
+import subprocess, sys
+sys.exit(subprocess.run([sys.executable, *{}], stderr=subprocess.DEVNULL).returncode)
+"""
+
+MAIN = """
+import dataclasses, multiprocessing, os, sys
+from recstore import RecordList
+
+@dataclasses.dataclass
+class Sample:
+    n: int
+
+class Odd:
+    def __init__(self, n):
+        self.n = n
+
+class Part:
+    def __init__(self, start):
+        self.start = start
+    def __iter__(self):
+        for i in range(self.start, self.start + 100):
+            yield Sample(i)
+            yield Odd(i)
+
+def content(x):
+    return os.pread(x.segment.fileno(), x.segment.nbytes, 0)[4096:]
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    parts = [Part(0), Part(100)]
+    with RecordList((r for p in parts for r in p), on_unsupported="pickle") as x:
+        with RecordList(parts, workers=2, on_unsupported="pickle") as y:
+            assert type(y[0]) is Sample and type(y[1]) is Odd and y[0] == Sample(0) and y[201].n == 100
+            print(content(x) == content(y))
+"""
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_classes_of_the_main_module(python, tmp_path, start):
+    """A spawned worker knows them under another name."""
+    program = tmp_path / "program.py"
+    program.write_text(MAIN)
+    assert python(RUN.format([str(program), start])) == "True\n"
+
+
+def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
+    """Each spawned worker would build again: they cannot, and the error says what to write."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing\n"
+        "multiprocessing.set_start_method('spawn', force=True)\n"
+        "from recstore import RecordList\n"
+        "try:\n"
+        "    RecordList([[1], [2]], workers=2)\n"
+        "except Exception as e:\n"
+        "    if __name__ != '__main__': raise\n"
+        "    print(type(e).__name__, str(e).partition(': ')[2])\n"
+    )
+    said = python(RUN.format([str(program)]))
+    assert said == 'BuildError what builds a store there stands under if __name__ == "__main__":\n'
+
+
+def test_builds_of_two_threads_at_once(forking):
+    """The workers of one do not hold the pipes of the other."""
+    out = []
+
+    def build(k):
+        for _ in range(5):
+            try:
+                with RecordList([[k], kinds.Failing(0, 500, "kill" if k else ValueError("v")), [k]], workers=2):
+                    out.append("built")
+            except (recstore.BuildError, ValueError) as e:
+                out.append(type(e).__name__)
+
+    running = [threading.Thread(target=build, args=(k,)) for k in range(2)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert sorted(out) == ["BuildError"] * 5 + ["ValueError"] * 5

@@ -1,0 +1,160 @@
+"""The folder bench/: the annotations it makes, and that its runner runs. What it finds is asserted nowhere."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+
+if not BENCH.exists():
+    pytest.skip("bench/ is not here", allow_module_level=True)
+
+REAL = [
+    {
+        "segmentation": [[10.25, 20.5, 110.75, 20.5, 60.0, 220.31], [5.0, 5.0, 9.5, 5.0, 9.5, 9.0]],
+        "area": 1.5,
+        "iscrowd": 0,
+        "image_id": 1,
+        "bbox": [5.0, 5.0, 105.75, 215.31],
+        "category_id": 3,
+        "id": 7,
+    },
+    {
+        "segmentation": {"counts": [100, 5, 20, 6, 30], "size": [7, 23]},
+        "area": 11,
+        "iscrowd": 1,
+        "image_id": 2,
+        "bbox": [1, 2, 30, 40],
+        "category_id": 1,
+        "id": 900100000002,
+    },
+]
+
+
+@pytest.fixture
+def coco(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    import coco
+
+    return coco
+
+
+def test_made_annotations_are_like_real_ones(coco):
+    made = list(coco.annotations(REAL, 2000))
+    assert made == list(coco.annotations(REAL, 2000))
+    assert [list(one) for one in made[:1]] == [list(REAL[0])] and len({json.dumps(one) for one in made}) == 2000
+    polygons = [one for one in made if not one["iscrowd"]]
+    assert len({json.dumps(one["segmentation"]) for one in polygons}) == len(polygons)
+    for one in polygons:
+        assert [len(each) for each in one["segmentation"]] == [6, 6]
+        flat = [value for each in one["segmentation"] for value in each]
+        assert all(type(value) is float and round(value, 2) == value and 0 <= value <= coco.SIDE for value in flat)
+        left, top, width, height = one["bbox"]
+        xs, ys = flat[0::2], flat[1::2]
+        assert (left, top) == (min(xs), min(ys)) and (width, height) == (
+            round(max(xs) - left, 2),
+            round(max(ys) - top, 2),
+        )
+        assert type(one["area"]) is float
+    ids = [one["id"] for one in polygons]
+    assert ids == sorted(set(ids)) and one["image_id"] != REAL[0]["image_id"]
+
+
+def test_made_crowds_keep_their_size(coco):
+    crowds = [one for one in coco.annotations(REAL, 500) if one["iscrowd"]]
+    assert len({json.dumps(one) for one in crowds}) > 100
+    for one in crowds:
+        counts = one["segmentation"]["counts"]
+        assert sum(counts) == 161 and min(counts) >= 0 and one["area"] == sum(counts[1::2]) and one["id"] > 2**32
+        assert all(type(value) is int for value in [*counts, *one["bbox"], one["area"]])
+
+
+def test_a_triangle_has_its_area(coco):
+    assert coco._shoelace([600.0, 610.0, 600.0], [400.0, 400.0, 420.0]) == 100.0
+
+
+def test_the_runner(tmp_path):
+    path = tmp_path / "found.json"
+    command = [sys.executable, str(BENCH / "run.py"), "handle", "import", "name", "--quick", "--json", str(path)]
+    env = {**os.environ, "RECSTORE_DATA": str(tmp_path / "none"), "RECSTORE_DIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(path.read_text())
+    assert set(found["suites"]) == {"handle", "import", "attach", "wait"} and found["machine"]["versions"]["recstore"]
+    assert {row["call"] for row in found["suites"]["attach"]} == {
+        "attach(name)",
+        "shared(name, build)",
+        "pickle.loads(handle)",
+    }
+
+
+def test_data_that_is_not_here_is_skipped(tmp_path):
+    path = tmp_path / "found.json"
+    command = [
+        sys.executable,
+        str(BENCH / "run.py"),
+        "decode",
+        "size",
+        "build",
+        "scale",
+        "--data",
+        "tang",
+        "--quick",
+        "--json",
+        str(path),
+    ]
+    code = "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, sys.argv[0].rsplit('/', 1)[0])\n"
+    code += "import scale; scale.KINDS = ('coco',)\nrunpy.run_path(sys.argv[0], run_name='__main__')"
+    env = {**os.environ, "RECSTORE_DATA": str(tmp_path / "none")}
+    done = subprocess.run([command[0], "-c", code, *command[1:]], capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(path.read_text())
+    assert found["suites"] == {} and {"decode of tang", "size of tang", "build of tang", "scale"} <= set(
+        found["skipped"]
+    )
+
+
+def test_plots(tmp_path):
+    pytest.importorskip("matplotlib")
+    result = {
+        "machine": {"cpu": "a", "cores": 2, "kernel": "6", "python": "3", "date": "2026-01-01"},
+        "suites": {
+            "size": [
+                {"data": name, "rival": rival, "bytes_per_record": size}
+                for name in ("coco", "taco")
+                for rival, size in (("recstore", 5.0), ("msgspec", 50.0), ("new one", 7.0))
+            ],
+            "decode": [
+                {"data": "coco", "reads": kind, "rival": rival, "median_ns": ns}
+                for kind in ("random", "hot", "batch")
+                for rival, ns in (("recstore", 100.0), ("floor", 90.0), ("msgspec", 300.0))
+            ],
+            "scale": [
+                {
+                    "data": "paths",
+                    "rival": "recstore",
+                    "records": count,
+                    "random_ns": 5.0,
+                    "bytes_per_record": 5,
+                    "build_ns": 9.0,
+                    "attach_fresh_process_us": 30.0,
+                }
+                for count in (10, 1000)
+            ],
+            "workers": [
+                {"method": "fork", "container": one, "total": total, "records": 5, "uss": [1, 2]}
+                for one, total in (("list", 5e9), ("stub", None))
+            ],
+        },
+    }
+    (tmp_path / "r.json").write_text(json.dumps(result))
+    command = [sys.executable, str(BENCH / "plots.py"), str(tmp_path / "r.json"), "--out", str(tmp_path / "plots")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    names = {"size", "size-more", "decode-random", "decode-hot", "decode-batch", "workers", "scale"}
+    assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "plots").iterdir())

@@ -1,0 +1,260 @@
+"""A thread writes a full block while the next one is filled: the same bytes as without, errors that surface, nothing
+left behind however a build ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import recstore
+from recstore import RecordDict, RecordList, _maps, _store
+
+BLOCK = 65536
+
+needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def mixed(n):
+    base = np.arange(300.0)
+    for i in range(n):
+        kind = i // BLOCK % 4
+        yield i if kind == 0 else {"id": i, "a": "x" * (i % 5)} if kind == 1 else [0.5 * i, None] if kind == 2 else (
+            str(i) if i % 100 else base + i)
+
+
+def content(segment):
+    return os.pread(segment.fileno(), segment.nbytes, 0)[4096:]
+
+
+@pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 77])
+@pytest.mark.parametrize("compress", [True, False])
+def test_the_bytes_of_a_list_are_the_same(n, compress):
+    out = []
+    for threaded in (True, False):
+        builder = _store.Builder("anonymous", compress=compress, threaded=threaded)
+        builder.extend(mixed(n))
+        segment = builder.finish()
+        out.append((content(segment), segment.blocks(), segment.records))
+        segment.close()
+    assert out[0] == out[1]
+
+
+def test_the_bytes_of_a_mapping_are_the_same(monkeypatch):
+    monkeypatch.setattr(os, "urandom", bytes)  # the seed of the hashes
+    out = []
+    for threaded in (True, False):
+        builder = _maps.MappingBuilder("anonymous", threaded=threaded)
+        builder.extend((i * 7 % 200_000 if i % 2 else f"key {i}", value) for i, value in enumerate(mixed(3 * BLOCK)))
+        segment, *dead = builder.finish()
+        out.append((content(segment), dead))
+        segment.close()
+    assert out[0] == out[1]
+
+
+def test_giant_records_between_full_blocks():
+    records = [*range(BLOCK), bytes(40 << 20), *range(BLOCK), np.arange(6_000_000), "x" * (17 << 20), 5]
+    with RecordList(records) as x:
+        assert len(x) == len(records) and x[BLOCK] == records[BLOCK] and x[-1] == 5
+        assert np.array_equal(x[2 * BLOCK + 1], records[2 * BLOCK + 1]) and x[-2] == records[-2]
+        assert x[BLOCK + 1 : 2 * BLOCK + 1] == list(range(BLOCK))
+
+
+@needs_proc
+def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
+    before, seen = threads(), []
+
+    def records(n):
+        for i in range(n):
+            yield i
+        seen.append(threads())
+
+    RecordList(records(BLOCK - 1)).close()
+    assert seen == [before]
+    RecordList(records(3 * BLOCK)).close()
+    RecordDict((i, i) for i in records(2 * BLOCK)).close()
+    assert threads() == before
+    assert threading.active_count() <= before
+
+
+class Broke(Exception):
+    pass
+
+
+@needs_proc
+@pytest.mark.parametrize("error", [Broke, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_a_stream_that_raises_while_the_thread_is_at_work(error):
+    def records():
+        for i in range(2 * BLOCK):
+            yield {"i": i, "s": str(i)}
+            if i == BLOCK:
+                raise error("now")
+
+    before, open_files = threads(), len(os.listdir("/proc/self/fd"))
+    for make in (lambda: RecordList(records()), lambda: RecordDict((r["i"], r) for r in records())):
+        with pytest.raises(error, match="now"):
+            make()
+        assert (threads(), len(os.listdir("/proc/self/fd"))) == (before, open_files)
+
+
+@needs_proc
+def test_a_builder_that_is_dropped_while_the_thread_is_at_work():
+    before = threads()
+    for make, item in ((_store.Builder, ("x" * 100,)), (_maps.MappingBuilder, None)):
+        builder = make("anonymous")
+        for i in range(BLOCK):
+            builder.append(*(item or (i, "y" * 50)))
+        builder = None
+        assert threads() == before
+
+
+def test_a_refused_record_after_many_is_named():
+    with pytest.raises(recstore.EncodeError, match=f"^record {2 * BLOCK + 1}: "):
+        RecordList(len if i == 2 * BLOCK + 1 else {"i": i} for i in range(3 * BLOCK))
+    with pytest.raises(recstore.EncodeError, match=f"^entry {2 * BLOCK + 1} "):
+        RecordDict((i, len if i == 2 * BLOCK + 1 else {"i": i}) for i in range(3 * BLOCK))
+
+
+def test_no_space_is_the_error_of_the_build(tmp_path):
+    """A limit on the size of a file is met by the thread, and by whoever finishes."""
+    code = """
+import resource
+from recstore import RecordDict, RecordList
+resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
+text = "%032x" * 20
+for n in (200_000, 20_000):
+    for make in (RecordList, lambda stream: RecordDict(enumerate(stream))):
+        made = 0
+        def stream():
+            global made
+            for made in range(n):
+                yield text % ((made * 2654435761,) * 20)
+        try:
+            make(stream())
+        except OSError as e:
+            print(type(e).__name__, e.errno, made < n - 1 or n < 65536)
+"""
+    folder = tmp_path / "private"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "dir"})
+    assert done.stderr == "" and done.returncode == 0
+    lines = done.stdout.split("\n")[:-1]
+    assert len(lines) == 4 and len(set(lines)) == 1 and lines[0].endswith(" True")
+    assert list(folder.iterdir()) == []
+
+
+def test_where_the_system_gives_no_thread(tmp_path):
+    """A limit on processes counts threads: then the block is written by the one thread there is."""
+    code = """
+import os, resource
+from recstore import RecordList
+if os.getuid() == 0:
+    os.setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+with RecordList(range(200_000)) as x:
+    print(len(x), x[-1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True,
+                          env={**os.environ, "RECSTORE_BACKING": "anonymous"})
+    if done.returncode != 0 and "Permission" in done.stderr + done.stdout:
+        pytest.skip("another user cannot read the installation")
+    assert (done.stdout, done.stderr) == ("200000 199999\n", "")
+
+
+def test_a_signal_interrupts_the_stream_and_not_the_thread():
+    """The thread takes no signals: Ctrl-C reaches a stream that sleeps at once, and the build is given up."""
+    import select
+
+    seen = []
+
+    def handler(number, frame):
+        seen.append(threading.current_thread() is threading.main_thread())
+        raise Broke("signal")
+
+    def records():
+        for i in range(BLOCK + 1):
+            yield {"i": i}
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        select.select([], [], [], 30)
+        yield "not reached"
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(Broke, match="signal"):
+            RecordList(records())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("mapping", [False, True])
+def test_a_child_forked_while_the_thread_is_at_work(mapping):
+    """It may leave the build, and can build of its own; the parent's store is whole."""
+    statuses = []
+
+    def records():
+        for i in range(3 * BLOCK):
+            if i % 10_000 == 7 and i > BLOCK:
+                pid = os.fork()
+                if pid == 0:
+                    raise Broke("in the child")
+                statuses.append(os.waitpid(pid, 0)[1])
+            yield (i, str(i)) if mapping else str(i)
+
+    parent = os.getpid()
+    try:
+        with RecordDict(records()) if mapping else RecordList(records()) as x:
+            assert os.getpid() == parent
+            assert list(x.values() if mapping else x) == [str(i) for i in range(3 * BLOCK)]
+    except Broke:
+        if os.getpid() == parent:
+            raise
+        with RecordList(range(BLOCK + 5)) as own:
+            os._exit(0 if own == range(BLOCK + 5) or own.to_list() == list(range(BLOCK + 5)) else 3)
+    finally:
+        if os.getpid() != parent:
+            os._exit(2)
+    assert len(statuses) > 10 and set(statuses) == {0}
+
+
+def test_a_forked_child_that_goes_on_is_refused_and_does_not_hang():
+    builder = _store.Builder("anonymous")
+    builder.extend({"i": i} for i in range(BLOCK))
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            builder.extend({"i": i} for i in range(2 * BLOCK))
+        except recstore.ClosedError as e:
+            status = 0 if "forked child" in str(e) else 4
+            builder.abort()
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    builder.extend({"i": i} for i in range(BLOCK))
+    segment = builder.finish()
+    assert segment.records == 2 * BLOCK
+    segment.close()
+
+
+def test_memory_of_a_build_is_bounded():
+    """Two blocks and what is made of one, however long the stream is."""
+    code = """
+from recstore import RecordList
+def peak():
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmHWM"))
+before = peak()
+x = RecordList({"text": "x" * 150, "i": i} for i in range(600_000))
+print(peak() - before)
+"""
+    if not os.path.exists("/proc/self/status"):
+        pytest.skip("no /proc")
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 64 << 10, "kB above what was there before"

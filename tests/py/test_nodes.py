@@ -1,0 +1,331 @@
+"""Decimals, packed numbers, tables, texts of pieces and optional values, read by the package: from segments that the reference writer
+makes, whole and field by field, and with bytes that lie."""
+
+import gc
+import sys
+
+import pytest
+
+import recstore
+from ref import writer as w
+
+WORDS = ["the ", None, "a", "cat", "\xe9"]
+COLOURS = ["red", "green", "blue"]
+
+
+def opened(path, data, **options):
+    path.write_bytes(data)
+    return recstore.open(path, **options)
+
+
+def table_of(root, values, tree, index_width=2):
+    return w.Table([w.encode(root, value) for value in values], tree, index_width)
+
+
+def coded(text):
+    return w.Coded(w.coded(text, WORDS), text)
+
+
+def picked(number, value):
+    return w.Pick(number, w.Coded(b"", value))
+
+
+BOX = {"x": w.decimal(10, 0, 1), "tag": w.optional(w.str_(1), True)}
+INNER = {"kind": w.dict_([0], 2, 3), "box": w.struct_(BOX), "note": w.optional(w.int_(4))}
+ROOT = w.struct_({
+    "id": w.int_(8),
+    "score": w.optional(w.decimal(16, -100, 2), True),
+    "colour": w.dict_([0], 2, 3),
+    "ring": w.numbers(stride=2, head_width=10, max_width=20, floats=True, scale=1),
+    "ids": w.numbers(-5, max_width=9, param=1),
+    "caption": w.symbols(1),
+    "file": w.concat([w.const("img_"), w.digits(20, 0, 6), w.const("."), w.dict_([0], 2, 3), w.same(2)]),
+    "sum": w.hex_(7),
+    "number": w.digits(16, 7, 3),
+    "licence": w.dict_([2], 1, 2),
+    "seen": w.optional(w.bool_(), True),
+    "maybe": w.optional(w.list_(w.decimal(12, 0, 3))),
+    "end": w.bytes_(True),
+})  # fmt: skip
+
+
+def boxes(number):
+    """An entry of table 2: a dict with a dict of its own."""
+    return {"kind": picked(number, COLOURS[number]), "box": {"x": 0.5 * number, "tag": w.ABSENT if number else "t"},
+            "note": w.NONE if number else 3}
+
+
+def record(i):
+    colour = picked(i % 3, COLOURS[i % 3])
+    digits = f"{i * 37:06}"
+    number = boxes(i % 2)
+    return {
+        "id": i, "score": w.ABSENT if i % 3 == 0 else i / 100, "colour": colour, "ring": [(i + 10 * k) / 10 for k in range(i % 30)],
+        "ids": tuple(range(i % 20)), "caption": coded("the cat a\xe9 " * (i % 4) + "€"[: i % 1]),
+        "file": w.Pieces([None, digits, None, colour, None], f"img_{digits}.{colour.value.value}."), "sum": f"{i:07x}",
+        "number": f"{i + 7:03}", "licence": w.Pick(i % 2, w.Coded(b"", w.plain(number))), "seen": w.ABSENT if i % 5 else i % 2 == 0,
+        "maybe": w.NONE if i % 4 else [k / 1000 for k in range(i % 7)], "end": bytes(i % 3),
+    }  # fmt: skip
+
+
+RECORDS = [record(i) for i in range(200)]
+PLAIN = [w.plain(r) for r in RECORDS]
+
+
+def segment(records=RECORDS, **header):
+    licence = w.struct_(INNER)
+    tables = [table_of(w.str_(1), COLOURS, 1), w.SymbolTable(w.symbol_table(WORDS)), table_of(licence, [boxes(0), boxes(1)], 2)]
+    blocks = [w.Block([w.encode(ROOT, r) for r in records])]
+    return w.segment(blocks, [ROOT, w.str_(1), licence], tables=tables, features_required=120, **header)
+
+
+@pytest.fixture
+def x(tmp_path):
+    with opened(tmp_path / "x.rec", segment(), verify="full") as x:
+        yield x
+
+
+def test_records(x):
+    assert x.to_list() == PLAIN
+    for got, want in zip(x, PLAIN, strict=True):
+        assert list(got) == list(want) and [type(v) for v in got.values()] == [type(v) for v in want.values()]
+    assert x.to_list() == PLAIN  # kept entries
+
+
+def test_a_record_is_the_callers_own(x):
+    first = x[1]
+    first["licence"]["box"]["x"] = 7.0
+    first["ring"].append(1)
+    assert x[1] == PLAIN[1]
+
+
+def test_entries_are_one_object(x):
+    assert x[1]["colour"] is x[4]["colour"]
+    assert x[1]["licence"] is not x[3]["licence"]
+    assert x[1]["licence"]["kind"] is x[4]["colour"]
+
+
+def test_entries_are_given_back(tmp_path):
+    with opened(tmp_path / "x.rec", segment()) as x:
+        colour = x[1]["colour"]
+        assert sys.getrefcount(colour) >= 3
+    del x
+    gc.collect()
+    assert colour == "green" and sys.getrefcount(colour) <= 3
+
+
+def test_fields(x):
+    for name in PLAIN[0].keys() | {"score", "seen"}:
+        got = x.field(name, None)
+        assert got.to_list() == [r.get(name) for r in PLAIN], name
+    assert x.field("licence.box.x").to_list() == [r["licence"]["box"]["x"] for r in PLAIN]
+    assert x.field("licence.kind").to_list() == [r["licence"]["kind"] for r in PLAIN]
+    assert x.field("licence.note").to_list() == [r["licence"]["note"] for r in PLAIN]
+    assert x.field("licence.box.tag", "-").to_list() == [r["licence"]["box"].get("tag", "-") for r in PLAIN]
+    assert x.field(("ring", 3), -1).to_list() == [r["ring"][3] if len(r["ring"]) > 3 else -1 for r in PLAIN]
+    assert x.field(("ids", -1), -1).to_list() == [r["ids"][-1] if r["ids"] else -1 for r in PLAIN]
+
+
+def test_an_absent_key_is_a_missing_field(x):
+    with pytest.raises(KeyError, match="record 3 has no field 'score'"):
+        x.field("score")[3]
+    assert x.fields("score", "id")[3] == {"id": 3}
+    assert x.fields("licence.box.tag", "licence.kind", "id")[1] == {"licence": {"kind": "green"}, "id": 1}
+    assert x.fields("licence", "colour", "licence.kind")[2] == {"licence": PLAIN[2]["licence"], "colour": "blue"}
+
+
+def test_lazy(x):
+    for i, r in enumerate(x.lazy()):
+        want = PLAIN[i]
+        assert tuple(r) == tuple(want) and len(r) == len(want) and r == want
+        assert ("score" in r) is ("score" in want) and r.get("score", "no") == want.get("score", "no")
+        assert [r[name] for name in want] == list(want.values())
+    with pytest.raises(KeyError):
+        x.lazy()[3]["score"]
+    inner = x.field("licence").lazy()
+    assert [tuple(r["box"]) for r in inner[:2]] == [("x", "tag"), ("x",)]
+    assert [dict(r) for r in inner] == [r["licence"] for r in PLAIN]
+    assert [tuple(r) for r in x.field("licence.box").lazy()[:2]] == [("x", "tag"), ("x",)]
+    assert repr(x.lazy()[3]).startswith("<Record: id, colour, ring")
+
+
+def test_numpy(x):
+    assert x.field("id").to_numpy().tolist() == list(range(200))
+    assert x.field("licence.box.x").to_numpy().tolist() == [r["licence"]["box"]["x"] for r in PLAIN]
+    assert x.field("colour").to_numpy().tolist() == [r["colour"] for r in PLAIN]
+
+
+def test_copies(x):
+    with recstore.RecordList(x[5:50]) as y:
+        assert y.to_list() == PLAIN[5:50]
+    with recstore.RecordList(x.lazy()[5:50]) as y:
+        assert y.to_list() == PLAIN[5:50]
+
+
+MANY = 40  # keys: more than are looked through one by one
+
+
+def test_large_structs_in_tables(tmp_path):
+    root = w.struct_({f"k{i}": w.optional(w.int_(5), True) for i in range(MANY)})
+    values = [{f"k{i}": w.ABSENT if (i + j) % 3 else i % 32 for i in range(MANY)} for j in range(3)]
+    outer = w.struct_({f"o{i}": w.optional(w.dict_([0], 2, 3), True) for i in range(MANY)})
+    records = [{f"o{i}": w.ABSENT if (i + j) % 2 else picked(i % 3, w.plain(values[i % 3])) for i in range(MANY)} for j in range(4)]
+    data = w.segment([w.Block([w.encode(outer, r) for r in records])], [outer, root], tables=[table_of(root, values, 1)])
+    plain = [w.plain(r) for r in records]
+    with opened(tmp_path / "x.rec", data, verify="full") as x:
+        assert x.to_list() == plain and [list(r) for r in x] == [list(r) for r in plain]
+        for i in (0, 1, 17, MANY - 1):
+            for k in (0, 1, 2, MANY - 1):
+                assert x.field(f"o{i}.k{k}", None).to_list() == [r.get(f"o{i}", {}).get(f"k{k}") for r in plain]
+
+
+def test_keys_of_a_mapping(tmp_path):
+    from ref import mapping_writer as mw
+
+    words = ["one", "two", "three"]
+    root = w.concat([w.const("k/"), w.dict_([0], 2, 3)])
+    keys = [w.Pieces([None, picked(i, word)], f"k/{word}") for i, word in enumerate(words)]
+    data = mw.mapping(keys, [0.25, 1.5, -0.75], roots=(w.decimal(9, -100, 2), root), tables=((), [table_of(w.str_(1), words, 1)]),
+                      trees=((), [w.str_(1)]), features_required=122)
+    with opened(tmp_path / "x.rec", data) as x:
+        assert dict(x) == {"k/one": 0.25, "k/two": 1.5, "k/three": -0.75}
+        assert x["k/two"] == 1.5 and "k/four" not in x and list(x) == ["k/one", "k/two", "k/three"]
+        assert "key tables" in x.info().sections
+
+
+# ---- What is said of them ----
+
+
+def test_info(x):
+    info = x.info()
+    assert info.nbytes == x.nbytes and info.sections["tables"] == 3 * 80
+    assert [(table.number, table.kind, table.entries) for table in info.tables] == [(0, "entries", 3), (1, "symbols", 5), (2, "entries", 2)]
+    assert info.tables[0].nbytes == sum(len(c) + 1 for c in COLOURS) and info.tables[1].root is None
+    assert [child.name for child in info.tables[2].root.children] == ["kind", "box", "note"]
+    lines = str(info).split("\n")
+    for line in (
+        "id: int 8 bits from 0, 1 bytes", "score: optional key that may be absent", "?: decimal 10^-2, 16 bits from -100, 2 bytes",
+        "colour: dict 3 entries, 2 bits, of table 0", "ring: numbers list of floats, 10^-1, differences of stride 2, at most 20 bits",
+        "ids: numbers tuple of ints, from -5, at most 9 bits", "caption: symbols of table 1", "file: concat", "+: const 'img_'",
+        "+: digits 6 or more digits, 20 bits from 0", "+: same as piece 2", "sum: hex 7 digits, 4 bytes", "maybe: optional value or None",
+        "end: bytes to the end", "table 0: 3 entries, 15 bytes", f"table 1: 5 symbols, {info.tables[1].nbytes} bytes",
+    ):  # fmt: skip
+        assert line in [found.strip() for found in lines], line
+
+
+def test_info_of_the_command_line(tmp_path, capsys):
+    import json
+
+    from recstore.cli import main as cli
+
+    (tmp_path / "x.rec").write_bytes(segment())
+    assert cli.main(["info", str(tmp_path / "x.rec")]) == 0
+    assert "dict 3 entries" in capsys.readouterr().out
+    assert cli.main(["info", "--json", str(tmp_path / "x.rec")]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [table["entries"] for table in said["tables"]] == [3, 5, 2]
+
+
+# ---- Values that lie ----
+
+
+def refused(path, data, error=recstore.CorruptError):
+    """Neither the record nor a deep check gives a value."""
+    with opened(path, data) as x:
+        for _ in range(2):
+            with pytest.raises(error):
+                x[0]
+    with pytest.raises(error):
+        opened(path, data, verify="full")
+
+
+def one(root, raw, trees=(), tables=None, **header):
+    return w.segment([w.Block([bytes.fromhex(raw)], index_width=2)], [root, *trees], tables=tables, **header)
+
+
+BAD = [  # tree, record
+    (w.numbers(max_width=3), "03 04 00 00"), (w.numbers(max_width=3), "03 03 D0"), (w.numbers(), "FF FF FF FF FF FF FF FF FF 01"),
+    (w.numbers(max_width=3), "03 03 D0 01 00"), (w.decimal(16), "00"), (w.str_(2, True), "61"), (w.str_(4, True), "00 00 11 00"),
+    (w.concat([w.str_(4)]), "01 00 00 11 00"), (w.concat([w.str_(1), w.str_(1)]), "01 61"), (w.hex_(3), "AB"),
+    (w.optional(w.float_()), "01"), (w.optional(w.float_()), "00 00"), (w.dict_([0], 2, 3), "03"), (w.dict_([0], 2, 3), "02"),
+    (w.list_(w.dict_([0], 2, 3)), "01 03"), (w.symbols(1), "01 05"), (w.symbols(1), "01 01"), (w.symbols(1), "01 FF"),
+    (w.symbols(1), "02 00"), (w.symbols(1), "00 00"), (w.concat([w.symbols(1)]), "01 07"), (w.symbols(1, True), "01"),
+    (w.symbols(1), "FF 01" + " 00" * 254 + " 05"), (w.concat([w.dict_([2], 0, 1)]), ""), (w.dict_([3], 0, 1), ""),
+    (w.struct_({"a": w.optional(w.int_(8), True)}), "01"), (w.struct_({"a": w.optional(w.int_(8), True)}), "00 00"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("root", "raw"), BAD, ids=range(len(BAD)))
+def test_bad_records(tmp_path, root, raw):
+    tables = [w.Table([b"\1a", b"\1b", b"\1"], 1, 2), w.SymbolTable(w.symbol_table(WORDS)), w.Table([b"\1"], 2), w.Table([b"\1a "], 1)]
+    refused(tmp_path / "x.rec", one(root, raw, [w.str_(1), w.int_(8)], tables))
+
+
+SHARED = [(w.str_(1), b"\x05hello", 5), (w.bytes_(), b"\x05hello", 5), (w.any_(), b"\x09\x05hello", 7), (w.hex_(6), b"\1\2\3", 6),
+          (w.any_(), b"\x0C\x01a", 3), (w.digits(0, 7, 4), b"", 4), (w.concat([w.const("ab"), w.same(0)]), b"", 4)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tree", "entry", "size"), SHARED, ids=range(len(SHARED)))
+def test_shared_bytes_are_counted(tmp_path, tree, entry, size):
+    def data(limit):
+        return one(w.list_(w.dict_([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
+
+    for limit in (3 * size, 3 * size + 1):
+        with opened(tmp_path / "x.rec", data(limit), verify="full") as x:
+            assert x[0] == x[0] and len(x[0]) == 3
+    with pytest.raises(recstore.CorruptError):
+        opened(tmp_path / "x.rec", data(3 * size - 1), verify="full")
+    if tree.kind != 1:  # a kept one costs what it is long, never more than reading it did
+        refused(tmp_path / "x.rec", data(3 * size - 1))
+
+
+def test_values_are_counted(tmp_path):
+    refused(tmp_path / "x.rec", one(w.numbers(0, max_width=1), "02 00", max_values=2))
+    two = w.struct_({"a": w.optional(w.bool_(), True), "b": w.optional(w.bool_(), True)})
+    refused(tmp_path / "x.rec", one(two, "05", max_values=2))
+    with opened(tmp_path / "x.rec", one(two, "01", max_values=2)) as x:
+        assert x[0] == {"a": False}
+
+
+def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
+    """What only Python tells: a dict key that cannot be hashed in an entry that no record names."""
+    bad = b"\x0f\x01\x0d\x00\x00"
+    data = one(w.const(1), "", [w.any_()], [w.Table([b"\x00", bad], 1)])
+    with opened(tmp_path / "x.rec", data) as x:
+        assert x[0] == 1
+    with pytest.raises(recstore.CorruptError):
+        opened(tmp_path / "x.rec", data, verify="full")
+
+
+def test_a_str_does_not_go_on_beside_a_large_table(tmp_path):
+    """No more than so much is kept, whatever the bytes are."""
+    values = [f"{i:04}" * 100 for i in range(3000)]
+    root = w.dict_([0], 12, len(values))
+    data = w.segment([w.Block([w.encode(root, picked(i, v)) for i, v in enumerate(values)])], [root, w.str_(1)],
+                     tables=[table_of(w.str_(1), values, 1)], max_bytes=400)
+    with opened(tmp_path / "x.rec", data) as x:
+        assert x.to_list() == x.to_list() == values
+        kept = sum(x[i] is x[i] for i in range(len(values)))
+        assert 1000 < kept * sys.getsizeof(values[0]) <= 1 << 20 and kept < len(values)
+
+
+def test_damage_never_crashes(tmp_path):
+    data = bytearray(segment(RECORDS[:8]))
+    refused = 0
+    for at in range(4096, len(data) - 400, 3):
+        was = data[at]
+        for other in (was ^ 0xFF, was ^ 1):
+            data[at] = other
+            try:
+                with opened(tmp_path / "x.rec", bytes(data)) as x:
+                    for i in range(len(x)):
+                        try:
+                            x[i]
+                            dict(x.lazy()[i])
+                            x.field("licence.box.x", None)[i]
+                        except recstore.Error:
+                            refused += 1
+            except recstore.Error:
+                refused += 1
+        data[at] = was
+    assert refused > 100
