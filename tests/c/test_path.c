@@ -291,6 +291,53 @@ static void test_columns(void) {
     rs_tree_clear(&tree);
 }
 
+/* Numbers that lie in a table stand among others that do not: the cursor comes back from it. */
+static void test_columns_of_entries(void) {
+    static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0), {DICT, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0)};
+    static const make_node mixed[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(ANY, 0), {DICT, 0, 0, 0, 0, 0, 4, 1}, LEAF(ANY, 0)};
+    static const make_node one = LEAF(ANY, 0), list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 2}};
+    static const uint8_t zeros[4] = {0};
+    static const struct {
+        const make_node *nodes;
+        uint32_t n_nodes;
+        const char *bytes;
+        size_t n;
+        int shape;
+        int64_t numbers[4];
+    } cases[] = {
+        {row, 5, "\2\x93\x94", 3, RS_COLUMN_SEQUENCE, {100, 3, 101, 4}},
+        {list, 2, "\4\x06", 2, RS_COLUMN_SEQUENCE, {100, 101, 101, 100}},
+        {mixed, 5, "\0\x93", 2, RS_COLUMN_OTHER, {0}}, /* the dict's place in the row is known to the union alone */
+        {mixed, 5, "\1\x92\x93", 3, RS_COLUMN_SEQUENCE, {2, 3}},
+    };
+    size_t i, k;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hand h = {0};
+        hand_values *t = hand_table(&h, hand_tree(&h, &one, 1, NULL, 0));
+        rs_store store;
+        rs_record record;
+        rs_place place;
+        rs_cursor c;
+        rs_column column = {{0}, 0};
+        uint64_t n = 0;
+        int shape = -1;
+        hand_put(t, "\3\x64", 2);
+        if (cases[i].nodes != mixed) hand_put(t, "\3\x65", 2);
+        hand_record(&h, cases[i].bytes, cases[i].n);
+        hand_finish(&h, hand_tree(&h, cases[i].nodes, cases[i].n_nodes, zeros, 4));
+        REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
+        REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
+        c = rs_store_cursor(&store, &record);
+        CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
+        CHECK_OK(rs_column_take(&column, &c, &place, &shape, &n, &err), &err);
+        CHECK(shape == cases[i].shape);
+        for (k = 0; shape == RS_COLUMN_SEQUENCE && k < n; k++) {
+            CHECK_U64(rs_load_u64(column.values.data + 8 * k), (uint64_t)cases[i].numbers[k]);
+        }
+        rs_column_clear(&column), rs_store_close(&store), hand_clear(&h);
+    }
+}
+
 int main(void) {
     RUN(test_what_is_passed);
     RUN(test_elements);
@@ -298,5 +345,6 @@ int main(void) {
     RUN(test_optionals);
     RUN(test_entries);
     RUN(test_columns);
+    RUN(test_columns_of_entries);
     return rs_test_finish("test_path");
 }
