@@ -84,13 +84,19 @@ static rs_status reserve(rs_column *self, uint64_t n, rs_error *err) {
     return rs_buffer_reserve(&self->values, (size_t)n * 8, err);
 }
 
-/* The next of values whose bodies follow one another at the cursor. One that lies in an entry of a table, from where the
- * cursor does not come back, is left to who makes values. */
-static rs_status take_next(rs_column *self, rs_cursor *cursor, rs_place *place, bool *taken, rs_error *err) {
-    const uint8_t *end = cursor->in.end;
+/* One of several numbers. Settling may lead the cursor to an entry of a table: it comes back for the next one, or, where
+ * it cannot tell how far it was, gives up. */
+static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *place, bool fixed, bool *taken,
+                              rs_error *err) {
+    rs_slice before = cursor->in;
+    uint64_t arrays_size = cursor->arrays_size;
     RS_TRY(rs_path_settle(cursor, place, err));
-    *taken = cursor->in.end == end;
-    return *taken ? take_number(self, cursor, place, taken, err) : RS_OK;
+    RS_TRY(take_number(self, cursor, place, taken, err));
+    if (cursor->in.end == before.end) return RS_OK;
+    if (!fixed) *taken = false;
+    cursor->in = before;
+    cursor->arrays_size = arrays_size;
+    return RS_OK;
 }
 
 /* A list whose elements have one size: they lie side by side. */
@@ -109,8 +115,7 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         place.node = child;
         place.body = bodies + i * child->size_bytes;
         place.bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
-        RS_TRY(rs_path_settle(cursor, &place, err));
-        RS_TRY(take_number(self, cursor, &place, taken, err));
+        RS_TRY(take_element(self, cursor, &place, child->fixed, taken, err));
     }
     return RS_OK;
 }
@@ -137,7 +142,7 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
         rs_place place;
         place.node = child, place.body = NULL;
         place.bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
-        RS_TRY(take_next(self, cursor, &place, taken, err));
+        RS_TRY(take_element(self, cursor, &place, child->fixed, taken, err));
     }
     return RS_OK;
 }
@@ -161,7 +166,7 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
         place.node = child;
         place.body = child->fixed ? head + child->body_off : NULL;
         place.bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
-        RS_TRY(take_next(self, cursor, &place, taken, err));
+        RS_TRY(take_element(self, cursor, &place, child->fixed, taken, err));
     }
     return RS_OK;
 }

@@ -3,7 +3,8 @@
 #include "rs_decode.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS,
+       CONCAT, DIGITS, HEX, SAME, OPTIONAL };
 
 static rs_error err;
 static rs_budget budget; /* of the next check; what is left afterwards */
@@ -88,6 +89,30 @@ static const struct {
     {"list of ext of bits", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, INT_NODE(3)}, 3, {0}, 9, {4, 0x88, 6}, 3},
     {"tuple of ext", RS_OK, {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {EXT, 13, 0, 1, 3, 0, 1, 0}, LEAF(STR, 1), LEAF(BOOL, 0)}, 4, {0}, 1, {1, 0}, 2},
     {"struct array", RS_OK, {{NDARRAY, 0, 0, 0, 0, 0, 10, 0}}, 1, {2, 20, 2, 0, 1, 1, 'a', 0, 3, 0}, 10, {7, 7}, 2},
+    {"decimal of 9 bits", RS_OK, {{DECIMAL, 9, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10, {0xFF, 1}, 2},
+    {"decimal of 16 bits", RS_OK, {{DECIMAL, 16, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10, {1, 2}, 2},
+    {"numbers", RS_OK, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 3, 0xD0, 1}, 4},
+    {"numbers of a fixed count", RS_OK, {{NUMBERS, 1, 1, 0, 0, 0, 16, 3}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 8, 2}, 16, {100, 2, 6}, 3},
+    {"no numbers", RS_OK, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0}, 16, {0}, 1},
+    {"numbers too wide", RS_E_FMT_VALUE, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 4, 0, 0}, 4},
+    {"numbers and more", RS_E_FMT_TRAILING, {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 3, 0xD0, 1, 0}, 5},
+    {"numbers in a list", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, 2, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {2, 0, 1, 3, 7}, 5},
+    {"digits of bits", RS_OK, {{DIGITS, 9, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8, {0xFF, 1}, 2},
+    {"digits of a body", RS_OK, {{DIGITS, 32, 0, 0, 0, 0, 8, 0}}, 1, {0}, 8, {1, 2, 3, 4}, 4},
+    {"hex", RS_OK, {{HEX, 0, 0, 0, 0, 0, 0, 5}}, 1, {0}, 0, {0x12, 0x34, 0x50}, 3},
+    {"fixed concat", RS_OK, {{CONCAT, 0, 0, 3, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}, {SAME, 0, 0, 0, 0, 0, 0, 0}, {DIGITS, 3, 0, 0, 0, 0, 8, 0}}, 4, {0}, 8, {5, 0xAB}, 2},
+    {"concat", RS_OK, {{CONCAT, 0, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 2)}, 3, {0}, 0, {1, 'a', 1, 0xAC, 0x20}, 5},
+    {"concat of a bad code point", RS_E_FMT_VALUE, {{CONCAT, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 4)}, 2, {0}, 0, {1, 0, 0, 0x11, 0}, 5},
+    {"optional that is there", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {1, 1, 'a'}, 3},
+    {"optional that is not", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0xFE}, 1},
+    {"optional that is not, and more", RS_E_FMT_TRAILING, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0, {0, 0}, 2},
+    {"optional of bits", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(63)}, 2, {0}, 8, {255, 255, 255, 255, 255, 255, 255, 255}, 8},
+    {"optional of a body", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(16)}, 2, {0}, 8, {1, 2, 3}, 3},
+    {"optional of a union, number beyond", RS_E_FMT_VALUE, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)}, 5, {0}, 0, {7, 0}, 2},
+    {"absent union of that number", RS_OK, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, LEAF(STR, 1), LEAF(BOOL, 0), LEAF(BOOL, 0)}, 5, {0}, 0, {6}, 1},
+    {"list of optionals", RS_OK, {{LIST, 0, 0, 1, 1, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0, {3, 5, 1, 'a', 0}, 5},
+    {"keys that may be missing", RS_OK, {{STRUCT, 0, 0, 2, 1, 0, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, LEAF(FLOAT, 0), LEAF(STR, 1)}, 5, {0x91, 0x92}, 2, {2, 1, 'a'}, 3},
+    {"ext of an optional any that is an ext", RS_E_FMT_VALUE, {{EXT, 4, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1, {1, 0x11, 7, 0, 0}, 5},
     {"array of 65 dimensions", RS_E_FMT_VALUE, {{NDARRAY, 0, 0, 0, 0, 0, 2, 0}}, 1, {0, 3}, 2, {65}, 1},
 };
 
@@ -181,6 +206,71 @@ static void test_limits(void) {
     CHECK_CODE(check_limits(nested, 4, NULL, 0, rows, 4), RS_E_FMT_LIMIT, &err);
 }
 
+/* What takes the rest ends where the record does: cut, it is shorter. */
+static void test_rest(void) {
+    static const make_node str[] = {{STR, 2, 2, 0, 0, 0, 0, 0}}, bytes[] = {{BYTES, 0, 2, 0, 0, 0, 0, 0}};
+    static const make_node row[] = {{TUPLE, 1, 0, 3, 1, 0, 0, 0}, LEAF(STR, 1), {OPTIONAL, 1, 0, 1, 4, 0, 0, 0}, LEAF(FLOAT, 0), {BYTES, 0, 2, 0, 0, 0, 0, 0}};
+    static const uint8_t record[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7, 7}, absent[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'a', 7};
+    size_t n;
+    for (n = 0; n <= 8; n++) {
+        set_budget(10, 0, 1);
+        CHECK_CODE(check_limits(str, 1, NULL, 0, "abcdefgh", n), n % 2 == 0 ? RS_OK : RS_E_FMT_VALUE, &err);
+        CHECK_OK(check_limits(bytes, 1, NULL, 0, "abcdefgh", n), &err);
+    }
+    for (n = 0; n <= sizeof record; n++) {
+        set_budget(10, 0, 1);
+        CHECK_CODE(check_limits(row, 5, NULL, 0, record, n), n >= 11 ? RS_OK : RS_E_FMT_TRUNCATED, &err);
+    }
+    set_budget(10, 0, 1);
+    CHECK_CODE(check_limits(row, 5, NULL, 0, absent, 12), RS_E_FMT_TRAILING, &err);
+    CHECK_OK(check_limits(row, 5, NULL, 0, absent, 11), &err);
+}
+
+/* Numbers count like the elements of a list, keys when they are there, texts by their units. */
+static void test_limits_of_packed(void) {
+    static const make_node numbers[] = {{NUMBERS, 0, 0, 0, 0, 0, 16, 0}}, fixed[] = {{NUMBERS, 0, 1, 0, 0, 0, 16, UINT32_MAX}};
+    static const make_node partial[] = {{STRUCT, 0, 0, 2, 1, 0, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, LEAF(BOOL, 0), LEAF(BOOL, 0)};
+    static const make_node list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {STRUCT, 0, 0, 1, 2, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)};
+    static const make_node texts[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {CONCAT, 0, 0, 2, 2, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 4, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}};
+    static const make_node digits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DIGITS, 0, 0, 0, 0, 0, 8, 4}}, hex[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}};
+    static const uint8_t zeros[16] = {0}, keys[] = {0x91, 0x92}, three[] = {3, 0, 0, 0};
+    set_budget(3, 0, 1);
+    CHECK_OK(check_limits(numbers, 1, zeros, 16, three, 2), &err);
+    CHECK_U64(budget.values, 0);
+    set_budget(2, 0, 1);
+    CHECK_CODE(check_limits(numbers, 1, zeros, 16, three, 2), RS_E_FMT_LIMIT, &err);
+    set_budget(3, 0, 0);
+    CHECK_CODE(check_limits(numbers, 1, zeros, 16, three, 2), RS_E_FMT_LIMIT, &err);
+    set_budget(1000, 0, 1);
+    CHECK_CODE(check_limits(fixed, 1, zeros, 16, zeros, 16), RS_E_FMT_LIMIT, &err);
+    set_budget(UINT32_MAX, 0, 1);
+    CHECK_CODE(check_limits(fixed, 1, zeros, 16, zeros, 16), RS_E_FMT_TRUNCATED, &err);
+    set_budget(1, 0, 1);
+    CHECK_OK(check_limits(partial, 5, keys, 2, "\4", 1), &err); /* the second key alone */
+    CHECK_U64(budget.values, 0);
+    set_budget(1, 0, 1);
+    CHECK_CODE(check_limits(partial, 5, keys, 2, "\5", 1), RS_E_FMT_LIMIT, &err);
+    set_budget(3 + 1, 0, 2); /* three dicts, one of which has the key */
+    CHECK_OK(check_limits(list, 4, keys, 1, "\3\0\1\1x\0", 6), &err);
+    CHECK_U64(budget.values, 0);
+    set_budget(3, 0, 2);
+    CHECK_CODE(check_limits(list, 4, keys, 1, "\3\0\1\1x\0", 6), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 12, 1);
+    CHECK_OK(check_limits(texts, 4, "\x09\2ab", 4, three, 1), &err);
+    CHECK_U64(budget.bytes, 0);
+    set_budget(9, 11, 1);
+    CHECK_CODE(check_limits(texts, 4, "\x09\2ab", 4, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 12, 1);
+    CHECK_OK(check_limits(digits, 2, zeros, 8, three, 1), &err);
+    CHECK_U64(budget.bytes, 0);
+    set_budget(9, 11, 1);
+    CHECK_CODE(check_limits(digits, 2, zeros, 8, three, 1), RS_E_FMT_LIMIT, &err);
+    set_budget(9, 6, 1);
+    CHECK_OK(check_limits(hex, 2, NULL, 0, three, 4), &err);
+    set_budget(9, 5, 1);
+    CHECK_CODE(check_limits(hex, 2, NULL, 0, three, 4), RS_E_FMT_LIMIT, &err);
+}
+
 /* A count that the values allow but whose size wraps around. */
 static void test_sizes_that_wrap(void) {
     static const make_node bits[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(63)};
@@ -221,6 +311,8 @@ static void test_widest(void) {
 int main(void) {
     RUN(test_literals);
     RUN(test_limits);
+    RUN(test_rest);
+    RUN(test_limits_of_packed);
     RUN(test_sizes_that_wrap);
     RUN(test_widest);
     return rs_test_finish("test_decode");

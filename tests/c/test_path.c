@@ -1,9 +1,10 @@
 /* test_path.c: walks to every child of every kind of node, what they pass, columns of numbers; and that no cut or changed byte leads
  * beyond the record. */
 #include "rs_column.h"
-#include "rs_make.h"
+#include "rs_hand.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS,
+       CONCAT, DIGITS, HEX, SAME, OPTIONAL };
 
 static rs_error err;
 
@@ -43,6 +44,19 @@ static const struct {
     {"array", {ROW(2), {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, LEAF(STR, 1)}, 3, {0, 3}, 2, {1, 1, 7, 7, 1, '!'}, 6},
     {"array outside", {ROW(2), {NDARRAY, 0, 1, 0, 0, 0, 5, 0}, LEAF(STR, 1)}, 3, {0, 3, 1, 0x80, 4}, 5, {16, 1, '!'}, 3},
     {"ext", {ROW(2), {EXT, 22, 0, 1, 3, 0, 3, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {9, 1, 'p'}, 3, {1, 'x', 1, '!'}, 4},
+    {"numbers", {ROW(2), {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, LEAF(STR, 1)}, 3, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 3, 0xD0, 1, 1, '!'}, 6},
+    {"concat", {ROW(2), {CONCAT, 0, 0, 3, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, LEAF(STR, 2)}, 6, {0}, 0,
+     {1, 'a', 1, 'b', 'c', 1, '!'}, 7},
+    {"optional", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {1, 1, 'a', 1, '!'}, 5},
+    {"optional that is not there", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {0, 1, '!'}, 3},
+    {"optional of what is fixed", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)}, 4, {0}, 0,
+     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 11},
+    {"list of optionals", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {OPTIONAL, 1, 0, 1, 4, 0, 0, 0}, LEAF(STR, 1)}, 5, {0}, 0,
+     {3, 5, 1, 'a', 0, 1, '!'}, 7},
+    {"a key that may be missing", {{STRUCT, 0, 0, 2, 1, 0, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0x91, 0x92}, 2,
+     {1, 1, 'a', 1, '!'}, 5},
+    {"an optional mark", {ROW(2), LEAF(BYTES, 0), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0}, 0, {1, 1, 7, 1, '!'}, 5},
+    {"hex", {ROW(2), {HEX, 0, 0, 0, 0, 0, 0, 3}, LEAF(STR, 1)}, 3, {0}, 0, {0x12, 0x30, 1, '!'}, 4},
     {"fixed", {ROW(2), LEAF(FLOAT, 0), LEAF(STR, 1)}, 3, {0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 10},
 };
 
@@ -56,6 +70,7 @@ static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, 
     unsigned unit = 0;
     const uint8_t *p = NULL;
     if (status == RS_OK) status = rs_path_child(&c, &place, 1, &err);
+    if (status == RS_OK && (place.node == NULL || place.node->kind != STR)) status = RS_E_FMT_VALUE; /* no mark any more */
     if (status == RS_OK) status = rs_decode_str(&c, place.node, &units, &unit, &p, &err);
     if (status == RS_OK && units > 0) *mark = *p;
     free(exact), free(arrays);
@@ -124,6 +139,120 @@ static void test_elements(void) {
     for (k = 0; k < 3; k++) rs_tree_clear(&trees[k]);
 }
 
+/* Elements of packed numbers are places of an int or a decimal that stands for them. */
+static void test_elements_of_numbers(void) {
+    static const make_node node = {NUMBERS, 0, 0, 0, 0, 0, 16, 0};
+    static const uint8_t ints[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 20}, floats[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20};
+    unsigned kind;
+    for (kind = 0; kind < 2; kind++) {
+        uint8_t aux[16] = {0};
+        rs_tree tree;
+        rs_buffer bytes = {0};
+        int64_t numbers[30], i, k;
+        memcpy(aux, kind == 0 ? ints : floats, 13);
+        tree = compiled(&node, 1, aux, 16);
+        for (i = 0; i < 30; i++) numbers[i] = i * i % 200;
+        make_varint(&bytes, 30);
+        CHECK_OK(rs_numbers_append(tree.nodes, numbers, 30, &bytes, &err), &err);
+        for (i = -32; i < 33; i++) {
+            rs_cursor c = cursor_over(bytes.data, bytes.size_bytes, NULL);
+            rs_place place;
+            bool found;
+            CHECK_OK(rs_path_begin(&c, tree.nodes, &place, &err), &err);
+            CHECK_OK(rs_path_element(&c, &place, i, &found, &err), &err);
+            CHECK(found == (i >= -30 && i < 30));
+            if (!found) continue;
+            k = i < 0 ? i + 30 : i;
+            CHECK(place.node->kind == (kind == 0 ? INT : DECIMAL) && place.node->fixed && c.in.ptr == c.in.end);
+            if (kind == 0) CHECK(rs_decode_int_unchecked(place.node, place.body, place.bits) == numbers[k]);
+            else CHECK(rs_decode_decimal_unchecked(place.node, place.body, place.bits) == (double)numbers[k] / 10.0);
+        }
+        rs_buffer_clear(&bytes), rs_tree_clear(&tree);
+    }
+}
+
+/* An optional leads to its value, to None as an `any` value, or, of a key, nowhere. */
+static void test_optionals(void) {
+    static const make_node maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(3)};
+    static const make_node row[] = {{STRUCT, 0, 0, 2, 1, 8, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, INT_NODE(8), {OPTIONAL, 1, 0, 1, 5, 0, 0, 0}, LEAF(STR, 1)};
+    static const uint8_t aux[] = {0, 0, 0, 0, 0, 0, 0, 0, 0x91, 0x92}, five[] = {11}, none[] = {10}, both[] = {7, 9, 1, 'a'}, first[] = {1, 9}, null[] = {2};
+    rs_tree trees[2];
+    rs_cursor c;
+    rs_place place;
+    trees[0] = compiled(maybe, 2, aux, 8), trees[1] = compiled(row, 6, aux, 10);
+    c = cursor_over(five, 1, NULL);
+    CHECK_OK(rs_path_begin(&c, trees[0].nodes, &place, &err), &err);
+    CHECK(place.node->kind == INT && rs_decode_int_unchecked(place.node, place.body, place.bits) == 5);
+    c = cursor_over(none, 1, NULL);
+    CHECK_OK(rs_path_begin(&c, trees[0].nodes, &place, &err), &err);
+    CHECK(place.node == NULL && rs_slice_left(&c.in) == 1 && *c.in.ptr == 0);
+    c = cursor_over(both, 4, NULL);
+    CHECK_OK(rs_path_begin(&c, trees[1].nodes, &place, &err), &err);
+    CHECK_OK(rs_path_child(&c, &place, 0, &err), &err);
+    CHECK(place.node->kind == INT && rs_decode_int_unchecked(place.node, place.body, place.bits) == 9);
+    c = cursor_over(both, 4, NULL);
+    CHECK_OK(rs_path_begin(&c, trees[1].nodes, &place, &err), &err);
+    CHECK_OK(rs_path_child(&c, &place, 1, &err), &err);
+    CHECK(place.node != NULL && place.node->kind == STR && place.body == NULL && rs_slice_left(&c.in) == 2);
+    c = cursor_over(first, 2, NULL);
+    CHECK_OK(rs_path_begin(&c, trees[1].nodes, &place, &err), &err);
+    CHECK_OK(rs_path_child(&c, &place, 1, &err), &err);
+    CHECK(place.node->kind == OPTIONAL && (place.bits & 1) == 0); /* no such key */
+    CHECK_U64(c.budget.values, 99);
+    c = cursor_over(null, 1, NULL);
+    CHECK_OK(rs_path_begin(&c, trees[1].nodes, &place, &err), &err);
+    CHECK_OK(rs_path_child(&c, &place, 1, &err), &err);
+    CHECK(place.node == NULL && *c.in.ptr == 0); /* the key is there, and None */
+    rs_tree_clear(&trees[0]), rs_tree_clear(&trees[1]);
+}
+
+/* Through entries of tables: to a child of a row in one table, whose value is an entry of another. */
+static void test_entries(void) {
+    static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT, 2, 0, 0, 0, 0, 4, 3}}, text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
+    static const make_node outer[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 1}};
+    static const make_node passing[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {SYMBOLS, 0, 0, 0, 0, 4, 4, 0}, LEAF(STR, 1)};
+    static const uint32_t numbers[] = {0, 2, 1};
+    static const uint8_t symbols[24] = {1, 0, 255};
+    hand h = {0};
+    hand_values *t = hand_table(&h, hand_leaf(&h, STR, 1, 0));
+    rs_store store;
+    rs_record record;
+    rs_place place;
+    rs_cursor c;
+    bool found;
+    uint64_t n;
+    unsigned unit;
+    const uint8_t *p;
+    hand_put(t, "\1a", 2), hand_put(t, "\1b", 2), hand_put(t, "\1c", 2);
+    hand_table_of(&h, hand_tree(&h, row, 3, numbers, 4), "\1\2xy", 4);
+    hand_symbols(&h, symbols, sizeof symbols);
+    (void)hand_tree(&h, &text, 1, numbers + 1, 4);
+    hand_record(&h, "\2\0", 2);
+    hand_finish(&h, hand_tree(&h, outer, 2, numbers + 2, 4));
+    REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
+    REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
+    c = rs_store_cursor(&store, &record);
+    CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
+    CHECK_OK(rs_path_element(&c, &place, 1, &found, &err), &err);
+    CHECK(found && place.node->kind == TUPLE);
+    CHECK_OK(rs_path_child(&c, &place, 1, &err), &err);
+    CHECK_OK(rs_decode_str(&c, place.node, &n, &unit, &p, &err), &err);
+    CHECK(n == 1 && *p == 'b' && c.arrays_size == 0);
+    rs_store_close(&store), hand_clear(&h);
+
+    hand_symbols(&h, symbols, sizeof symbols); /* symbols are passed over by their length, their codes not looked at */
+    hand_record(&h, "\2\xFF\xFF\1!", 5);
+    hand_finish(&h, hand_tree(&h, passing, 3, "\0\0\0\0\0\0\0", 8));
+    REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
+    REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
+    c = rs_store_cursor(&store, &record);
+    CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
+    CHECK_OK(rs_path_child(&c, &place, 1, &err), &err);
+    CHECK_OK(rs_decode_str(&c, place.node, &n, &unit, &p, &err), &err);
+    CHECK(n == 1 && *p == '!');
+    rs_store_close(&store), hand_clear(&h);
+}
+
 /* ---- Columns ---- */
 
 static int column_of(rs_column *column, const rs_tree *tree, const void *bytes, size_t n, uint64_t *count) {
@@ -162,9 +291,60 @@ static void test_columns(void) {
     rs_tree_clear(&tree);
 }
 
+/* Numbers that lie in a table stand among others that do not: the cursor comes back from it. */
+static void test_columns_of_entries(void) {
+    static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0), {DICT, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0)};
+    static const make_node mixed[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(ANY, 0), {DICT, 0, 0, 0, 0, 0, 4, 1}, LEAF(ANY, 0)};
+    static const make_node one = LEAF(ANY, 0), list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 2}};
+    static const uint8_t zeros[4] = {0};
+    static const struct {
+        const make_node *nodes;
+        uint32_t n_nodes;
+        const char *bytes;
+        size_t n;
+        int shape;
+        int64_t numbers[4];
+    } cases[] = {
+        {row, 5, "\2\x93\x94", 3, RS_COLUMN_SEQUENCE, {100, 3, 101, 4}},
+        {list, 2, "\4\x06", 2, RS_COLUMN_SEQUENCE, {100, 101, 101, 100}},
+        {mixed, 5, "\0\x93", 2, RS_COLUMN_OTHER, {0}}, /* the dict's place in the row is known to the union alone */
+        {mixed, 5, "\1\x92\x93", 3, RS_COLUMN_SEQUENCE, {2, 3}},
+    };
+    size_t i, k;
+    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hand h = {0};
+        hand_values *t = hand_table(&h, hand_tree(&h, &one, 1, NULL, 0));
+        rs_store store;
+        rs_record record;
+        rs_place place;
+        rs_cursor c;
+        rs_column column = {{0}, 0};
+        uint64_t n = 0;
+        int shape = -1;
+        hand_put(t, "\3\x64", 2);
+        if (cases[i].nodes != mixed) hand_put(t, "\3\x65", 2);
+        hand_record(&h, cases[i].bytes, cases[i].n);
+        hand_finish(&h, hand_tree(&h, cases[i].nodes, cases[i].n_nodes, zeros, 4));
+        REQUIRE_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err);
+        REQUIRE_OK(rs_store_find(&store, 0, &record, &err), &err);
+        c = rs_store_cursor(&store, &record);
+        CHECK_OK(rs_path_begin(&c, record.tree->nodes, &place, &err), &err);
+        CHECK_OK(rs_column_take(&column, &c, &place, &shape, &n, &err), &err);
+        CHECK(shape == cases[i].shape);
+        for (k = 0; shape == RS_COLUMN_SEQUENCE && k < n; k++) {
+            CHECK_U64(rs_load_u64(column.values.data + 8 * k), (uint64_t)cases[i].numbers[k]);
+        }
+        rs_column_clear(&column), rs_store_close(&store), hand_clear(&h);
+    }
+}
+
 int main(void) {
     RUN(test_what_is_passed);
     RUN(test_elements);
+    RUN(test_elements_of_numbers);
+    RUN(test_optionals);
+    RUN(test_entries);
     RUN(test_columns);
+    RUN(test_columns_of_entries);
     return rs_test_finish("test_path");
 }

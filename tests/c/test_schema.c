@@ -1,8 +1,9 @@
-/* test_schema.c: rules 17 to 19 of FORMAT.md, each broken alone; limits under, at and over; what compiling computes. */
+/* test_schema.c: rules 17 to 19 of FORMAT.md, each broken alone, kinds 14 to 22 in a table of their own; limits under, at and over; what compiling computes. */
 #include "rs_schema.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT,
+       SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL };
 
 static rs_error err;
 
@@ -383,6 +384,221 @@ static void test_any_byte_changed(void) {
     rs_buffer_clear(&bytes);
 }
 
+/* ---- Kinds 14 to 22: every field under, at and over its limit (rules 18 and 19) ---- */
+
+#define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
+#define PARENT(kind, param, n) {kind, param, 0, n, 1, 0, 0, 0}
+#define REST_STR {STR, 1, 2, 0, 0, 0, 0, 0}
+#define INT_OF(width) {INT, width, 0, 0, 0, 0, 8, 0}
+#define AUX_OF(kind, aux_size) {kind, 0, 0, 0, 0, 0, aux_size, 0}
+#define OK RS_OK
+#define BAD RS_E_FMT_TREE
+static const struct {
+    const char *what;
+    rs_status code;
+    make_node nodes[5];
+    uint32_t n;
+    uint8_t aux[24];
+    uint32_t aux_size;
+} packed[] = {
+    {"decimal", OK, {AUX_OF(DECIMAL, 10)}, 1, {0}, 10},
+    {"decimal of 64 bits", OK, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 22, 32}, 10},
+    {"decimal of 65 bits", BAD, {{DECIMAL, 65, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10},
+    {"decimal of scale 23", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 23, 0}, 10},
+    {"decimal of 33 correction bits", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 33}, 10},
+    {"decimal of as many correction bits", OK, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, 10},
+    {"decimal of more correction bits", BAD, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 6}, 10},
+    {"decimal with aux of 9", BAD, {AUX_OF(DECIMAL, 9)}, 1, {0}, 9},
+    {"decimal with aux of 11", BAD, {AUX_OF(DECIMAL, 11)}, 1, {0}, 11},
+    {"decimal with flag", BAD, {{DECIMAL, 0, 1, 0, 0, 0, 10, 0}}, 1, {0}, 10},
+    {"decimal with count", BAD, {{DECIMAL, 0, 0, 0, 0, 0, 10, 1}}, 1, {0}, 10},
+    {"decimal with a child", BAD, {{DECIMAL, 0, 0, 1, 1, 0, 10, 0}, LEAF(ANY, 0)}, 2, {0}, 10},
+    {"numbers", OK, {AUX_OF(NUMBERS, 16)}, 1, {0}, 16},
+    {"numbers at every limit", OK, {{NUMBERS, 1, 1, 0, 0, 0, 16, UINT32_MAX}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 22, 16, 64, 64}, 16},
+    {"numbers of param 2", BAD, {{NUMBERS, 2, 0, 0, 0, 0, 16, 0}}, 1, {0}, 16},
+    {"numbers of kind 2", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 2}, 16},
+    {"ints with a scale", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"floats of scale 23", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 23}, 16},
+    {"numbers of stride 17", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 17}, 16},
+    {"numbers of head_width 65", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 65}, 16},
+    {"numbers of max_width 65", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 65}, 16},
+    {"numbers, reserved 1", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"numbers, reserved 2", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"numbers, reserved 3", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
+    {"numbers with aux of 15", BAD, {AUX_OF(NUMBERS, 15)}, 1, {0}, 15},
+    {"numbers with aux of 17", BAD, {AUX_OF(NUMBERS, 17)}, 1, {0}, 17},
+    {"numbers with a count of no flag", BAD, {{NUMBERS, 0, 0, 0, 0, 0, 16, 1}}, 1, {0}, 16},
+    {"numbers with flag 2", BAD, {{NUMBERS, 0, 2, 0, 0, 0, 16, 0}}, 1, {0}, 16},
+    {"numbers with a child", BAD, {{NUMBERS, 0, 0, 1, 1, 0, 16, 0}, LEAF(ANY, 0)}, 2, {0}, 16},
+    {"dict", OK, {{DICT, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict of 32 bits", OK, {{DICT, 32, 0, 0, 0, 0, 4, UINT32_MAX}}, 1, {0}, 4},
+    {"dict of 33 bits", BAD, {{DICT, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict of 2 entries and 0 bits", BAD, {{DICT, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
+    {"dict of 2^31 entries and 31 bits", OK, {{DICT, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
+    {"dict of more entries than 31 bits say", BAD, {{DICT, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
+    {"dict of no table", BAD, {{DICT, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"dict with half a number", BAD, {{DICT, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
+    {"dict with flag", BAD, {{DICT, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict with a child", BAD, {{DICT, 0, 0, 1, 1, 0, 4, 1}, LEAF(ANY, 0)}, 2, {0}, 4},
+    {"symbols", OK, {AUX_OF(SYMBOLS, 4)}, 1, {0}, 4},
+    {"symbols of the rest", OK, {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}}, 1, {0}, 4},
+    {"symbols with param", BAD, {{SYMBOLS, 1, 0, 0, 0, 0, 4, 0}}, 1, {0}, 4},
+    {"symbols with flag 1", BAD, {{SYMBOLS, 0, 1, 0, 0, 0, 4, 0}}, 1, {0}, 4},
+    {"symbols with count", BAD, {{SYMBOLS, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"symbols of no table", BAD, {AUX_OF(SYMBOLS, 0)}, 1, {0}, 0},
+    {"symbols of two tables", BAD, {AUX_OF(SYMBOLS, 8)}, 1, {0}, 8},
+    {"concat of nothing", OK, {LEAF(CONCAT, 0)}, 1, {0}, 0},
+    {"concat with param", BAD, {LEAF(CONCAT, 1)}, 1, {0}, 0},
+    {"concat with flag", BAD, {{CONCAT, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"concat with count", BAD, {{CONCAT, 0, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
+    {"concat with aux", BAD, {AUX_OF(CONCAT, 1)}, 1, {0}, 1},
+    {"concat of every text", OK, {PARENT(CONCAT, 0, 4), {CONST, 0, 0, 0, 0, 0, 2, 0}, {SYMBOLS, 0, 0, 0, 0, 4, 4, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 2)}, 5, {9, 0, 0, 0, 0, 0, 0, 0}, 8},
+    {"concat of a const of bytes", BAD, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 2, 0}}, 2, {12, 0}, 2},
+    {"concat of a const of None", BAD, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 1, 0}}, 2, {0}, 1},
+    {"concat of any", BAD, {PARENT(CONCAT, 0, 1), LEAF(ANY, 0)}, 2, {0}, 0},
+    {"concat of bytes", BAD, {PARENT(CONCAT, 0, 1), LEAF(BYTES, 0)}, 2, {0}, 0},
+    {"concat of concat", BAD, {PARENT(CONCAT, 0, 1), LEAF(CONCAT, 0)}, 2, {0}, 0},
+    {"concat of an optional", BAD, {PARENT(CONCAT, 0, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
+    {"same of the first", OK, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}}, 4, {0}, 0},
+    {"same of a same", BAD, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}}, 4, {0}, 0},
+    {"same of itself", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 1}}, 3, {0}, 0},
+    {"same of a later one", BAD, {PARENT(CONCAT, 0, 2), {SAME, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 1)}, 3, {0}, 0},
+    {"same of none", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, UINT32_MAX}}, 3, {0}, 0},
+    {"same with param", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 1, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
+    {"same with aux", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 1, 0}}, 3, {0}, 1},
+    {"same with flag", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 2, 0, 0, 0, 0, 0}}, 3, {0}, 0},
+    {"same as root", BAD, {LEAF(SAME, 0)}, 1, {0}, 0},
+    {"same in a tuple", BAD, {PARENT(TUPLE, 1, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}}, 3, {0}, 0},
+    {"digits", OK, {{DIGITS, 64, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8},
+    {"digits of 65 bits", BAD, {{DIGITS, 65, 0, 0, 0, 0, 8, 20}}, 1, {0}, 8},
+    {"21 digits", BAD, {{DIGITS, 64, 0, 0, 0, 0, 8, 21}}, 1, {0}, 8},
+    {"digits with aux of 7", BAD, {AUX_OF(DIGITS, 7)}, 1, {0}, 7},
+    {"digits with flag", BAD, {{DIGITS, 0, 1, 0, 0, 0, 8, 0}}, 1, {0}, 8},
+    {"hex", OK, {{HEX, 1, 0, 0, 0, 0, 0, 65535}}, 1, {0}, 0},
+    {"hex of no digits", BAD, {{HEX, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"hex of 65536 digits", BAD, {{HEX, 0, 0, 0, 0, 0, 0, 65536}}, 1, {0}, 0},
+    {"hex of param 2", BAD, {{HEX, 2, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
+    {"hex with aux", BAD, {{HEX, 0, 0, 0, 0, 0, 1, 1}}, 1, {0}, 1},
+    {"hex with flag", BAD, {{HEX, 0, 1, 0, 0, 0, 0, 1}}, 1, {0}, 0},
+    {"optional", OK, {PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional of 64 bits", OK, {PARENT(OPTIONAL, 1, 1), INT_OF(63)}, 2, {0}, 8},
+    {"optional of an int of 64 in a body", OK, {PARENT(OPTIONAL, 1, 1), INT_OF(64)}, 2, {0}, 8},
+    {"optional of 65 bits", BAD, {PARENT(OPTIONAL, 1, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, INT_OF(63)}, 3, {0}, 8},
+    {"optional of param 2", BAD, {PARENT(OPTIONAL, 2, 1), LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional of nothing", BAD, {LEAF(OPTIONAL, 1)}, 1, {0}, 0},
+    {"optional of two", BAD, {PARENT(OPTIONAL, 1, 2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0},
+    {"optional with aux", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 1, 0}, LEAF(STR, 1)}, 2, {0}, 1},
+    {"optional with flag", BAD, {{OPTIONAL, 1, 1, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional with count", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 1}, LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional key as root", BAD, {PARENT(OPTIONAL, 0, 1), LEAF(STR, 1)}, 2, {0}, 0},
+    {"optional key in a tuple", BAD, {PARENT(TUPLE, 1, 1), {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
+    {"optional key in a union", BAD, {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0},
+    {"optional key", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0x90}, 1},
+    {"optional key that may be None", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
+    {"None that may be a missing key", BAD, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
+    {"rest of a str", OK, {REST_STR}, 1, {0}, 0},
+    {"rest of a str of param 0", BAD, {{STR, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"rest of bytes", OK, {{BYTES, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"rest of any", BAD, {{ANY, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"rest in a list", BAD, {PARENT(LIST, 0, 1), REST_STR}, 2, {0}, 0},
+    {"rest in a list of one", BAD, {{LIST, 0, 1, 1, 1, 0, 0, 1}, REST_STR}, 2, {0}, 0},
+    {"rest before what is fixed", OK, {PARENT(TUPLE, 1, 2), REST_STR, LEAF(FLOAT, 0)}, 3, {0}, 0},
+    {"rest before what is not", BAD, {PARENT(TUPLE, 1, 2), REST_STR, LEAF(ANY, 0)}, 3, {0}, 0},
+    {"rest twice", BAD, {PARENT(TUPLE, 1, 2), REST_STR, REST_STR}, 3, {0}, 0},
+    {"rest in each child of a union", OK, {PARENT(UNION, 0, 2), REST_STR, REST_STR}, 3, {0}, 0},
+    {"rest in an optional", OK, {PARENT(OPTIONAL, 1, 1), REST_STR}, 2, {0}, 0},
+    {"rest in an ext", OK, {{EXT, 22, 0, 1, 1, 0, 2, 0}, REST_STR}, 2, {9, 0}, 2},
+    {"rest in a concat", OK, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), REST_STR}, 3, {0}, 0},
+    {"rest within a tuple within a tuple", OK, {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR}, 4, {0}, 0},
+    {"rest within a tuple that is not last", BAD, {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR}, 4, {0}, 0},
+    {"ext of a dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {DICT, 0, 0, 0, 0, 0, 4, 1}}, 2, {0}, 5},
+    {"ext of an optional", OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1},
+    {"ext of an optional dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
+    {"ext of an optional ext", BAD, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)}, 4, {0}, 1},
+    {"ext of a list of a dict", OK, {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
+};
+
+static void test_packed_nodes(void) {
+    size_t i;
+    for (i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+        if (!CHECK_CODE(compile(packed[i].nodes, packed[i].n, packed[i].aux, packed[i].aux_size), packed[i].code, &err)) {
+            (void)fprintf(stderr, "    case: %s\n", packed[i].what);
+        }
+    }
+}
+
+static void test_counts_of_tables_and_pieces(void) {
+    make_node nodes[66];
+    uint32_t tables[65] = {0}, n, i;
+    for (n = 1; n <= 65; n++) {
+        make_node node = {DICT, 16, 0, 0, 0, 0, 0, 65};
+        node.aux_size = 4 * n;
+        CHECK_CODE(compile(&node, 1, tables, 4 * n), n <= 64 ? RS_OK : RS_E_FMT_TREE, &err);
+        memset(nodes, 0, sizeof nodes);
+        for (i = 1; i <= n; i++) nodes[i].kind = STR;
+        nodes[0].kind = CONCAT, nodes[0].n_children = n, nodes[0].first_child = 1;
+        CHECK_CODE(compile(nodes, n + 1, NULL, 0), n <= 64 ? RS_OK : RS_E_FMT_TREE, &err);
+    }
+}
+
+/* What compiling computes of them: bits, sizes, whether they are fixed. */
+static void test_packed_sizes(void) {
+    static const struct {
+        make_node nodes[3];
+        uint32_t n;
+        unsigned bits;
+        bool fixed;
+        uint64_t size;
+    } sizes[] = {
+        {{{DECIMAL, 7, 0, 0, 0, 0, 10, 0}}, 1, 7, true, 0}, {{{DECIMAL, 32, 0, 0, 0, 0, 10, 0}}, 1, 0, true, 4}, {{AUX_OF(NUMBERS, 16)}, 1, 0, false, 0},
+        {{{NUMBERS, 0, 1, 0, 0, 0, 16, 9}}, 1, 0, false, 0}, {{{DICT, 8, 0, 0, 0, 0, 4, 9}}, 1, 8, true, 0}, {{AUX_OF(SYMBOLS, 4)}, 1, 0, false, 0},
+        {{{DIGITS, 16, 0, 0, 0, 0, 8, 9}}, 1, 0, true, 2}, {{{DIGITS, 17, 0, 0, 0, 0, 8, 9}}, 1, 17, true, 0}, {{{HEX, 0, 0, 0, 0, 0, 0, 7}}, 1, 0, true, 4},
+        {{PARENT(CONCAT, 0, 2), {HEX, 0, 0, 0, 0, 0, 0, 7}, {DIGITS, 9, 0, 0, 0, 0, 8, 0}}, 3, 0, true, 6},
+        {{PARENT(OPTIONAL, 1, 1), {DICT, 8, 0, 0, 0, 0, 4, 9}}, 2, 9, true, 0}, {{PARENT(OPTIONAL, 1, 1), LEAF(FLOAT, 0)}, 2, 1, false, 0},
+        {{PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, 1, false, 0}, {{PARENT(OPTIONAL, 1, 1), LEAF(BOOL, 0)}, 2, 2, true, 0},
+    };
+    static const uint8_t aux[16] = {0};
+    size_t i;
+    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        rs_tree tree;
+        if (!CHECK_OK(compile_with(&tree, sizes[i].nodes, sizes[i].n, aux, 16), &err)) continue;
+        CHECK(tree.nodes[0].fixed == sizes[i].fixed);
+        CHECK_U64(tree.nodes[0].bits, sizes[i].bits);
+        CHECK_U64(tree.nodes[0].size_bytes, sizes[i].size);
+        CHECK_U64(tree.nodes[0].alone_bytes, (sizes[i].bits + 7) / 8);
+        CHECK_U64(tree.n_links, sizes[i].nodes[sizes[i].n - 1].kind == DICT || sizes[i].nodes[0].kind == SYMBOLS);
+        rs_tree_clear(&tree);
+    }
+}
+
+/* Whatever a byte of a tree of the new kinds is changed to, compiling ends with a status. */
+static void test_any_byte_of_packed_changed(void) {
+    static const make_node nodes[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0}, {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, PARENT(CONCAT, 0, 2),
+                                      {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT, 3, 0, 0, 0, 4, 4, 7}, {SAME, 0, 0, 0, 0, 0, 0, 0}};
+    make_node all[7];
+    uint8_t aux[32] = {0x91, 0x92, 0x93};
+    rs_buffer bytes = {0};
+    size_t i;
+    unsigned value;
+    memcpy(all, nodes, sizeof all);
+    all[3].first_child = 5;
+    make_tree(&bytes, all, 7, aux, 32);
+    for (i = 0; i < bytes.size_bytes; i++) {
+        uint8_t was = bytes.data[i];
+        for (value = 0; value < 256; value++) {
+            rs_tree tree;
+            rs_status status;
+            bytes.data[i] = (uint8_t)value;
+            status = make_compiled(&bytes, &tree, &err);
+            CHECK(status == RS_OK || status == RS_E_FMT_TREE || status == RS_E_FMT_VERSION);
+            if (value == was) CHECK_OK(status, &err);
+            if (status == RS_OK) rs_tree_clear(&tree);
+        }
+        bytes.data[i] = was;
+    }
+    rs_buffer_clear(&bytes);
+}
+
 int main(void) {
     RUN(test_every_rule);
     RUN(test_sizes);
@@ -393,5 +609,9 @@ int main(void) {
     RUN(test_int_widths);
     RUN(test_row_layout);
     RUN(test_any_byte_changed);
+    RUN(test_packed_nodes);
+    RUN(test_counts_of_tables_and_pieces);
+    RUN(test_packed_sizes);
+    RUN(test_any_byte_of_packed_changed);
     return rs_test_finish("test_schema");
 }

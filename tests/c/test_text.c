@@ -1,0 +1,400 @@
+/* test_text.c: strings put together: literal bytes of every piece, widths that change on the way, symbols, entries of tables, `same`;
+ * the limits of bytes and of pieces; and that no cut or changed byte leads beyond the record. */
+#include "rs_hand.h"
+#include "rs_text.h"
+
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT, DIGITS,
+       HEX, SAME, OPTIONAL };
+
+#define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
+#define CONCAT_OF(n) {CONCAT, 0, 0, n, 1, 0, 0, 0}
+#define SAME_AS(i) {SAME, 0, 0, 0, 0, 0, 0, i}
+
+static rs_error err;
+
+/* ---- Reading ---- */
+
+/* The text of a record, as one of its own: `text` is begun, and to be cleared. The budget of bytes that is left comes back. */
+static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t max_bytes, rs_text *text, uint64_t *left) {
+    uint8_t *exact = make_exact(bytes, n);
+    rs_cursor cursor;
+    rs_place place;
+    rs_status status;
+    memset(&cursor, 0, sizeof cursor);
+    cursor.in = rs_slice_of(exact, n);
+    cursor.budget.values = 100, cursor.budget.bytes = max_bytes, cursor.budget.depth = 10;
+    status = rs_path_begin(&cursor, tree->nodes, &place, &err);
+    if (status == RS_OK) status = rs_text_take(text, &cursor, place.node, place.body, place.bits, &err);
+    if (status == RS_OK && cursor.in.ptr != cursor.in.end) status = RS_E_FMT_TRAILING;
+    *left = cursor.budget.bytes;
+    free(exact);
+    return status;
+}
+
+/* Whether the text has these units, told as 4 bytes each. */
+static bool is_text(const rs_text *text, const uint32_t *units, size_t n) {
+    size_t i;
+    if (!CHECK_U64(text->n_units, n)) return false;
+    for (i = 0; i < n; i++) {
+        const uint8_t *p = text->units + i * text->unit_bytes;
+        uint32_t unit = text->unit_bytes == 1 ? *p : text->unit_bytes == 2 ? rs_load_u16(p) : rs_load_u32(p);
+        if (!CHECK_U64(unit, units[i])) return false;
+    }
+    return true;
+}
+
+/* Loads tree 0 of the segment. */
+static const rs_tree *open_tree(rs_store *store, const hand *h) {
+    if (!CHECK_OK(rs_store_open(store, hand_slice(h), NULL, &err), &err)) abort();
+    if (!CHECK_OK(rs_store_load_tree(store, 0, &err), &err)) abort();
+    return &store->trees[0];
+}
+
+/* ---- Literals ---- */
+
+static const struct {
+    const char *what;
+    rs_status code;
+    make_node nodes[6];
+    uint32_t n_nodes;
+    const char *aux;
+    uint32_t aux_size;
+    const char *bytes;
+    size_t size;
+    uint32_t units[24];
+    size_t n;
+    unsigned unit_bytes;
+} literals[] = {
+    {"no pieces", RS_OK, {LEAF(CONCAT, 0)}, 1, "", 0, "", 0, {0}, 0, 1},
+    {"a str", RS_OK, {CONCAT_OF(1), LEAF(STR, 1)}, 2, "", 0, "\2ab", 3, {'a', 'b'}, 2, 1},
+    {"a rest", RS_OK, {CONCAT_OF(2), LEAF(STR, 1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 3, "", 0, "\1a\xAC\x20", 4, {'a', 0x20AC}, 2, 2},
+    {"half a unit", RS_E_FMT_VALUE, {CONCAT_OF(1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 2, "", 0, "\xAC\x20\x20", 3, {0}, 0, 0},
+    {"const, str, same, digits", RS_OK,
+     {CONCAT_OF(4), {CONST, 0, 0, 0, 0, 0, 4, 0}, LEAF(STR, 1), SAME_AS(1), {DIGITS, 4, 0, 0, 0, 4, 8, 2}}, 5, "\x09\2a-\0\0\0\0\0\0\0\0", 12,
+     "\3\1x", 3, {'a', '-', 'x', 'x', '0', '3'}, 6, 1},
+    {"1 to 2 to 4 units", RS_OK, {CONCAT_OF(5), LEAF(STR, 1), LEAF(STR, 2), LEAF(STR, 4), LEAF(STR, 1), LEAF(STR, 2)}, 6, "", 0,
+     "\2\xE9""b\1\xAC\x20\1\x00\xF6\x01\x00\1c\1\x00\xD8", 16, {0xE9, 'b', 0x20AC, 0x1F600, 'c', 0xD800}, 6, 4},
+    {"4 at once", RS_OK, {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 4), SAME_AS(0)}, 4, "", 0, "\2ab\1\x00\xF6\x01\x00", 8,
+     {'a', 'b', 0x1F600, 'a', 'b'}, 5, 4},
+    {"str of width 0", RS_OK, {CONCAT_OF(2), LEAF(STR, 0), LEAF(STR, 0)}, 3, "", 0, "\5\xAC\x20\4x", 5, {0x20AC, 'x'}, 2, 2},
+    {"str of k 3", RS_E_FMT_VALUE, {CONCAT_OF(1), LEAF(STR, 0)}, 2, "", 0, "\3", 1, {0}, 0, 0},
+    {"a bad code point", RS_E_FMT_VALUE, {CONCAT_OF(2), LEAF(STR, 1), LEAF(STR, 4)}, 3, "", 0, "\1a\1\0\0\x11\0", 7, {0}, 0, 0},
+    {"digits", RS_OK, {{DIGITS, 0, 0, 0, 0, 0, 8, 3}}, 1, "\7\0\0\0\0\0\0\0", 8, "", 0, {'0', '0', '7'}, 3, 1},
+    {"digits of 64 bits", RS_OK, {{DIGITS, 64, 0, 0, 0, 0, 8, 0}}, 1, "\0\0\0\0\0\0\0\0", 8, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8,
+     {'1', '8', '4', '4', '6', '7', '4', '4', '0', '7', '3', '7', '0', '9', '5', '5', '1', '6', '1', '5'}, 20, 1},
+    {"digits that wrap", RS_OK, {{DIGITS, 8, 0, 0, 0, 0, 8, 20}}, 1, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, "\1", 1,
+     {'0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0'}, 20, 1},
+    {"hex", RS_OK, {{HEX, 0, 0, 0, 0, 0, 0, 3}}, 1, "", 0, "\xAB\xC7", 2, {'a', 'b', 'c'}, 3, 1},
+    {"HEX", RS_OK, {{HEX, 1, 0, 0, 0, 0, 0, 4}}, 1, "", 0, "\xAB\xC0", 2, {'A', 'B', 'C', '0'}, 4, 1},
+    {"hex after wide units", RS_OK, {CONCAT_OF(3), {CONST, 0, 0, 0, 0, 0, 4, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}, {DIGITS, 8, 0, 0, 0, 4, 8, 0}}, 4,
+     "\x0A\1\xAC\x20\0\0\0\0\0\0\0\0", 12, "\xF0\x7B", 2, {0x20AC, 'f', '0', '1', '2', '3'}, 6, 2},
+};
+
+static void test_literals(void) {
+    size_t i, cut, k;
+    for (i = 0; i < sizeof literals / sizeof literals[0]; i++) {
+        hand h = {0};
+        rs_store store;
+        const rs_tree *tree;
+        rs_text text;
+        uint64_t left;
+        uint8_t bytes[32];
+        (void)hand_tree(&h, literals[i].nodes, literals[i].n_nodes, literals[i].aux, literals[i].aux_size);
+        hand_finish(&h, 0);
+        tree = open_tree(&store, &h);
+        rs_text_begin(&text);
+        if (!CHECK_CODE(take(tree, literals[i].bytes, literals[i].size, 100, &text, &left), literals[i].code, &err) ||
+            (literals[i].code == RS_OK && !is_text(&text, literals[i].units, literals[i].n))) {
+            (void)fprintf(stderr, "    case: %s\n", literals[i].what);
+        }
+        if (literals[i].code == RS_OK) {
+            CHECK(text.unit_bytes == literals[i].unit_bytes && left == 100 - literals[i].n);
+            CHECK_OK(take(tree, literals[i].bytes, literals[i].size, literals[i].n, &text, &left), &err);
+            CHECK(literals[i].n == 0 || take(tree, literals[i].bytes, literals[i].size, literals[i].n - 1, &text, &left) == RS_E_FMT_LIMIT);
+        }
+        memcpy(bytes, literals[i].bytes, literals[i].size);
+        for (cut = 0; cut < literals[i].size; cut++) CHECK(take(tree, bytes, cut, 100, &text, &left) != RS_E_FMT_TRAILING);
+        for (k = 0; k < 256 * literals[i].size; k++) { /* whatever a byte is changed to: a status, never a crash */
+            bytes[k / 256] = (uint8_t)k;
+            CHECK(take(tree, bytes, literals[i].size, 1000, &text, &left) != RS_E_MEM);
+            memcpy(bytes, literals[i].bytes, literals[i].size);
+        }
+        rs_text_clear(&text);
+        rs_store_close(&store), hand_clear(&h);
+    }
+}
+
+/* ---- Long texts: what lies inline moves to memory of its own, and on; units are spread where they lie ---- */
+
+static void test_growing(void) {
+    static const make_node nodes[] = {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 2), {STR, 4, 2, 0, 0, 0, 0, 0}};
+    static const size_t lengths[] = {0, 1, 511, 512, 1023, 1024, 1025, 5000};
+    hand h = {0};
+    rs_store store;
+    const rs_tree *tree;
+    size_t a, b, c, i;
+    (void)hand_tree(&h, nodes, 4, NULL, 0), hand_finish(&h, 0);
+    tree = open_tree(&store, &h);
+    for (a = 0; a < 8; a++) {
+        for (b = 0; b < 8; b++) {
+            for (c = 0; c < 8; c += 3) {
+                size_t n = lengths[a] + lengths[b] + lengths[c];
+                uint32_t *units = (uint32_t *)calloc(n + 1, 4);
+                rs_buffer bytes = {0};
+                rs_text text;
+                uint64_t left;
+                if (units == NULL) abort();
+                for (i = 0; i < n; i++) units[i] = (uint32_t)(i < lengths[a] ? i % 256 : i < lengths[a] + lengths[b] ? i % 60000 : i);
+                make_varint(&bytes, lengths[a]);
+                for (i = 0; i < lengths[a]; i++) make_bytes(&bytes, &units[i], 1);
+                make_varint(&bytes, lengths[b]);
+                for (; i < lengths[a] + lengths[b]; i++) make_bytes(&bytes, &units[i], 2);
+                for (; i < n; i++) make_bytes(&bytes, &units[i], 4);
+                rs_text_begin(&text);
+                CHECK_OK(take(tree, bytes.data, bytes.size_bytes, n, &text, &left), &err);
+                if (!is_text(&text, units, n)) (void)fprintf(stderr, "    lengths %zu, %zu, %zu\n", lengths[a], lengths[b], lengths[c]);
+                CHECK_OK(take(tree, bytes.data, bytes.size_bytes, n, &text, &left), &err); /* a text is used again */
+                CHECK_U64(text.n_units, n);
+                rs_text_clear(&text);
+                rs_buffer_clear(&bytes), free(units);
+            }
+        }
+    }
+    rs_store_close(&store), hand_clear(&h);
+}
+
+/* ---- Symbols ---- */
+
+/* "the ", the escape, "a"; of units of 2 bytes the same. */
+static size_t symbol_bytes(uint8_t *out, uint8_t unit, uint8_t n_short) {
+    static const char pool[] = "the a";
+    size_t at = 8, i;
+    memset(out, 0, 64);
+    out[0] = unit, out[2] = n_short, out[4] = 3;
+    out[at] = 4, at += 6;      /* 4 units from 0; the escape */
+    out[at] = 4 << 4 | 1, at += 3;
+    for (i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
+    return at + 16;
+}
+
+static void make_symbols(hand *h, uint8_t unit, uint8_t n_short) {
+    uint8_t bytes[64];
+    size_t n = symbol_bytes(bytes, unit, n_short);
+    hand_symbols(h, bytes, n);
+}
+
+static void test_symbols(void) {
+    static const make_node once[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
+    static const make_node twice[] = {CONCAT_OF(5), LEAF(STR, 4), {SYMBOLS, 0, 0, 0, 0, 0, 4, 0}, SAME_AS(1), LEAF(STR, 1), {SYMBOLS, 0, 2, 0, 0, 4, 4, 0}};
+    static const uint32_t tables[] = {0, 1}, the[] = {'t', 'h', 'e', ' ', '!', 'a'},
+                          joined[] = {0x1F600, 'a', 't', 'h', 'e', ' ', 'a', 't', 'h', 'e', ' ', 'x', 'a', 0x20AC};
+    hand h = {0};
+    rs_store store;
+    rs_text text;
+    uint64_t left;
+    (void)hand_tree(&h, once, 1, tables, 4);
+    (void)hand_tree(&h, twice, 6, tables, 8);
+    make_symbols(&h, 1, 255), make_symbols(&h, 2, 255);
+    hand_finish(&h, 0);
+    (void)open_tree(&store, &h);
+    REQUIRE_OK(rs_store_load_tree(&store, 1, &err), &err);
+    rs_text_begin(&text);
+    CHECK_OK(take(&store.trees[0], "\0\1!\2", 4, 6, &text, &left), &err);
+    CHECK(is_text(&text, the, 6) && text.unit_bytes == 1 && left == 0);
+    CHECK_CODE(take(&store.trees[0], "\0\1!\2", 4, 5, &text, &left), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(take(&store.trees[0], "\0\1", 2, 9, &text, &left), RS_E_FMT_VALUE, &err); /* an escape cut short */
+    CHECK_CODE(take(&store.trees[0], "\3", 1, 9, &text, &left), RS_E_FMT_VALUE, &err);   /* no symbol */
+    CHECK_CODE(take(&store.trees[0], "\xFF", 1, 9, &text, &left), RS_E_FMT_VALUE, &err); /* half a code */
+    CHECK_CODE(take(&store.trees[1], "\1\x00\xF6\x01\x00\2\2\0\1x\2\1\xAC\x20", 14, 99, &text, &left), RS_OK, &err);
+    CHECK(is_text(&text, joined, 14) && text.unit_bytes == 4);
+    rs_text_clear(&text);
+    rs_store_close(&store), hand_clear(&h);
+}
+
+/* Many codes: the room is measured first, for every unit that the text may have by then. */
+static void test_many_symbols(void) {
+    static const uint32_t zero = 0;
+    unsigned unit, first;
+    for (unit = 1; unit <= 2; unit++) {
+        for (first = 1; first <= 4; first *= 2) {
+            make_node nodes[] = {CONCAT_OF(2), LEAF(STR, 0), {SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
+            size_t n;
+            hand h = {0};
+            rs_store store;
+            const rs_tree *tree;
+            nodes[1].param = (uint8_t)first;
+            (void)hand_tree(&h, nodes, 3, &zero, 4), make_symbols(&h, (uint8_t)unit, 255), hand_finish(&h, 0);
+            tree = open_tree(&store, &h);
+            for (n = 1; n < 3000; n = n * 3 + 1) {
+                rs_buffer bytes = {0};
+                rs_text text;
+                uint64_t left;
+                make_varint(&bytes, 1), make_bytes(&bytes, "z\0\0\0", first);
+                if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort(); /* n times "the " */
+                rs_text_begin(&text);
+                CHECK_OK(take(tree, bytes.data, bytes.size_bytes, 1 + 4 * n, &text, &left), &err);
+                CHECK(text.n_units == 1 + 4 * n && text.unit_bytes == (first > unit ? first : unit) && left == 0);
+                CHECK(text.units[0] == 'z' && text.units[(text.n_units - 2) * text.unit_bytes] == 'e');
+                rs_text_clear(&text), rs_buffer_clear(&bytes);
+            }
+            rs_store_close(&store), hand_clear(&h);
+        }
+    }
+}
+
+/* ---- Entries as pieces ---- */
+
+static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *entry, size_t size,
+                            const uint32_t *units, size_t n) {
+    static const make_node root[] = {CONCAT_OF(2), {DICT, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)};
+    static const uint32_t zero = 0;
+    hand h = {0};
+    rs_store store;
+    rs_text text;
+    rs_status status;
+    uint64_t left;
+    uint32_t twice[32];
+    (void)hand_tree(&h, root, 3, &zero, 4);
+    hand_table_of(&h, hand_tree(&h, nodes, n_nodes, aux, aux_size), entry, size);
+    hand_finish(&h, 0);
+    rs_text_begin(&text);
+    status = take(open_tree(&store, &h), "", 0, 100, &text, &left);
+    memcpy(twice, units, 4 * n), memcpy(twice + n, units, 4 * n);
+    if (status == RS_OK) CHECK(is_text(&text, twice, 2 * n) && left == 100 - 2 * n);
+    rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
+    return status;
+}
+
+static void test_entries(void) {
+    static const make_node any = LEAF(ANY, 0), str = LEAF(STR, 1), rest = {STR, 1, 2, 0, 0, 0, 0, 0}, bytes = LEAF(BYTES, 0),
+                           integer = {INT, 8, 0, 0, 0, 0, 8, 0}, hex = {HEX, 0, 0, 0, 0, 0, 0, 1}, word = {CONST, 0, 0, 0, 0, 0, 3, 0};
+    static const make_node some[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, some_hex[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}};
+    static const make_node either[] = {{UNION, 0, 0, 2, 1, 0, 0, 0}, LEAF(BYTES, 0), LEAF(STR, 1)};
+    static const make_node fixed[] = {{UNION, 0, 0, 2, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}, {INT, 8, 0, 0, 0, 0, 8, 0}};
+    static const make_node list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, within[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)};
+    static const uint32_t a[] = {'a'}, aa[] = {'a', 'a'};
+    CHECK_OK(take_entry(&str, 1, NULL, 0, "\1a", 2, a, 1), &err);
+    CHECK_OK(take_entry(&rest, 1, NULL, 0, "a", 1, a, 1), &err);
+    CHECK_OK(take_entry(&any, 1, NULL, 0, "\x09\1a", 3, a, 1), &err);
+    CHECK_OK(take_entry(&any, 1, NULL, 0, "\x0B\1a\0\0\0", 6, a, 1), &err);
+    CHECK_OK(take_entry(&word, 1, "\x09\1a", 3, "", 0, a, 1), &err);
+    CHECK_OK(take_entry(&hex, 1, NULL, 0, "\xA0", 1, a, 1), &err);
+    CHECK_OK(take_entry(some, 2, NULL, 0, "\1\1a", 3, a, 1), &err);
+    CHECK_OK(take_entry(some_hex, 2, NULL, 0, "\1\xA0", 2, a, 1), &err);
+    CHECK_OK(take_entry(either, 3, NULL, 0, "\1\1a", 3, a, 1), &err);
+    CHECK_OK(take_entry(fixed, 3, "\0\0\0\0\0\0\0\0", 8, "\0\xA0", 2, a, 1), &err);
+    CHECK_OK(take_entry(within, 3, NULL, 0, "\1a", 2, aa, 2), &err);
+    CHECK_CODE(take_entry(fixed, 3, "\0\0\0\0\0\0\0\0", 8, "\1\xA0", 2, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(either, 3, NULL, 0, "\0\1a", 3, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(some, 2, NULL, 0, "\0", 1, a, 1), RS_E_FMT_VALUE, &err); /* None */
+    CHECK_CODE(take_entry(&any, 1, NULL, 0, "\x0C\1a", 3, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(&any, 1, NULL, 0, "", 0, a, 1), RS_E_FMT_TRUNCATED, &err);
+    CHECK_CODE(take_entry(&any, 1, NULL, 0, "\x0B\1\0\0\x11\0", 6, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(&word, 1, "\x0C\1a", 3, "", 0, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(&bytes, 1, NULL, 0, "\1a", 2, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(&integer, 1, "\0\0\0\0\0\0\0\0", 8, "a", 1, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(list, 2, NULL, 0, "\1\1a", 3, a, 1), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(take_entry(&str, 1, NULL, 0, "\1ab", 3, a, 1), RS_E_FMT_TRAILING, &err);
+    CHECK_CODE(take_entry(&str, 1, NULL, 0, "\2a", 2, a, 1), RS_E_FMT_TRUNCATED, &err);
+}
+
+/* ---- Limits ---- */
+
+/* Concats of 64 entries that are concats of 64 entries and so on; the last is a str of these bytes. */
+static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint64_t max_bytes, uint64_t *n_units) {
+    make_node nodes[65] = {{CONCAT, 0, 0, 64, 1, 0, 0, 0}};
+    hand h = {0};
+    rs_store store;
+    rs_text text;
+    rs_status status;
+    uint64_t left;
+    uint32_t i, k;
+    for (k = 1; k <= 64; k++) nodes[k].kind = DICT, nodes[k].aux_size = 4, nodes[k].count = 1;
+    k = depth - 1;
+    (void)hand_tree(&h, nodes, 65, &k, 4);
+    hand_table_of(&h, hand_leaf(&h, STR, 1, 2), bytes, size);
+    for (i = 0; i + 1 < depth; i++) hand_table_of(&h, hand_tree(&h, nodes, 65, &i, 4), "", 0);
+    hand_finish(&h, 0);
+    rs_text_begin(&text);
+    status = take(open_tree(&store, &h), "", 0, max_bytes, &text, &left);
+    *n_units = text.n_units;
+    CHECK(text.capacity <= 4 * (max_bytes + size + RS_TEXT_INLINE));
+    rs_text_clear(&text), rs_store_close(&store), hand_clear(&h);
+    return status;
+}
+
+static void test_limits(void) {
+    uint64_t n;
+    CHECK_OK(take_tower(1, "ab", 2, 128, &n), &err);
+    CHECK_U64(n, 128);
+    CHECK_CODE(take_tower(1, "ab", 2, 127, &n), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(take_tower(2, "ab", 2, 8192, &n), &err);
+    CHECK_U64(n, 8192);
+    CHECK_CODE(take_tower(2, "ab", 2, 8191, &n), RS_E_FMT_LIMIT, &err);
+    CHECK_OK(take_tower(2, "", 0, 0, &n), &err);
+    CHECK_CODE(take_tower(3, "", 0, 1000, &n), RS_E_FMT_LIMIT, &err); /* 64^3 empty pieces */
+    CHECK_CODE(take_tower(100, "", 0, 1000, &n), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(take_tower(100, "ab", 2, 1000, &n), RS_E_FMT_LIMIT, &err);
+}
+
+/* ---- Keys that are compared where they lie ---- */
+
+/* What record 0, of these bytes under this tree, is without an object being made of it. */
+static void scalar_of(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *bytes, size_t size,
+                      rs_scalar *out) {
+    hand h = {0};
+    rs_store store;
+    make_symbols(&h, 1, 255);
+    hand_record(&h, bytes, size);
+    hand_finish(&h, hand_tree(&h, nodes, n_nodes, aux, aux_size));
+    if (CHECK_OK(rs_store_open(&store, hand_slice(&h), NULL, &err), &err)) {
+        rs_store_scalar(&store, 0, out);
+        rs_store_close(&store);
+    }
+    hand_clear(&h);
+}
+
+static bool is_word(const rs_scalar *key, const char *word) {
+    return key->kind == RS_SCALAR_STR && key->unit_bytes == 1 && key->n == strlen(word) && memcmp(key->within, word, key->n) == 0;
+}
+
+static void test_scalars(void) {
+    static const make_node hex = {HEX, 0, 0, 0, 0, 0, 0, 3}, digits = {DIGITS, 4, 0, 0, 0, 0, 8, 3}, decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0},
+                           tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0}, list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
+    static const make_node pair[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)}, maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)};
+    static const uint8_t zeros[16] = {0}, scaled[10] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
+    rs_scalar key;
+    rs_buffer bytes = {0};
+    size_t n;
+    scalar_of(&hex, 1, NULL, 0, "\xAB\xC0", 2, &key), CHECK(is_word(&key, "abc"));
+    scalar_of(&digits, 1, zeros, 8, "\7", 1, &key), CHECK(is_word(&key, "007"));
+    scalar_of(pair, 3, NULL, 0, "\2ab", 3, &key), CHECK(is_word(&key, "abab"));
+    scalar_of(&symbols, 1, zeros, 4, "\0\2", 2, &key), CHECK(is_word(&key, "the a"));
+    scalar_of(&decimal, 1, scaled, 10, "\x7B", 1, &key), CHECK(key.kind == RS_SCALAR_FLOAT && key.number == 12.3);
+    scalar_of(&tuple, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_TUPLE);
+    scalar_of(&list, 1, zeros, 16, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
+    scalar_of(maybe, 2, NULL, 0, "\0", 1, &key), CHECK(key.kind == RS_SCALAR_NONE);
+    scalar_of(maybe, 2, NULL, 0, "\1\1a", 3, &key), CHECK(key.kind == RS_SCALAR_STR && key.n == 1);
+    scalar_of(pair, 3, NULL, 0, "\2a", 2, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN); /* malformed: reading says how */
+    scalar_of(pair, 3, NULL, 0, "\1ab", 3, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
+    scalar_of(&symbols, 1, zeros, 4, "\3", 1, &key), CHECK(key.kind == RS_SCALAR_UNKNOWN);
+    for (n = 126; n <= 130; n++) { /* longer texts than a scalar has room for */
+        bytes.size_bytes = 0;
+        make_varint(&bytes, n);
+        if (rs_buffer_append_zeros(&bytes, n, NULL) != RS_OK) abort();
+        scalar_of(pair, 3, NULL, 0, bytes.data, bytes.size_bytes, &key);
+        CHECK(key.kind == (n <= RS_SCALAR_TEXT / 2 ? RS_SCALAR_STR : RS_SCALAR_UNKNOWN));
+    }
+    rs_buffer_clear(&bytes);
+}
+
+int main(void) {
+    RUN(test_literals);
+    RUN(test_growing);
+    RUN(test_symbols);
+    RUN(test_many_symbols);
+    RUN(test_entries);
+    RUN(test_limits);
+    RUN(test_scalars);
+    return rs_test_finish("test_text");
+}
