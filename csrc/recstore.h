@@ -21,9 +21,12 @@
 #include "rs_decode.h"
 #include "rs_path.h"
 #include "rs_column.h"
+#include "rs_route.h"
+#include "rs_text.h"
 #include "rs_os.h"
 #include "rs_segment.h"
 #include "rs_store.h"
+#include "rs_gather.h"
 #include "rs_mapping.h"
 #include "rs_verify.h"
 

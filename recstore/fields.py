@@ -1,7 +1,7 @@
 """FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is
 made."""
 
-from recstore import _fields, handles
+from recstore import handles
 from recstore.records import RecordView
 
 __all__ = ["FieldView"]
@@ -56,13 +56,13 @@ class FieldView(RecordView):
         (array([1, 2, 3]), array([0, 2, 2, 3]))
         >>> x.close()
         """
-        from recstore import columns
+        from recstore import _columns, columns
 
         self._require()
         positions = None if indices is None else columns.positions(indices, len(self))
-        gathered = _fields.gather(self, positions)
+        gathered = _columns.gather(self, positions)
         if gathered is not None:
-            return columns.from_numbers(*gathered, ragged, self._where(positions))
+            return columns.from_gathered(gathered, ragged, self._where(positions))
         values = list(self) if positions is None else [self[i] for i in positions]
         return columns.from_values(values, ragged, self._where(positions))
 
@@ -94,13 +94,13 @@ class FieldView(RecordView):
             import pyarrow
         except ImportError:
             raise ImportError("to_arrow needs pyarrow: pip install recstore[arrow]") from None
-        from recstore import columns
+        from recstore import _columns, columns
 
         self._require()
         positions = None if indices is None else columns.positions(indices, len(self))
-        gathered = _fields.gather(self, positions)
-        if gathered is not None and gathered[2] is None:
-            return pyarrow.array(columns.from_numbers(*gathered, None, None))
+        gathered = _columns.gather(self, positions)
+        if gathered is not None and gathered[0] == "scalars":
+            return pyarrow.array(columns.from_gathered(gathered, None, None))
         return pyarrow.array(list(self) if positions is None else [self[i] for i in positions])
 
 
