@@ -203,9 +203,10 @@ rs_status rs_column_put_bool(rs_column *self, bool value, rs_error *err) {
 
 /* ---- Lists ---- */
 
-/* A list whose elements have one size: they lie side by side. */
+/* The numbers of a list whose elements have one size: they lie side by side. The room is reserved. */
 static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *child, uint64_t n, const rs_slice *group,
                             const uint8_t *bodies, bool *taken, rs_error *err) {
+    const uint64_t size = rs_slice_left(group);
     uint64_t i;
     *taken = true;
     if (n == 0) return RS_OK;
@@ -215,9 +216,13 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         self->values.size_bytes += (size_t)n * 8;
         return RS_OK;
     }
-    if (child->kind == RS_FMT_NODE_INT && child->size_bytes != 0) {
-        const rs_column_rows rows = {bodies, (int64_t)child->size_bytes, NULL, n, child->size_bytes, 0, 0};
-        take_ints(self, child, &rows);
+    if (child->kind == RS_FMT_NODE_INT) {
+        if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+        self->seen |= RS_COLUMN_INT;
+        for (i = 0; i < n; i++) {
+            uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
+            put_wide(self, rs_decode_int_unchecked(child, bodies + i * child->size_bytes, bits));
+        }
         return RS_OK;
     }
     for (i = 0; *taken && i < n; i++) {
@@ -227,6 +232,25 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         place.bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
         RS_TRY(rs_path_settle(cursor, &place, err));
         RS_TRY(take_number(self, cursor, &place, taken, err));
+    }
+    return RS_OK;
+}
+
+rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
+                               const rs_column_rows *rows, bool *taken, rs_error *err) {
+    const rs_node *child = node->children;
+    const uint64_t count = node->count, group_bytes = (count * child->bits + 7) / 8;
+    rs_cursor own = *cursor;
+    uint64_t k, all;
+    *taken = node->kind == RS_FMT_NODE_LIST && (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT);
+    if (!*taken) return RS_OK;
+    RS_TRY(rs_decode_enter(&own, count, err));
+    if (rs_mul_overflows(count, rows->n, &all)) all = UINT64_MAX;
+    RS_TRY(reserve(self, all, err));
+    for (k = 0; *taken && k < rows->n; k++) {
+        const uint8_t *body = ROW(rows, k) + rows->body_off;
+        const rs_slice group = rs_slice_of(body, (size_t)group_bytes);
+        RS_TRY(take_fixed(self, &own, child, count, &group, group.end, taken, err));
     }
     return RS_OK;
 }

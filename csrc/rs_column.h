@@ -52,4 +52,8 @@ typedef struct rs_column_rows {
 RS_NODISCARD rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                            const rs_column_rows *rows, bool *taken, rs_error *err);
 
+/* The same for a node that is a list of node->count numbers. Errors: RS_E_FMT_LIMIT too. */
+RS_NODISCARD rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
+                                            const rs_column_rows *rows, bool *taken, rs_error *err);
+
 #endif

@@ -108,25 +108,34 @@ static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_
     return rs_store_cursor(source->store, &record);
 }
 
-/* The numbers of rows of one route that stand at one offset. *taken is false, and nothing taken, where they do not, or
- * are none that go with those before. */
+/* What stands at one offset in rows of one route. *taken is false, and nothing taken, where it does not, or is none of
+ * the numbers or lists that go with what was taken before. */
 static rs_status take_fixed(rs_gather *self, const rs_source *source, const rs_block *block, const rs_route *route,
                             rs_column_rows *rows, bool *taken, rs_error *err) {
     const rs_cursor cursor = cursor_over(source, block, rs_slice_of(rows->base, 0));
+    const bool first = self->shape == RS_COLUMN_OTHER && self->n == 0;
+    const rs_node *node = route->node;
     uint64_t i;
-    const bool may = self->shape == RS_COLUMN_SCALAR || (self->shape == RS_COLUMN_OTHER && self->n == 0);
     *taken = false;
-    if (!may || !rs_route_is_fixed(route)) return RS_OK;
+    if (!rs_route_is_fixed(route)) return RS_OK;
     rows->least = route->least;
     rows->bit_off = route->group_off * 8 + route->bit_off;
     rows->body_off = route->body_off;
-    RS_TRY(rs_column_take_rows(&self->numbers, &cursor, route->node, rows, taken, err));
+    if (first || self->shape == RS_COLUMN_SCALAR) {
+        RS_TRY(rs_column_take_rows(&self->numbers, &cursor, node, rows, taken, err));
+        if (*taken) self->shape = RS_COLUMN_SCALAR;
+    }
+    if (!*taken && (first || self->shape == RS_COLUMN_SEQUENCE)) {
+        RS_TRY(rs_column_take_lists(&self->numbers, &cursor, node, rows, taken, err));
+        if (*taken) self->shape = RS_COLUMN_SEQUENCE;
+        for (i = 0; *taken && i < rows->n; i++) RS_TRY(put_offset(self, last_offset(self) + node->count, err));
+    }
     if (!*taken) return RS_OK;
-    self->shape = RS_COLUMN_SCALAR;
     self->n += rows->n;
     if (!self->nulls) return RS_OK;
     RS_TRY(rs_buffer_reserve(&self->valid, (size_t)rows->n, err));
-    for (i = 0; i < rows->n; i++) self->valid.data[self->valid.size_bytes++] = 1;
+    memset(self->valid.data + self->valid.size_bytes, 1, (size_t)rows->n);
+    self->valid.size_bytes += (size_t)rows->n;
     return RS_OK;
 }
 
@@ -216,6 +225,15 @@ static int64_t position_at(const int64_t *positions, int64_t start, int64_t step
     return start + step * (positions != NULL ? positions[k] : (int64_t)k);
 }
 
+/* Asks for the field, or for what is passed on the way to it: not more than lines that arrive together. */
+static void prefetch_record(const rs_slice *record, const rs_route *route) {
+    const uint8_t *p = record->ptr; /* bits stand before bodies, and the first body may be far */
+    const uint8_t *end = rs_route_is_fixed(route) ? record->ptr + route->least : record->end;
+    uint64_t lines;
+    for (lines = 0; lines < 4 && p < end; lines++, p += 64) RS_PREFETCH(p);
+    if (end > record->ptr) RS_PREFETCH(end - 1);
+}
+
 /* Locates what follows stop->done, at most a batch, and asks for its memory; *n is how many were. Stops before what
  * cannot be located: with *n == 0 that is the first, and stop->why or the status says why. */
 static rs_status locate_batch(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
@@ -247,7 +265,7 @@ static rs_status locate_batch(rs_gather *self, const rs_source *source, const in
             *n = i;
             return i > 0 ? RS_OK : status;
         }
-        if (far) RS_PREFETCH(self->records[i].ptr + self->routes[i]->body_off);
+        if (far) prefetch_record(&self->records[i], self->routes[i]);
     }
     return RS_OK;
 }
