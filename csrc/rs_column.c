@@ -239,12 +239,13 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
 rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
                                const rs_column_rows *rows, bool *taken, rs_error *err) {
     const rs_node *child = node->children;
-    const uint64_t count = node->count, group_bytes = (count * child->bits + 7) / 8;
+    const uint64_t count = node->count;
     rs_cursor own = *cursor;
-    uint64_t k, all;
+    uint64_t k, all, group_bytes;
     *taken = node->kind == RS_FMT_NODE_LIST && (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT);
     if (!*taken) return RS_OK;
     RS_TRY(rs_decode_enter(&own, count, err));
+    group_bytes = (count * child->bits + 7) / 8;
     if (rs_mul_overflows(count, rows->n, &all)) all = UINT64_MAX;
     RS_TRY(reserve(self, all, err));
     for (k = 0; *taken && k < rows->n; k++) {

@@ -100,6 +100,7 @@ cdef extern from "recstore.h" nogil:
         uint32_t depth
 
     ctypedef struct rs_node:
+        uint64_t base
         uint8_t kind
         uint8_t param
         uint16_t flags

@@ -387,6 +387,60 @@ cdef object gathered(Gatherer self):
     return None  # nothing but None
 
 
+# ---- Without a copy ----
+
+def shared(Records records not None):
+    """The numbers of a field view where they lie in the segment, `(buffer, dtype, shape, strides, offset)`: records of one block in
+    rows of one size, with the field at one offset in the form of an i64 or f64, or of a list of so many of them. None
+    where it is not so.
+
+    The buffer counts as an array over the segment, which cannot be closed while it is alive.
+    """
+    cdef Selection selection = records.selection
+    cdef Py_ssize_t start, step
+    cdef Segment segment
+    if selection is None or records.length == 0 or selection.virtual or not selection.is_flat(&start, &step):
+        return None
+    if type(records.how) is not FieldHow or (<FieldHow>records.how).base is not None:
+        return None
+    segment = selection.segment
+    segment.enter()
+    try:
+        return shared_rows(segment, selection.store, (<FieldHow>records.how).path, start, step, records.length)
+    finally:
+        segment.leave()
+
+
+cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n):
+    cdef rs_record where
+    cdef rs_error err
+    cdef Route route
+    cdef const rs_block *block
+    cdef const rs_node *node
+    cdef const uint8_t *data
+    cdef Py_ssize_t last = start + step * (n - 1)
+    cdef Py_ssize_t first = min(start, last)
+    check(rs_store_find(segment.numbered(store), first, &where, &err), &err)
+    block = where.block
+    if block.index_width or <uint64_t>(max(start, last)) - block.first_record >= block.n_records:
+        return None
+    route = Route(Routes(path))
+    route.prepare(<Program>segment.program(store, block.tree, where.tree))
+    node = route.it.node
+    if not rs_route_is_fixed(&route.it) or block.row_size_bytes < route.it.least:
+        return None
+    shape, strides = (n,), (step * <Py_ssize_t>block.row_size_bytes,)
+    if node.kind == RS_FMT_NODE_LIST:
+        shape, strides = (n, node.count), (strides[0], 8)
+        node = node.children
+    if node.kind != RS_FMT_NODE_FLOAT and not (node.kind == RS_FMT_NODE_INT and node.size_bytes == 8 and node.base == 0):
+        return None
+    data = where.bytes.ptr + route.it.body_off
+    size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>(route.it.least - route.it.body_off)
+    offset = (start - first) * <Py_ssize_t>block.row_size_bytes
+    return lease(segment, data, size), "<f8" if node.kind == RS_FMT_NODE_FLOAT else "<i8", shape, strides, offset
+
+
 # ---- Text ----
 
 def pad(const uint8_t[::1] text, const int64_t[::1] offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width,
@@ -416,3 +470,48 @@ def widened(const uint8_t[::1] text, const int64_t[::1] offsets, Py_ssize_t widt
     if text.shape[0] and width:
         with nogil:
             rs_text_widen_unchecked(&text[0], &offsets[0], <uint64_t>offsets.shape[0] - 1, <uint64_t>width, &out[0])
+
+
+# ---- The fields that there are ----
+
+def names(Records records not None):
+    """The keys of the records, in order of appearance in their trees, which may be those of more records than a view has; None where
+    records are not all dicts of known keys. Constant time but for the blocks."""
+    cdef Segment segment
+    cdef rs_store *store
+    cdef rs_error err
+    cdef uint64_t i
+    cdef dict found = {}
+    cdef set seen
+    if records.how is not None or records.selection.virtual:
+        return None
+    for segment, number in records.selection.leaves():
+        segment.enter()
+        try:
+            store, seen = segment.numbered(number), set()
+            for i in range(store.n_blocks):
+                check(rs_store_load_block(store, i, &err), &err)
+                tree = store.blocks[i].tree
+                if tree in seen:
+                    continue
+                seen.add(tree)
+                program = <Program>segment.program(number, tree, &store.trees[tree])
+                if not keys_below(program, store.trees[tree].nodes, found):
+                    return None
+        finally:
+            segment.leave()
+    return list(found)
+
+
+cdef bint keys_below(Program program, const rs_node *node, dict found) except -1:
+    """Adds the keys of a struct, or of each struct of a union."""
+    cdef uint32_t i
+    if node.kind == RS_FMT_NODE_STRUCT:
+        found.update(dict.fromkeys(<tuple>program.slots[node.index]))
+        return True
+    if node.kind != RS_FMT_NODE_UNION:
+        return False
+    for i in range(node.n_children):
+        if not keys_below(program, &node.children[i], found):
+            return False
+    return True

@@ -41,6 +41,39 @@ def from_gathered(gathered, ragged, where):
     return _no_lists(array, ragged) if shape == "scalars" else _lists(array, np.frombuffer(offsets, np.int64), ragged, where)
 
 
+def shared(gathered):
+    """A read-only array on what `_columns.shared` gave."""
+    buffer, dtype, shape, strides, offset = gathered
+    return np.ndarray(shape, dtype, buffer, offset, strides)
+
+
+def array(records, dtype):
+    """What numpy.array(list(records), dtype) gives, in one pass where records are numbers, texts or lists of as many
+    numbers."""
+    gathered = _columns.gather(records)
+    out = None if gathered is None else _as_numpy_does(gathered)
+    if out is not None and dtype is not None and np.dtype(dtype) != out.dtype:
+        # Of the others numpy refuses some values of a list that it converts when they come from an array.
+        out = out.astype(dtype) if out.dtype.kind in "bif" and np.dtype(dtype).kind in "fc" else None
+    return np.array(list(records), dtype=dtype) if out is None else out
+
+
+def _as_numpy_does(gathered):
+    shape, n, numbers, seen, offsets, text, _ = gathered
+    if shape == "scalars":
+        return numbers_of(numbers, seen)
+    offsets = np.frombuffer(offsets, np.int64)
+    if shape == "texts":
+        width = max(_columns.longest(text, offsets), 1)
+        out = np.zeros(n * width, np.uint32)
+        _columns.widened(text, offsets, width, out)
+        return out.view(f"U{width}")
+    count = int(offsets[1])
+    if seen == 0 or not bool((offsets[1:] - offsets[:-1] == count).all()):
+        return None
+    return numbers_of(numbers, seen).reshape(n, count)
+
+
 def numbers_of(numbers, seen):
     """The array on numbers that were gathered."""
     return np.frombuffer(numbers, np.bool_ if seen == 1 else np.float64 if seen & 4 else np.int64)

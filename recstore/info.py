@@ -3,6 +3,9 @@
 import dataclasses
 import struct
 
+from recstore import _columns, _views
+from recstore.records import RecordList
+
 __all__ = ["MappingInfo", "Node", "StoreInfo", "ViewInfo"]
 
 _KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
@@ -41,6 +44,7 @@ class StoreInfo:
     blocks: int
     trees: tuple
     kept_bytes: object
+    zero_copy: tuple = ()  # names of the fields that to_numpy(copy=None) gives without a copy
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
@@ -48,6 +52,9 @@ class StoreInfo:
         lines.append("sections: " + ", ".join(f"{name} {size:,}" for name, size in self.sections.items()))
         if self.kept_bytes is not None:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
+        if self.zero_copy:
+            names = ", ".join(self.zero_copy[:8]) + (f", and {len(self.zero_copy) - 8} more" if self.zero_copy[8:] else "")
+            lines.append(f"without a copy by to_numpy(copy=None): {names}")
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
@@ -148,7 +155,27 @@ def describe(segment, records, store=0):
         blocks=len(blocks),
         trees=tuple(trees),
         kept_bytes=segment.kept_bytes,
+        zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
     )
+
+
+def _zero_copy(segment, store, trees):
+    """The names of fields of a store of one block that lie as arrays do."""
+    whole = RecordList.__new__(RecordList)._set(_views.Selection.whole(segment, store))
+    found = []
+    for path in _paths(trees[0][2]):
+        if _columns.shared(whole.field(path)) is not None:
+            found.append(".".join(path))
+    return tuple(found)
+
+
+def _paths(node, before=()):
+    """The ways through structs to numbers and lists of so many, by names that are shown as they are."""
+    for child in node.children if node.kind == "struct" else ():
+        if child.kind == "struct":
+            yield from _paths(child, (*before, child.name))
+        elif child.kind in ("int", "float", "list", "tuple"):
+            yield (*before, child.name)
 
 
 def _node(nodes, number, name):

@@ -25,6 +25,7 @@ class StoreInfo:
     blocks: int
     trees: tuple[tuple[int, int, Node], ...]
     kept_bytes: int | None
+    zero_copy: tuple[str, ...] = ...
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
