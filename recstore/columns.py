@@ -53,9 +53,17 @@ def array(records, dtype):
     gathered = _columns.gather(records)
     out = None if gathered is None else _as_numpy_does(gathered)
     if out is not None and dtype is not None and np.dtype(dtype) != out.dtype:
-        # Of the others numpy refuses some values of a list that it converts when they come from an array.
-        out = out.astype(dtype) if out.dtype.kind in "bif" and np.dtype(dtype).kind in "fc" else None
+        out = _as_floats(out, np.dtype(dtype))
     return np.array(list(records), dtype=dtype) if out is None else out
+
+
+def _as_floats(array, dtype):
+    """Numbers converted as those of a list are, by way of a double; None for other types, where numpy refuses some values of a list
+    that it converts when they come from an array."""
+    if array.dtype.kind not in "bif" or dtype.kind != "f" or dtype.itemsize > 8:
+        return None
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64, copy=False).astype(dtype)
 
 
 def _as_numpy_does(gathered):
