@@ -290,7 +290,7 @@ rs_status rs_gather_run(rs_gather *self, const rs_source *source, const int64_t 
             rs_status status;
             for (k = i + 1; k < count && self->routes[k] == self->routes[i]; k++) {}
             status = take_alike(self, source, i, k, stop, err);
-            stop->index = (uint64_t)position_at(positions, start, step, stop->done);
+            if (stop->done < n) stop->index = (uint64_t)position_at(positions, start, step, stop->done);
             if (status != RS_OK) return status;
         }
     }
