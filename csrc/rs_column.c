@@ -203,10 +203,34 @@ rs_status rs_column_put_bool(rs_column *self, bool value, rs_error *err) {
 
 /* ---- Lists ---- */
 
+/* The ints of a list, one after another. Most lists of bits are of a few bytes, which are loaded once. */
+static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
+                           const uint8_t *bodies) {
+    const uint64_t size = rs_slice_left(group);
+    uint64_t i;
+    uint8_t *to;
+    if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+    self->seen |= RS_COLUMN_INT;
+    to = self->values.data + self->values.size_bytes;
+    self->values.size_bytes += (size_t)n * 8;
+    if (child->size_bytes == 0 && child->bits > 0 && size < 8) {
+        const uint64_t mask = UINT64_MAX >> (64 - child->bits);
+        uint64_t all = rs_load_few_unchecked(group->ptr, size);
+        for (i = 0; i < n; i++, all >>= child->bits) rs_store_u64(to + 8 * i, child->base + (all & mask));
+    } else {
+        for (i = 0; i < n; i++) {
+            uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
+            int64_t value = rs_decode_int_unchecked(child, bodies + i * child->size_bytes, bits);
+            rs_store_u64(to + 8 * i, (uint64_t)value);
+        }
+    }
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
+    for (i = 0; i < n; i++) rs_store_f64(to + 8 * i, (double)(int64_t)rs_load_u64(to + 8 * i));
+}
+
 /* The numbers of a list whose elements have one size: they lie side by side. The room is reserved. */
 static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *child, uint64_t n, const rs_slice *group,
                             const uint8_t *bodies, bool *taken, rs_error *err) {
-    const uint64_t size = rs_slice_left(group);
     uint64_t i;
     *taken = true;
     if (n == 0) return RS_OK;
@@ -217,12 +241,7 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         return RS_OK;
     }
     if (child->kind == RS_FMT_NODE_INT) {
-        if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
-        self->seen |= RS_COLUMN_INT;
-        for (i = 0; i < n; i++) {
-            uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
-            put_wide(self, rs_decode_int_unchecked(child, bodies + i * child->size_bytes, bits));
-        }
+        take_list_ints(self, child, n, group, bodies);
         return RS_OK;
     }
     for (i = 0; *taken && i < n; i++) {
@@ -234,6 +253,26 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         RS_TRY(take_number(self, cursor, &place, taken, err));
     }
     return RS_OK;
+}
+
+/* The usual lists are short: boxes, points. */
+static void take_float_lists(rs_column *self, const rs_column_rows *rows, uint64_t count) {
+    uint8_t *to;
+    uint64_t k, j;
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    to = self->values.data + self->values.size_bytes;
+    for (k = 0; k < rows->n; k++) {
+        const uint8_t *from = ROW(rows, k) + rows->body_off;
+        if (count == 4) {
+            memcpy(to, from, 32);
+        } else if (count < 16) {
+            for (j = 0; j < count; j++) memcpy(to + 8 * j, from + 8 * j, 8);
+        } else {
+            memcpy(to, from, (size_t)count * 8);
+        }
+        to += count * 8;
+    }
+    self->values.size_bytes = (size_t)(to - self->values.data);
 }
 
 rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const rs_node *node,
@@ -248,6 +287,10 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     group_bytes = (count * child->bits + 7) / 8;
     if (rs_mul_overflows(count, rows->n, &all)) all = UINT64_MAX;
     RS_TRY(reserve(self, all, err));
+    if (child->kind == RS_FMT_NODE_FLOAT && all > 0) {
+        take_float_lists(self, rows, count);
+        return RS_OK;
+    }
     for (k = 0; *taken && k < rows->n; k++) {
         const uint8_t *body = ROW(rows, k) + rows->body_off;
         const rs_slice group = rs_slice_of(body, (size_t)group_bytes);
@@ -326,13 +369,16 @@ rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *pla
     const uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
     const unsigned seen = self->seen;
     rs_place at = *place;
-    bool taken;
-    *n = 1;
-    RS_TRY(reserve(self, 1, err));
-    RS_TRY(take_number(self, cursor, &at, &taken, err));
-    *shape = taken ? RS_COLUMN_SCALAR : RS_COLUMN_OTHER;
-    if (taken) return RS_OK;
+    bool taken = false;
+    if (at.node == NULL || at.node->kind != RS_FMT_NODE_LIST) {
+        *n = 1;
+        RS_TRY(reserve(self, 1, err));
+        RS_TRY(take_number(self, cursor, &at, &taken, err));
+        *shape = taken ? RS_COLUMN_SCALAR : RS_COLUMN_OTHER;
+        if (taken) return RS_OK;
+    }
     *n = 0;
+    *shape = RS_COLUMN_OTHER;
     if (at.node != NULL && at.node->kind == RS_FMT_NODE_CONST) RS_TRY(rs_path_open(cursor, &at, err));
     if (at.node == NULL) {
         RS_TRY(take_any_sequence(self, cursor, n, &taken, err));

@@ -29,6 +29,18 @@ static uint64_t last_offset(const rs_gather *self) {
     return rs_load_u64(self->offsets.data + self->offsets.size_bytes - 8);
 }
 
+/* n lists of `count` numbers. */
+static rs_status put_even_offsets(rs_gather *self, uint64_t n, uint64_t count, rs_error *err) {
+    const uint64_t before = last_offset(self);
+    uint8_t *to;
+    uint64_t i;
+    RS_TRY(rs_buffer_reserve(&self->offsets, (size_t)n * 8, err));
+    to = self->offsets.data + self->offsets.size_bytes;
+    for (i = 0; i < n; i++) rs_store_u64(to + 8 * i, before + (i + 1) * count);
+    self->offsets.size_bytes += (size_t)n * 8;
+    return RS_OK;
+}
+
 static rs_status put_null(rs_gather *self, rs_error *err) {
     if (self->shape == RS_COLUMN_SCALAR) return rs_column_put_bool(&self->numbers, false, err);
     return self->shape == RS_COLUMN_OTHER ? RS_OK : put_offset(self, last_offset(self), err);
@@ -72,32 +84,37 @@ static rs_status find_shape(rs_gather *self, rs_cursor cursor, const rs_place *p
     return begin_shape(self, shape, err);
 }
 
-static rs_status take_numbers(rs_gather *self, rs_cursor cursor, const rs_place *place, bool *fits, rs_error *err) {
+static rs_status take_numbers(rs_gather *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
     int shape = RS_COLUMN_OTHER;
     uint64_t n = 0;
-    RS_TRY(rs_column_take(&self->numbers, &cursor, place, &shape, &n, err));
+    RS_TRY(rs_column_take(&self->numbers, cursor, place, &shape, &n, err));
     *fits = shape == self->shape;
     if (!*fits || shape == RS_COLUMN_SCALAR) return RS_OK;
     return put_offset(self, last_offset(self) + n, err);
 }
 
-rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
-    rs_cursor own = *cursor;
+/* The cursor is used up. */
+static rs_status take_value(rs_gather *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
     *fits = true;
     if (self->nulls && is_none(cursor, place)) {
         RS_TRY(put_null(self, err));
         return end_value(self, true, err);
     }
-    if (self->shape == RS_COLUMN_OTHER) RS_TRY(find_shape(self, own, place, err));
+    if (self->shape == RS_COLUMN_OTHER) RS_TRY(find_shape(self, *cursor, place, err));
     if (self->shape == RS_GATHER_TEXT) {
-        RS_TRY(rs_text_take(&self->text, &own, place, fits, err));
+        RS_TRY(rs_text_take(&self->text, cursor, place, fits, err));
         if (*fits) RS_TRY(put_offset(self, self->text.size_bytes, err));
     } else if (self->shape != RS_COLUMN_OTHER) {
-        RS_TRY(take_numbers(self, own, place, fits, err));
+        RS_TRY(take_numbers(self, cursor, place, fits, err));
     } else {
         *fits = false;
     }
     return *fits ? end_value(self, false, err) : RS_OK;
+}
+
+rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
+    rs_cursor own = *cursor;
+    return take_value(self, &own, place, fits, err);
 }
 
 /* ---- Many of one route ---- */
@@ -115,7 +132,6 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, const rs_b
     const rs_cursor cursor = cursor_over(source, block, rs_slice_of(rows->base, 0));
     const bool first = self->shape == RS_COLUMN_OTHER && self->n == 0;
     const rs_node *node = route->node;
-    uint64_t i;
     *taken = false;
     if (!rs_route_is_fixed(route)) return RS_OK;
     rows->least = route->least;
@@ -128,7 +144,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, const rs_b
     if (!*taken && (first || self->shape == RS_COLUMN_SEQUENCE)) {
         RS_TRY(rs_column_take_lists(&self->numbers, &cursor, node, rows, taken, err));
         if (*taken) self->shape = RS_COLUMN_SEQUENCE;
-        for (i = 0; *taken && i < rows->n; i++) RS_TRY(put_offset(self, last_offset(self) + node->count, err));
+        if (*taken) RS_TRY(put_even_offsets(self, rows->n, node->count, err));
     }
     if (!*taken) return RS_OK;
     self->n += rows->n;
@@ -148,7 +164,7 @@ static rs_status take_one(rs_gather *self, const rs_source *source, const rs_blo
     RS_TRY(rs_route_walk(route, &cursor, &place, &found, err));
     *why = found == RS_ROUTE_UNSURE ? RS_GATHER_UNSURE : found == RS_ROUTE_LACKING ? RS_GATHER_LACKING : RS_GATHER_DONE;
     if (*why != RS_GATHER_DONE) return RS_OK;
-    RS_TRY(rs_gather_take(self, &cursor, &place, &fits, err));
+    RS_TRY(take_value(self, &cursor, &place, &fits, err));
     if (!fits) *why = RS_GATHER_OTHER;
     return RS_OK;
 }

@@ -37,19 +37,19 @@ static bool within(int64_t i, uint64_t n, uint32_t *out) {
 
 /* ---- The part that all records share ---- */
 
-/* From a row to child `i`; false where its place depends on what stands before it. */
-static bool enter_child(rs_route *self, uint32_t i) {
+/* From a row to child `i`. Where its place depends on what stands before it, the shared part ends with it. */
+static void enter_child(rs_route *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
     uint32_t k;
-    for (k = 0; k < i && !child->fixed; k++) {
-        if (!row->children[k].fixed) return false;
+    for (k = 0; k < i && !child->fixed && self->row == NULL; k++) {
+        if (!row->children[k].fixed) self->row = row;
     }
+    self->n_before = i;
     self->group_off = self->body_off;
     self->group_bytes = row->group_bytes;
     self->bit_off = child->bit_off;
     self->body_off += child->fixed ? child->body_off : row->head_bytes;
     self->node = child;
-    return true;
 }
 
 static bool enter_element(rs_route *self, const rs_route_key *key) {
@@ -83,10 +83,12 @@ static bool advance(rs_route *self) {
             self->part = 1;
             return true;
         }
-        if (to < 0 || !enter_child(self, (uint32_t)to)) return false;
+        if (to < 0) return false;
+        enter_child(self, (uint32_t)to);
         break;
     case RS_FMT_NODE_TUPLE:
-        if (!key->is_index || !within(key->index, node->n_children, &i) || !enter_child(self, i)) return false;
+        if (!key->is_index || !within(key->index, node->n_children, &i)) return false;
+        enter_child(self, i);
         break;
     case RS_FMT_NODE_LIST:
         if (!enter_element(self, key)) return false;
@@ -109,8 +111,9 @@ void rs_route_prepare(rs_route *self) {
     self->group_bytes = root->alone_bytes;
     self->bit_off = 0;
     self->body_off = root->alone_bytes;
+    self->row = NULL;
     self->name = self->part = 0;
-    while (self->name < self->path->n_names && advance(self)) {}
+    while (self->row == NULL && self->name < self->path->n_names && advance(self)) {}
     self->least = self->body_off + (self->node->fixed ? self->node->size_bytes : 0);
 }
 
@@ -253,6 +256,7 @@ rs_status rs_route_walk(const rs_route *self, rs_cursor *cursor, rs_place *place
     place->bits = rs_decode_bits_unchecked(&group, self->bit_off, self->node->bits);
     place->body = self->node->fixed ? start + self->body_off : NULL;
     cursor->in.ptr = start + self->least;
+    if (self->row != NULL) RS_TRY(rs_path_pass_children(cursor, self->row, &group, self->n_before, err));
     RS_TRY(rs_path_settle(cursor, place, err));
     if (self->part != 0) {
         RS_TRY(go_parts(self, cursor, place, &self->path->names[i], self->part - 1, found, err));
