@@ -194,7 +194,7 @@ static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t b
 
 /* ---- Where records lie ---- */
 
-/* The block of stop->index, which may begin after the one that its group names; NULL, and why, where it is not known. */
+/* The block of stop->index, which may be a later one than its group names; NULL, and why, where it is not known. */
 static rs_status find_block(const rs_source *source, rs_gather_stop *stop, const rs_block **out, const rs_route **route,
                             rs_error *err) {
     const rs_store *store = source->store;

@@ -32,7 +32,7 @@ typedef struct rs_source {
     const rs_route **routes;
 } rs_source;
 
-/* What was gathered. Owns its buffers: zero it, rs_gather_open, and rs_gather_clear at the end. One thread at a time. */
+/* What was gathered. Owns its buffers: zero it, rs_gather_open, rs_gather_clear at the end. One thread at a time. */
 typedef struct rs_gather {
     int shape;          /* RS_COLUMN_OTHER until a record that is not None tells */
     bool nulls;         /* None is taken too, as a null */

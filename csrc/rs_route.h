@@ -1,7 +1,7 @@
 /* rs_route.h: a path of keys compiled for one tree, so that records are walked without an interpreter. Whoever makes
- * one looks every key up in every struct once; a walk then follows numbers, and compares bytes only within `any` values.
- * The part of the way that is the same in all records becomes one offset: a field that every record has at the same
- * place costs no walk. */
+ * one looks every key up in every struct once; a walk then follows numbers, and compares bytes only within `any`
+ * values. The part of the way that is the same in all records becomes one offset: a field that every record has at the
+ * same place costs no walk. */
 #ifndef RS_ROUTE_H
 #define RS_ROUTE_H
 
@@ -55,8 +55,8 @@ typedef struct rs_route {
     uint64_t bit_off;     /* within the group */
     uint64_t body_off;
     uint64_t least;       /* a record of fewer bytes is truncated */
-    const rs_node *row;   /* where not NULL: what stands at body_off are its bodies without a size, of which those of the
-                             children before `node`, its child number n_before, are passed in each record */
+    const rs_node *row;   /* NULL, or `node` is its child n_before, and at body_off stand the bodies of those of its
+                             children that have no one size: the earlier ones are passed in each record */
     uint32_t n_before;
     uint32_t name, part;  /* the next key: names[name].whole when part is 0, else its part number part - 1 */
 } rs_route;
@@ -76,7 +76,8 @@ void rs_route_prepare(rs_route *self);
 
 /* Whether the shared part is the whole way and ends at a body of one size at one offset. */
 static inline bool rs_route_is_fixed(const rs_route *self) {
-    return self->name == self->path->n_names && self->row == NULL && self->node->fixed && self->node->kind != RS_FMT_NODE_UNION;
+    if (self->name != self->path->n_names || self->row != NULL) return false;
+    return self->node->fixed && self->node->kind != RS_FMT_NODE_UNION;
 }
 
 /* Walks a record, whose bytes and nothing else stand at the cursor. *found is one of the codes above, and the place of

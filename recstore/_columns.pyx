@@ -60,6 +60,10 @@ cdef Memory taken_over(rs_buffer *buffer):
         out.data = buffer.data if data == NULL else data
         out.size = <Py_ssize_t>buffer.size_bytes
         buffer.data = NULL
+    else:
+        out.data = <uint8_t *>calloc(1, 1)  # pyarrow ends the process over a buffer at NULL
+        if out.data == NULL:
+            raise MemoryError
     rs_buffer_clear(buffer)
     return out
 
@@ -341,11 +345,11 @@ def gather(Records records not None, positions=None, bint nulls=False):
     """The values of a field view, or records of one piece, in one pass: `(shape, n, numbers, seen, offsets, text,
     valid)`, where shape is "scalars", "lists" or "texts" and the rest are buffers, or None where they say nothing.
 
-    numbers: u8 where `seen` is 1, else f64 where its bit 2 is set, else i64. offsets: n + 1 i64. text: UTF-8. valid: a byte for
-    each record, 0 for None, where `nulls` asks for it and there is one.
+    numbers: u8 where `seen` is 1, else f64 where its bit 2 is set, else i64. offsets: n + 1 i64. text: UTF-8. valid: a
+    byte for each record, 0 for None, where `nulls` asks for it and there is one.
 
-    None where records are not all numbers, all lists or tuples of numbers, or all text, or are read by another How: then the values
-    have to be decoded. KeyError for a record that lacks the field, and what reading a record raises.
+    None where records are not all numbers, all lists or tuples of numbers, or all text, or are read by another How:
+    then the values have to be decoded. KeyError for a record that lacks the field, and what reading a record raises.
     """
     cdef Gatherer self
     cdef FieldHow how
@@ -390,9 +394,9 @@ cdef object gathered(Gatherer self):
 # ---- Without a copy ----
 
 def shared(Records records not None):
-    """The numbers of a field view where they lie in the segment, `(buffer, dtype, shape, strides, offset)`: records of one block in
-    rows of one size, with the field at one offset in the form of an i64 or f64, or of a list of so many of them. None
-    where it is not so.
+    """The numbers of a field view where they lie in the segment, `(buffer, dtype, shape, strides, offset)`: records of
+    one block in rows of one size, with the field at one offset in the form of an i64 or f64, or of a list of so many of
+    them. None where it is not so.
 
     The buffer counts as an array over the segment, which cannot be closed while it is alive.
     """
@@ -433,7 +437,8 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
     if node.kind == RS_FMT_NODE_LIST:
         shape, strides = (n, node.count), (strides[0], 8)
         node = node.children
-    if node.kind != RS_FMT_NODE_FLOAT and not (node.kind == RS_FMT_NODE_INT and node.size_bytes == 8 and node.base == 0):
+    plain_int = node.kind == RS_FMT_NODE_INT and node.size_bytes == 8 and node.base == 0
+    if node.kind != RS_FMT_NODE_FLOAT and not plain_int:
         return None
     data = where.bytes.ptr + route.it.body_off
     size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>(route.it.least - route.it.body_off)
@@ -445,8 +450,8 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
 
 def pad(const uint8_t[::1] text, const int64_t[::1] offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width,
         uint8_t[::1] out not None):
-    """Texts `begin` and following, `n` of at most `width` bytes, into rows of `width` bytes of `out`. The offsets are those of
-    `gather`."""
+    """Texts `begin` and following, `n` of at most `width` bytes, into rows of `width` bytes of `out`. The offsets are
+    those of `gather`."""
     if begin < 0 or n < 0 or begin + n >= offsets.shape[0] or out.shape[0] < n * width:
         raise ValueError("out of range")
     if n and width:
@@ -475,8 +480,8 @@ def widened(const uint8_t[::1] text, const int64_t[::1] offsets, Py_ssize_t widt
 # ---- The fields that there are ----
 
 def names(Records records not None):
-    """The keys of the records, in order of appearance in their trees, which may be those of more records than a view has; None where
-    records are not all dicts of known keys. Constant time but for the blocks."""
+    """The keys of the records, in order of appearance in their trees, which may be those of more records than a view
+    has; None where records are not all dicts of known keys. Constant time but for the blocks."""
     cdef Segment segment
     cdef rs_store *store
     cdef rs_error err

@@ -38,7 +38,9 @@ def from_gathered(gathered, ragged, where):
     if shape == "texts":
         return _no_lists(strings(text, np.frombuffer(offsets, np.int64)), ragged)
     array = numbers_of(numbers, seen)
-    return _no_lists(array, ragged) if shape == "scalars" else _lists(array, np.frombuffer(offsets, np.int64), ragged, where)
+    if shape == "scalars":
+        return _no_lists(array, ragged)
+    return _lists(array, np.frombuffer(offsets, np.int64), ragged, where)
 
 
 def shared(gathered):
@@ -58,8 +60,8 @@ def array(records, dtype):
 
 
 def _as_floats(array, dtype):
-    """Numbers converted as those of a list are, by way of a double; None for other types, where numpy refuses some values of a list
-    that it converts when they come from an array."""
+    """Numbers converted as those of a list are, by way of a double; None for other types: there numpy refuses values of
+    a list that it converts when they come from an array."""
     if array.dtype.kind not in "bif" or dtype.kind != "f" or dtype.itemsize > 8:
         return None
     with np.errstate(over="ignore"):
@@ -90,8 +92,9 @@ def numbers_of(numbers, seen):
 def strings(text, offsets):
     """Texts as numpy's StringDType, or objects where it has none.
 
-    numpy makes its strings from fixed-width bytes in half the time that it takes from str objects, which would have to be made too;
-    the bytes are a piece at a time, of rows as wide as the longest text in it. NULs at the end are lost so.
+    numpy makes its strings from fixed-width bytes in half the time that it takes from str objects, which would have to
+    be made too; the bytes are a piece at a time, of rows as wide as the longest text in it. NULs at the end would be
+    lost so.
     """
     dtype = _string_dtype()
     if dtype is None:

@@ -38,10 +38,11 @@ class FieldView(RecordView):
             ragged: whether lists come as ``(values, offsets)``: all their numbers in one array, and int64 offsets of
                 which two neighbours bound a record's. None: where their lengths differ. False: never, ValueError then.
                 Say which where the records decide otherwise.
-            copy: True: an array of the caller's own. None: a read-only one over the shared bytes where they have the array's form,
-                which keeps the memory mapped, and the store from closing, as long as it is alive; else a copy. False: ValueError where
-                they have not. They have for records of one block, in rows of one size, where the field is a float, an int stored in 64
-                bits or a list of as many in each; ``info()`` names such fields.
+            copy: True: an array of the caller's own. None: a read-only one over the shared bytes where they have the
+                array's form, which keeps the memory mapped, and the store from closing, as long as it is alive; else a
+                copy. False: ValueError where they have not. They have for records of one block, in rows of one size,
+                where the field is a float, an int stored in 64 bits or a list of as many in each; ``info()`` names such
+                fields.
 
         Bools, ints and floats give bool, int64 and float64 (a column of several the wider one; an int that needs more
         bits makes it uint64 or, where that does not do, object). Lists of one length give a row each; nested ones and
@@ -104,8 +105,8 @@ class FieldView(RecordView):
         return tables.arrow_array(self, self._positions(indices))
 
     def to_pandas(self, indices=None):
-        """The field as a pandas.Series, as pandas makes one of the values. Raises KeyError and IndexError as ``to_numpy``,
-        ImportError without pandas."""
+        """The field as a pandas.Series, as pandas makes one of the values. Raises KeyError and IndexError as
+        ``to_numpy``, ImportError without pandas."""
         from recstore import tables
 
         return tables.series(self, self._positions(indices))

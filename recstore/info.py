@@ -53,7 +53,8 @@ class StoreInfo:
         if self.kept_bytes is not None:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
         if self.zero_copy:
-            names = ", ".join(self.zero_copy[:8]) + (f", and {len(self.zero_copy) - 8} more" if self.zero_copy[8:] else "")
+            more = f", and {len(self.zero_copy) - 8} more" if self.zero_copy[8:] else ""
+            names = ", ".join(self.zero_copy[:8]) + more
             lines.append(f"without a copy by to_numpy(copy=None): {names}")
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
