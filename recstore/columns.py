@@ -4,7 +4,6 @@ answer.
 Imported by ``to_numpy``, never by ``import recstore``.
 """
 
-import functools
 import operator
 
 import numpy as np
@@ -138,7 +137,6 @@ def _string_dtype():
     return dtypes.StringDType() if hasattr(dtypes, "StringDType") else None
 
 
-@functools.cache
 def _takes_utf8():
     """Whether numpy reads bytes that it makes strings of as UTF-8; it says ASCII."""
     try:
