@@ -1,7 +1,7 @@
 /* rs_text.c: code units to UTF-8, and UTF-8 to the two forms in which numpy takes text in bulk. */
 #include "rs_text.h"
 
-static uint8_t *put_code_point(uint8_t *to, uint32_t c) {
+static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
     if (c < 0x80) {
         *to++ = (uint8_t)c;
     } else if (c < 0x800) {
@@ -20,31 +20,43 @@ static uint8_t *put_code_point(uint8_t *to, uint32_t c) {
     return to;
 }
 
-static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
+static inline uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
     return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
 }
 
-/* The last paths: what is not all ASCII of one byte a unit. */
+/* Writes n units and returns the end; stops at a unit that has no UTF-8, with *bad its value. Inline, so that there is
+ * a loop for each width. */
+static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, unsigned unit_bytes, uint32_t *bad) {
+    uint64_t i;
+    for (i = 0; i < n; i++) {
+        const uint32_t c = unit_at(units, unit_bytes, i);
+        if (unit_bytes > 1 && RS_UNLIKELY((c >= 0xD800 && c < 0xE000) || c > 0x10FFFF)) {
+            *bad = c;
+            return to;
+        }
+        to = put_code_point(to, c);
+    }
+    return to;
+}
+
+/* What is not all ASCII of one byte a unit. */
 static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes, bool *taken,
                              rs_error *err) {
     const uint64_t most = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* bytes a unit */
-    uint64_t i, size;
+    uint64_t size;
+    uint32_t bad = 0;
     uint8_t *to;
     if (rs_mul_overflows(n, most, &size)) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
     RS_TRY(rs_buffer_reserve(out, (size_t)size, err));
     to = out->data + out->size_bytes;
-    for (i = 0; i < n; i++) {
-        uint32_t c = unit_at(units, unit_bytes, i);
-        if (RS_UNLIKELY(c > 0x10FFFF)) {
-            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
-        }
-        if (RS_UNLIKELY(c >= 0xD800 && c < 0xE000)) {
-            *taken = false;
-            return RS_OK;
-        }
-        to = put_code_point(to, c);
+    switch (unit_bytes) {
+    case 1: to = put_units(to, units, n, 1, &bad); break;
+    case 2: to = put_units(to, units, n, 2, &bad); break;
+    default: to = put_units(to, units, n, 4, &bad);
     }
-    out->size_bytes = (size_t)(to - out->data);
+    if (bad > 0x10FFFF) return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+    *taken = bad == 0;
+    if (*taken) out->size_bytes = (size_t)(to - out->data);
     return RS_OK;
 }
 

@@ -109,7 +109,7 @@ def strings(text, offsets):
         end = min(begin + _PIECE_TEXTS, n)
         width = max(int(sizes[begin:end].max()), 1)
         if not plain or width * (end - begin) > _PIECE_BYTES:
-            end = min(begin + _PIECE_TEXTS // 32, n)
+            end = min(begin + _PIECE_TEXTS // 8, n)
             width = max(int(sizes[begin:end].max()), 1)
         if plain and width * (end - begin) <= _PIECE_BYTES:
             rows = buffer[: width * (end - begin)]
@@ -128,7 +128,7 @@ def texts(text, offsets):
     return [str(whole[begin:end], "utf-8") for begin, end in zip(ends, ends[1:])]
 
 
-_PIECE_TEXTS = 2048
+_PIECE_TEXTS = 512
 _PIECE_BYTES = 1 << 20
 
 
