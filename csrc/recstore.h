@@ -21,10 +21,13 @@
 #include "rs_decode.h"
 #include "rs_path.h"
 #include "rs_column.h"
+#include "rs_route.h"
+#include "rs_utf8.h"
 #include "rs_os.h"
 #include "rs_segment.h"
 #include "rs_store.h"
 #include "rs_piece.h"
+#include "rs_gather.h"
 #include "rs_mapping.h"
 #include "rs_verify.h"
 

@@ -26,6 +26,11 @@ RS_NODISCARD rs_status rs_path_settle(rs_cursor *cursor, rs_place *place, rs_err
 /* Makes a const or an ext the `any` value or the payload that it stands for; other places stay. */
 RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err);
 
+/* Passes the children before `end` of a tuple or struct that are not fixed, whose bodies follow one another at the
+ * cursor; `group` is its bit group. */
+RS_NODISCARD rs_status rs_path_pass_children(rs_cursor *cursor, const rs_node *node, const rs_slice *group,
+                                             uint32_t end, rs_error *err);
+
 /* Goes to child `i`, below n_children, of a tuple or struct. */
 RS_NODISCARD rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err);
 

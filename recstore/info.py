@@ -3,8 +3,9 @@
 import dataclasses
 import struct
 
-from recstore import memory
+from recstore import _columns, _views, memory
 from recstore._keys import TAG_STR1, TAG_TUPLE
+from recstore.records import RecordList
 
 __all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
@@ -66,6 +67,7 @@ class StoreInfo:
     kept_bytes: object
     huge_bytes: object
     tables: tuple = ()
+    zero_copy: tuple = ()  # names of the fields that to_numpy(copy=None) gives without a copy
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
@@ -78,6 +80,10 @@ class StoreInfo:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
         if self.huge_bytes is not None:
             lines.append(f"of this process's mapping in huge pages: {self.huge_bytes:,} bytes")
+        if self.zero_copy:
+            more = f", and {len(self.zero_copy) - 8} more" if self.zero_copy[8:] else ""
+            names = ", ".join(self.zero_copy[:8]) + more
+            lines.append(f"without a copy by to_numpy(copy=None): {names}")
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
@@ -187,7 +193,27 @@ def describe(segment, records, store=0):
         kept_bytes=segment.kept_bytes,
         tables=tuple(tables),
         huge_bytes=memory.huge(*segment.mapped),
+        zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
     )
+
+
+def _zero_copy(segment, store, trees):
+    """The names of fields of a store of one block that lie as arrays do."""
+    whole = RecordList.__new__(RecordList)._set(_views.Selection.whole(segment, store))
+    found = []
+    for path in _paths(trees[0][2]):
+        if _columns.shared(whole.field(path)) is not None:
+            found.append(".".join(path))
+    return tuple(found)
+
+
+def _paths(node, before=()):
+    """The ways through structs to numbers and lists of so many, by names that are shown as they are."""
+    for child in node.children if node.kind == "struct" else ():
+        if child.kind == "struct":
+            yield from _paths(child, (*before, child.name))
+        elif child.kind in ("int", "float", "list", "tuple"):
+            yield (*before, child.name)
 
 
 def _node(nodes, number, name):

@@ -186,3 +186,33 @@ def test_columns_are_those_of_the_decoded_values(found, ragged, times, compressi
             got, expected = (got,), (expected,)
         for a, b in zip(got, expected, strict=True):
             assert a == b if isinstance(a, (str, type)) else (a.dtype == b.dtype and a.shape == b.shape and same(a.tolist(), b.tolist()))
+
+
+nullable = st.sampled_from([small, st.booleans(), st.floats(allow_nan=False), texts, st.lists(small, max_size=3), st.lists(st.floats(allow_nan=False), max_size=3)])
+
+
+@given(nullable.flatmap(lambda cell: st.lists(st.one_of(cell, cell, st.none()), min_size=1, max_size=9)), st.lists(st.integers(-200, 199), max_size=9),
+       st.sampled_from([1, 30]), st.sampled_from(["auto", "none"]))  # fmt: skip
+@fewer
+def test_any_order_and_nulls(found, indices, times, compression):
+    pyarrow = pytest.importorskip("pyarrow")
+    found = found * times
+    indices = [i % (2 * len(found)) - len(found) for i in indices]
+    with recstore.RecordList([{"k": "x" * (i % 3), "v": value} for i, value in enumerate(found)], compression=compression) as x:
+        for view, order in ((x.field("v"), indices), (x[::-1].field("v"), indices), (x[indices].field("v"), None)):
+            chosen = list(view) if order is None else [view[i] for i in order]
+            where = view._where(None if order is None else [i % len(found) for i in order])
+            got = column(lambda: view.to_numpy(order, ragged=True) if chosen and type(chosen[0]) is list else view.to_numpy(order))
+            expected = column(lambda: columns.from_values(chosen, True if chosen and type(chosen[0]) is list else None, where))
+            assert same(list(map(as_list, got)), list(map(as_list, expected)))
+            try:
+                plain = pyarrow.array(chosen)
+            except UnicodeEncodeError:  # lone surrogates
+                continue
+            arrow = view.to_arrow(order)
+            arrow.validate(full=True)
+            assert arrow.type == plain.type and arrow.to_pylist() == plain.to_pylist()
+
+
+def as_list(value):
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
