@@ -119,7 +119,7 @@ static bool correct(const rs_survey *survey, const rs_alternative *a, unsigned s
         double value = float_at(survey, a->where[i]), product = value * power;
         int64_t m, d;
         if (!(product > -9e15 && product < 9e15)) return false;
-        m = (int64_t)(product < 0 ? product - 0.5 : product + 0.5);
+        m = rs_numbers_round(product);
         d = ulps(value, (double)m / power);
         widest |= d < 0 ? ~(uint64_t)d : (uint64_t)d;
         if (widest >> (MAX_CORRECTION - 1) != 0) return false;

@@ -62,7 +62,7 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
     unsigned width = node->param, c = node->correction;
     int64_t m;
     if (!(product > -9.3e18 / 2 && product < 9.3e18 / 2)) return false;
-    m = (int64_t)(product < 0 ? product - 0.5 : product + 0.5);
+    m = rs_numbers_round(product);
     above = (uint64_t)m - node->base;
     if (width - c < 64 && above >> (width - c) != 0) return false;
     back = (double)m / node->divisor;

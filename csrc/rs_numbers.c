@@ -112,11 +112,9 @@ unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
 /* ---- Writing ---- */
 
 bool rs_numbers_from_float(double value, unsigned scale, int64_t *m) {
-    /* From 2^52 on a double is whole, and half more would round to an even one. */
     double product = value * rs_numbers_divisor(scale), back;
-    double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
-    *m = (int64_t)(product < 0 ? product - half : product + half);
+    *m = rs_numbers_round(product);
     back = (double)*m / rs_numbers_divisor(scale);
     return memcmp(&back, &value, 8) == 0;
 }

@@ -66,6 +66,13 @@ static inline unsigned rs_numbers_width(uint64_t n) {
 #endif
 }
 
+/* The integer nearest to `product`, which is within the range of i64. From 2^52 on a double is whole, and half more would
+ * round to an even one. */
+static inline int64_t rs_numbers_round(double product) {
+    double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
+    return (int64_t)(product < 0 ? product - half : product + half);
+}
+
 /* The integer m with (double)m / 10^scale == value to the bit, within 2^53; false when there is none. */
 bool rs_numbers_from_float(double value, unsigned scale, int64_t *m);
 /* The least scale from `scale` on, up to 15, at which value is such a decimal; false when there is none. */
