@@ -266,7 +266,7 @@ def _dict(param, aux, count):
 
 def _digits(param, aux, count):
     if count > 1:
-        yield f"{count} or more digits"
+        yield f"padded to {count}"
     yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
 
 
