@@ -44,9 +44,10 @@ bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *
     return true;
 }
 
-/* `count` fields of `width` bits from `p`, whose group has `size` bytes before the end of what may be read. */
-static void unpack(const uint8_t *p, size_t left, unsigned width, unsigned count, uint64_t *out) {
-    uint8_t copy[CHUNK * 8 + 8];
+/* `count` fields of `width` bits from `p`, before which `before` bytes may be read and from which on `left`. */
+static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned width, unsigned count,
+                          uint64_t *out) {
+    const uint64_t mask = (UINT64_C(1) << (width & 63)) - 1;
     unsigned i;
     if (width > 56) {
         for (i = 0; i < count; i++) {
@@ -54,15 +55,22 @@ static void unpack(const uint8_t *p, size_t left, unsigned width, unsigned count
         }
         return;
     }
-    if (left < (size_t)width + 8) {
-        size_t size = ((size_t)count * width + 7) / 8;
-        memset(copy, 0, sizeof copy);
-        memcpy(copy, p, size < left ? size : left);
-        p = copy;
-    }
-    for (i = 0; i < count; i++) {
-        unsigned bit = i * width;
-        out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & ((UINT64_C(1) << width) - 1);
+    if (RS_LIKELY(left >= (size_t)width + 8)) {
+        for (i = 0; i < count; i++) {
+            unsigned bit = i * width;
+            out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & mask;
+        }
+    } else if (RS_LIKELY(before + left >= 8)) {
+        /* At the end of what may be read: the last fields from the last 8 bytes, whose upper end they are. */
+        ptrdiff_t last = (ptrdiff_t)left - 8;
+        for (i = 0; i < count; i++) {
+            ptrdiff_t bit = (ptrdiff_t)(i * width), at = bit / 8 < last ? bit / 8 : last;
+            out[i] = rs_load_u64(p + at) >> (bit - 8 * at) & mask;
+        }
+    } else {
+        for (i = 0; i < count; i++) {
+            out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
+        }
     }
 }
 
@@ -91,7 +99,7 @@ unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
     /* The widths are read a second time, from memory that others may have changed: bound what follows again. */
     width = width_of(self->widths, self->chunk++, width_base(node->max_width));
     if (width > node->max_width || ((uint64_t)count * width + 7) / 8 > (uint64_t)(self->end - self->chunks)) width = 0;
-    unpack(self->chunks, (size_t)(self->end - self->chunks), width, count, fields);
+    unpack(self->chunks, (size_t)(self->chunks - self->head), (size_t)(self->end - self->chunks), width, count, fields);
     self->chunks += (count * width + 7) / 8;
     if (stride == 0) {
         for (i = 0; i < count; i++) to[i] = (int64_t)(node->base + fields[i]);
@@ -107,6 +115,37 @@ unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
     self->done += count;
     *out = to;
     return count;
+}
+
+void rs_numbers_read(rs_numbers *self, int64_t *out) {
+    const rs_node *node = self->node;
+    const uint8_t *chunks = self->chunks, *end = self->end;
+    const uint64_t base = node->base, n = self->n;
+    const unsigned stride = node->stride, width_least = width_base(node->max_width), max_width = node->max_width;
+    uint64_t done = n < stride ? n : stride, size = (done * node->head_width + 7) / 8, i, fields[CHUNK];
+    uint32_t chunk = 0;
+    for (i = 0; i < done; i++) {
+        out[i] = (int64_t)(base + rs_load_bits_unchecked(self->head, size, i * node->head_width, node->head_width));
+    }
+    while (done < n) {
+        unsigned count = n - done < CHUNK ? (unsigned)(n - done) : CHUNK, k;
+        unsigned width = width_of(self->widths, chunk++, width_least);
+        int64_t *to = out + done;
+        /* As in rs_numbers_next: the widths may have changed since they were summed. */
+        if (width > max_width || (count * width + 7) / 8 > (size_t)(end - chunks)) width = 0;
+        unpack(chunks, (size_t)(chunks - self->head), (size_t)(end - chunks), width, count, fields);
+        chunks += (count * width + 7) / 8;
+        if (stride == 0) {
+            for (k = 0; k < count; k++) to[k] = (int64_t)(base + fields[k]);
+        } else {
+            const int64_t *from = to - stride;
+            for (k = 0; k < count; k++) {
+                to[k] = (int64_t)((uint64_t)from[k] + (fields[k] >> 1 ^ (0 - (fields[k] & 1))));
+            }
+        }
+        done += count;
+    }
+    self->done = n;
 }
 
 /* ---- Writing ---- */

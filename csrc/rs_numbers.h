@@ -51,6 +51,10 @@ static inline void rs_numbers_begin(rs_numbers *self) {
 /* The next 1 to 16 numbers; *out borrows from self until the next call. 0 when all are given. */
 unsigned rs_numbers_next(rs_numbers *self, const int64_t **out);
 
+/* All numbers of a list that rs_numbers_begin was just called for, at once: faster than piece by piece. `out` has room
+ * for n. */
+void rs_numbers_read(rs_numbers *self, int64_t *out);
+
 static inline double rs_numbers_float(const rs_node *node, int64_t m) { return (double)m / node->divisor; }
 
 /* ---- Writing ---- */

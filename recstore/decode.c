@@ -129,6 +129,15 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
     return out;
 }
 
+/* A str of short pieces, the usual one; others go the general way. */
+static APART PyObject *pieces_value(decode_state *self, const rs_node *node, const uint8_t *body) {
+    uint8_t units[RS_TEXT_INLINE];
+    int n = rs_text_short(node, body, units);
+    if (RS_UNLIKELY(n < 0)) return text_value(self, node, body, 0);
+    TRY(rs_decode_spend_bytes(&self->cursor, (uint64_t)n, &self->err));
+    return latin1_str(units, (uint64_t)n);
+}
+
 /* A str of symbols at the cursor: a short one without a look at its length first. */
 static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     enum { SHORT = 128 };
@@ -576,7 +585,7 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     case RS_FMT_NODE_EXT: return node_ext(self, node, body, bits);
     case RS_FMT_NODE_OPTIONAL:
         return (bits & 1) == 0 ? absent_value(node) : fixed_value(self, node->children, body, bits >> 1);
-    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_CONCAT: return pieces_value(self, node, body);
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX: return text_value(self, node, body, bits);
     default: return codec_node_array(self, node, body);
@@ -640,11 +649,32 @@ static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i)
 
 /* ---- Appended nodes ---- */
 
+/* put_packed for a list of a usual length, of which all numbers are at hand. */
+static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbers, uint64_t n) {
+    uint64_t i;
+    if (node->number_kind == RS_FMT_NUMBERS_INTS) {
+        for (i = 0; i < n; i++) {
+            if (RS_UNLIKELY((items[i] = NEW_INT(numbers[i])) == NULL)) return false;
+        }
+    } else {
+        double divisor = node->divisor;
+        for (i = 0; i < n; i++) {
+            if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)numbers[i] / divisor)) == NULL)) return false;
+        }
+    }
+    return true;
+}
+
 /* Puts packed numbers into a list or tuple of as many; as put_numbers. */
 static bool put_packed(PyObject **items, rs_numbers *numbers) {
     const rs_node *node = numbers->node;
     const int64_t *some;
+    int64_t usual[256];
     unsigned n, i;
+    if (RS_LIKELY(numbers->n <= sizeof usual / sizeof usual[0])) {
+        rs_numbers_read(numbers, usual);
+        return put_read(items, node, usual, numbers->n);
+    }
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
         while ((n = rs_numbers_next(numbers, &some)) != 0) {
             for (i = 0; i < n; i++) {

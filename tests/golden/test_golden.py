@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 import recstore
-from golden import literals, literals_ext
+from golden import literals, literals_ext, literals_packed
 from recstore import naming
-from ref import reader
+from ref import mapping, reader
 from ref.extended import Ext, parts
 
 HERE = pathlib.Path(__file__).parent
-STORES = {**literals.STORES, **{name: how for name, how in literals_ext.STORES.items() if name != "objects"}}
+STORES = {**literals.STORES, **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},
+          **{name: (records, None) for name, records in literals_packed.STORES.items()}}  # fmt: skip
 if np.finfo(np.longdouble).nmant != 63:  # another long double than that of x86-64
     del STORES["long-doubles"]
-DAMAGED = {**literals.DAMAGED, **literals_ext.DAMAGED}
+DAMAGED = {**literals.DAMAGED, **literals_ext.DAMAGED, **literals_packed.DAMAGED}
 MANIFEST = dict(reversed(line.split("  ")) for line in (HERE / "manifest.txt").read_text().splitlines())
 
 
@@ -56,7 +57,7 @@ def raw(value):
 
 def test_the_files_are_the_committed_ones():
     assert sorted(path.name for path in HERE.glob("*.rec")) == sorted(MANIFEST)
-    stores = {**literals.STORES, **literals_ext.STORES}
+    stores = {**literals.STORES, **literals_ext.STORES, **literals_packed.STORES, "tables-mapping": None}
     expected = {f"v1-{name}.rec" for name in stores} | {f"v1-damaged-{name}.rec" for name in DAMAGED}
     assert expected <= set(MANIFEST)
     for name, digest in MANIFEST.items():
@@ -122,3 +123,10 @@ def test_label():
     with recstore.open(path, verify="full") as x:
         assert x.to_list() == literals.LABELLED and naming.Label.of(x.segments[0]) == literals.LABEL
     assert reader.check(path.read_bytes()) == literals.LABELLED  # which knows no labels
+
+
+def test_mapping_with_tables():
+    path = HERE / "v1-tables-mapping.rec"
+    assert dict(mapping.check(path.read_bytes())) == literals_packed.MAPPING
+    with recstore.open(path, verify="full") as x:
+        assert dict(x.items()) == literals_packed.MAPPING and x["bin"] == literals_packed.MAPPING["bin"]
