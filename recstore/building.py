@@ -473,7 +473,7 @@ def _close_owned():
 def private_bytes():
     """Resident memory of this process that is not shared; 0 where the system does not tell."""
     try:
-        with open("/proc/self/statm") as f:
+        with open("/proc/self/statm", "rb") as f:  # as text the interpreter would keep something of many a one
             _, resident, shared, *_ = map(int, f.read().split())
     except OSError:
         return 0

@@ -190,6 +190,7 @@ HOT PyObject *any_key(decode_state *self) {
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear();
         (void)codec_corrupt("a dict key that cannot be hashed");
     }
     return false;
@@ -347,11 +348,12 @@ PyObject *decode_any(decode_state *self) {
 
 /* ---- Fixed nodes ---- */
 
-/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own. */
+/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own; and NaNs,
+ * which identity tells apart. */
 static PyObject *expand_const(decode_state *self, const rs_node *node) {
     rs_slice rest = self->cursor.in;
     PyObject *value;
-    if (node->aux[0] != RS_FMT_TAG_NDARRAY) {
+    if (node->aux[0] != RS_FMT_TAG_NDARRAY && node->aux[0] != RS_FMT_TAG_FLOAT) {
         TRY(rs_decode_spend_bytes(&self->cursor, node->aux_size_bytes, &self->err));
     }
     self->cursor.in = rs_slice_of(node->aux, node->aux_size_bytes);
