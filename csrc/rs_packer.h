@@ -27,8 +27,8 @@ typedef struct rs_symbol_table {
     struct rs_symbol_table *next;
 } rs_symbol_table;
 
-/* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows heaps,
- * offsets and trees. `hops` tables lie between these values and a block. */
+/* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows
+ * heaps, offsets and trees. `hops` tables lie between these values and a block. */
 typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, unsigned hops, rs_block *out,
                                      rs_error *err);
 /* Writes the bytes of a symbol table. */

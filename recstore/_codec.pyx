@@ -225,7 +225,8 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
     program.tree = tree
     program.begin(reader)
     made = program.prepare()
-    # Making the objects may have run Python code, and another thread may have been here meanwhile. From here on none can.
+    # Making the objects may have run Python code, and another thread may have been here meanwhile. From here on none
+    # can.
     if tree.program != NULL:
         return <Program>tree.program
     program.entries = (<Program>programs[0]).entries if programs else Entries()
@@ -291,7 +292,7 @@ cdef class Program:
         c.keys = self.keys
 
     cdef list prepare(self):
-        """What the slots of nodes hold: `(node number, object)`; they are shared by all records this process decodes."""
+        """What the slots of nodes hold: `(node number, object)`; all records that this process decodes share them."""
         cdef uint32_t i
         cdef const rs_node *node
         cdef decode_state c

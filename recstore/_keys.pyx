@@ -8,12 +8,14 @@ The hash only finds candidates: whether a candidate is the key is decided by com
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from recstore._apart cimport StoreReader
 from recstore._c cimport *
 from recstore._codec cimport check
 from recstore._encode cimport encode_value
 from recstore._blobs cimport Blob
-from recstore._store cimport Segment, StoreReader
-from recstore._views cimport Leaf, Records
+from recstore._selections cimport Leaf
+from recstore._store cimport Segment
+from recstore._views cimport Records
 from recstore import classes, errors
 
 import array

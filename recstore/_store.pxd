@@ -42,19 +42,5 @@ cdef class Segment(Owner):
     cdef int give_up_name(self)
 
 
-cdef class StoreReader:
-    cdef rs_store *store
-    cdef rs_store own
-    cdef bint owned
-    cdef object reader
-    cdef list programs
-    @staticmethod
-    cdef StoreReader apart(const rs_store *store)
-    @staticmethod
-    cdef StoreReader over(rs_store *store, reader)
-    cdef object get(self, uint64_t index)
-    cdef object get_entry(self, const rs_table *table, uint32_t number)
-
-
 cdef int set_label(rs_builder *builder, object label) except -1
 cdef object sealed(rs_segment_writer *writer, str backing, path, reader)

@@ -1,0 +1,19 @@
+# Records read apart from their segment, for other compiled modules.
+from recstore._c cimport *
+
+
+cdef class StoreReader:
+    cdef rs_store *store
+    cdef rs_store own
+    cdef bint owned
+    cdef object reader
+    cdef list programs
+    @staticmethod
+    cdef StoreReader apart(const rs_store *store)
+    @staticmethod
+    cdef StoreReader over(rs_store *store, reader)
+    cdef object get(self, uint64_t index)
+    cdef object get_entry(self, const rs_table *table, uint32_t number)
+
+
+cdef int verify_values(StoreReader reader) except -1
