@@ -292,7 +292,9 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
     if (out->draft == NULL) return no_memory(self);
     out->bits = 4 * a->n;
     for (i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
-    if (used > RS_FMT_TREE_BYTES) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
+    if (used > RS_FMT_TREE_BYTES) {
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
+    }
     if (used > 0) {
         aux = (uint8_t *)rs_arena_take(&self->survey->arena, used);
         if (aux == NULL) return no_memory(self);
@@ -404,7 +406,13 @@ static unsigned order_of(const rs_draft *d) {
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_STR:
     case RS_FMT_NODE_FLOAT: return 3;
-    case RS_FMT_NODE_LIST: return d->children[0]->kind == RS_FMT_NODE_FLOAT ? 4 : d->children[0]->kind == RS_FMT_NODE_INT || d->children[0]->kind == RS_FMT_NODE_DECIMAL ? 2 : 5;
+    case RS_FMT_NODE_LIST:
+        switch (d->children[0]->kind) {
+        case RS_FMT_NODE_INT:
+        case RS_FMT_NODE_DECIMAL: return 2;
+        case RS_FMT_NODE_FLOAT: return 4;
+        default: return 5;
+        }
     case RS_FMT_NODE_ANY: return 6;
     default: return 2;
     }

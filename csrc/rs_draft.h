@@ -28,7 +28,8 @@ RS_NODISCARD rs_status rs_draft_choose(rs_survey *survey, rs_packer *packer, uns
                                        rs_error *err);
 
 /* The forms of lists of numbers and of floats, which need a look at every number: NULL where none is better than
- * *bits, else a draft for those of the n values that it fits; *bits becomes what they take, *n_fits how many they are. */
+ * *bits, else a draft for those of the n values that it fits; *bits becomes what they take, *n_fits how many they
+ * are. */
 RS_NODISCARD rs_status rs_draft_numbers(rs_survey *survey, const rs_alternative *a, rs_draft **out, uint64_t *bits,
                                         uint64_t *n_fits, rs_error *err);
 RS_NODISCARD rs_status rs_draft_floats(rs_survey *survey, const rs_alternative *a, rs_draft **out, uint64_t *bits,

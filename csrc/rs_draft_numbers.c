@@ -286,7 +286,8 @@ static unsigned choose_stride(lists *self) {
     return best;
 }
 
-/* The scale that most lists need: that which nine in ten are exact at, or which all are. NO_SCALE when they are noise. */
+/* The scale that most lists need: that which nine in ten are exact at, or which all are. NO_SCALE when they are
+ * noise. */
 static unsigned scale_of_lists(const lists *self, unsigned *whole) {
     uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where;
     unsigned most = NO_SCALE, scale = 0;

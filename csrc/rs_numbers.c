@@ -223,7 +223,8 @@ static unsigned given_width(unsigned width, unsigned max_width) {
 }
 
 uint64_t rs_numbers_size(const rs_numbers_plan *plan) {
-    unsigned max_width = max_width_of(plan), head = plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0;
+    unsigned max_width = max_width_of(plan);
+    unsigned head = plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0;
     uint64_t size = plan->width_bytes;
     unsigned count, width;
     for (count = 1; count <= RS_FMT_STRIDE_MAX; count++) {

@@ -34,7 +34,7 @@ typedef struct rs_numbers {
     const uint8_t *end;    /* of the chunks: nothing beyond is read */
     uint64_t n;            /* numbers in all */
     uint64_t done;         /* given so far */
-    uint32_t chunk;        /* its number, once the head is given; wraps with lists beyond 2^35, whose bytes no record has */
+    uint32_t chunk;        /* its number, once the head is given; wraps with lists beyond 2^35: no record is as long */
     int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 before the chunk, then the chunk */
 } rs_numbers;
 

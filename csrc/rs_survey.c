@@ -68,9 +68,10 @@ static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind,
     rs_alternative *a;
     uint32_t i;
     bool shape = kind == RS_FMT_NODE_STRUCT;
-    if (kind != RS_FMT_NODE_ANY && (at->n >= MAX_ALTERNATIVES || (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES)) ||
-                                    n_children > RS_FMT_TREE_NODES ||
-                                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES)) {
+    bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
+                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
+                    (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES));
+    if (kind != RS_FMT_NODE_ANY && too_many) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
     }

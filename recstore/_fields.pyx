@@ -12,8 +12,9 @@ from recstore._c cimport *
 from recstore._codec cimport Program, check
 from recstore._exports cimport Owner
 from recstore._paths cimport *
+from recstore._selections cimport Leaf
 from recstore._store cimport Segment
-from recstore._views cimport GroupHow, How
+from recstore._views cimport GroupHow, How, Records
 from recstore._paths import dump, load
 from recstore import errors
 

@@ -1,7 +1,7 @@
-/* decode.c: values from bytes; see decode.h. One function a family of nodes: any values, fixed nodes (their body's place
- * is known and checked), appended nodes (their body is taken from the cursor), rows, lists, texts, entries of tables.
- * Everything that fails is out of line. The order of checks is that of rs_decode.c, which walks the same bytes without
- * making anything. */
+/* decode.c: values from bytes; see decode.h. One function a family of nodes: any values, fixed nodes (their body's
+ * place is known and checked), appended nodes (their body is taken from the cursor), rows, lists, texts, entries of
+ * tables. Everything that fails is out of line. The order of checks is that of rs_decode.c, which walks the same bytes
+ * without making anything. */
 #include "decode.h"
 
 #include "rs_text.h"
@@ -357,11 +357,12 @@ PyObject *decode_any(decode_state *self) {
 
 /* ---- Fixed nodes ---- */
 
-/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own. */
+/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own; and
+ * NaNs, which identity tells apart. */
 static PyObject *expand_const(decode_state *self, const rs_node *node) {
     rs_slice rest = self->cursor.in;
     PyObject *value;
-    if (node->aux[0] != RS_FMT_TAG_NDARRAY) {
+    if (node->aux[0] != RS_FMT_TAG_NDARRAY && node->aux[0] != RS_FMT_TAG_FLOAT) {
         TRY(rs_decode_spend_bytes(&self->cursor, node->aux_size_bytes, &self->err));
     }
     self->cursor.in = rs_slice_of(node->aux, node->aux_size_bytes);

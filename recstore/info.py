@@ -35,8 +35,8 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table that records of many blocks share: of values, `entries` of them under the schema `root`, or of symbols, with
-    which strings are coded, `root` being None. `nbytes` is what entries or symbols take."""
+    """A table that records of many blocks share: of values, `entries` of them under the schema `root`, or of symbols,
+    with which strings are coded, `root` being None. `nbytes` is what entries or symbols take."""
 
     number: int
     kind: str
@@ -54,8 +54,8 @@ class Table:
 class StoreInfo:
     """Figures of a store. `nbytes` counts all sections; `trees` are `(records, bytes, root)`, `tables` what their nodes
     refer to by number; `kept_bytes` is the private memory that the build left behind in this process, None where it was
-    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where the
-    system does not say."""
+    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where
+    the system does not say."""
 
     records: int
     nbytes: int
@@ -179,9 +179,10 @@ def describe(segment, records, store=0):
     trees = [(n, heap, _node(nodes[tree], 0, "key" if store else "record")) for tree, (n, heap) in totals.items()]
     trees.sort(key=lambda entry: -entry[0])
     tables = [
-        Table(number, "symbols" if tree is None else "entries", entries, size, None if tree is None else _node(nodes[tree], 0, "entry"))
+        Table(number, "symbols", entries, size, None) if tree is None
+        else Table(number, "entries", entries, size, _node(nodes[tree], 0, "entry"))
         for number, (entries, size, tree) in enumerate(segment.tables(store))
-    ]
+    ]  # fmt: skip
     return StoreInfo(
         records=records,
         nbytes=segment.nbytes,

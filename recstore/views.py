@@ -4,7 +4,7 @@ _views'."""
 import operator
 import sys
 
-from recstore import _views
+from recstore import _selections
 
 __all__ = ["ListOperations"]
 
@@ -248,7 +248,7 @@ class ListOperations:
                     "these views read their records in different ways: add first, then take fields, "
                     "or add lists: x.to_list() + ..."
                 )
-        out = self._derive(_views.Selection.joined([self.selection, other.selection]))
+        out = self._derive(_selections.Selection.joined([self.selection, other.selection]))
         if self.detached is None and other.detached is not None:
             out._set(out.selection, out.how, other.detached)
         return out

@@ -3,10 +3,12 @@ makes, whole and field by field, and with bytes that lie."""
 
 import gc
 import sys
+from decimal import Decimal
 
 import pytest
 
 import recstore
+from recstore import RecordList
 from ref import writer as w
 
 WORDS = ["the ", None, "a", "cat", "\xe9"]
@@ -103,6 +105,24 @@ def test_entries_are_one_object(x):
     assert x[1]["colour"] is x[4]["colour"]
     assert x[1]["licence"] is not x[3]["licence"]
     assert x[1]["licence"]["kind"] is x[4]["colour"]
+
+
+NANS = [float("nan"), complex(1, float("nan")), Decimal("NaN"), Decimal("-sNaN12")]
+
+
+@pytest.mark.parametrize("nan", NANS, ids=str)
+@pytest.mark.parametrize("among", [0, 7, 3000], ids=["alone", "few", "many"])
+def test_a_nan_is_an_object_of_its_own(nan, among):
+    """To dicts and `in` identity comes first: one object in many places would be one key, and would be found."""
+    others = [0.25 * i for i in range(among)] if type(nan) is float else [type(nan)(i) for i in range(among)]
+    with RecordList([nan, *others] * 3 + [nan] * 3000) as x:
+        for many in (x, x[::1], RecordList({"a": v} for v in x).field("a")):
+            read = [many[0], *(v for v in many if repr(v) == repr(nan))]
+            assert len({id(v) for v in read}) == len(read) == 3004
+            assert type(nan) is Decimal or many[0] not in many
+    with RecordList([[nan, (nan,)]] * 1000) as x:
+        a, (b,), c, (d,) = x[0] + x[1]
+        assert len({id(v) for v in (a, b, c, d)}) == 4 and repr(a) == repr(d) == repr(nan)
 
 
 def test_entries_are_given_back(tmp_path):
