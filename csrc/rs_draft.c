@@ -360,12 +360,16 @@ static rs_status choose_plain(chooser *self, const rs_alternative *a, uint64_t p
 
 static rs_status choose_alternative(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
     rs_values distinct = distinct_values(self, a);
+    uint8_t what[3];
     uint64_t whole;
     rest->draft = NULL;
     rest->bits = 0;
     out->draft = NULL;
     out->bits = UINT64_MAX;
-    path = path_of(path, &a->kind, 1);
+    what[0] = a->kind;
+    what[1] = a->param;
+    what[2] = a->kind == RS_FMT_NODE_STR ? a->elements : 0;
+    path = path_of(path, what, sizeof what);
     if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(a))) {
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, out));
         out->draft->aux = a->first;
@@ -471,7 +475,7 @@ static rs_status choose_position(chooser *self, const rs_position *at, uint64_t 
 rs_status rs_draft_choose(rs_survey *survey, const rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
     chooser self = {survey, packer, hops, err};
     arm root = {NULL, 0};
-    RS_TRY(choose_position(&self, &survey->root, RS_SHAPE_SEED, &root));
+    RS_TRY(choose_position(&self, &survey->root, RS_SHAPE_SEED ^ packer->root, &root));
     *out = root.draft;
     return RS_OK;
 }

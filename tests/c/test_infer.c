@@ -63,7 +63,7 @@ static rs_status drop_bytes(void *owner, const rs_buffer *bytes, rs_block *out, 
     return RS_OK;
 }
 
-static rs_packer packer = {NULL, drop_values, drop_bytes, {NULL, 0, 0}, NULL, NULL, 0};
+static rs_packer packer = {NULL, drop_values, drop_bytes, {NULL, 0, 0}, NULL, NULL, 0, 0, 0};
 static rs_links links;
 
 /* The tree of the block's first n records; `links` and `packer` then have what encoding needs, until forget(). */
