@@ -57,6 +57,7 @@ typedef struct rs_position {
     rs_alternative *alternatives;
     uint32_t n, capacity, last;
     bool payload;       /* of an ext value: never an entry of a table by itself */
+    bool closed;        /* a dict had to go under `any`: no struct takes a further shape, which could be that dict's */
 } rs_position;
 
 /* Owns all that was seen. Zero it but for `values` and `scan`, then rs_survey_run; rs_survey_clear at the end. */
@@ -68,6 +69,7 @@ typedef struct rs_survey {
     struct rs_kept_set *sets;
     uint64_t kept_bytes; /* by sets and places, which memory bounds */
     uint32_t n_nodes, n_shapes, n_known; /* n_known: shapes of dicts */
+    uint64_t n_compared; /* keys, for shapes that might join a struct */
 } rs_survey;
 
 /* Reads all values. RS_E_ARG_LIMIT: no tree within the limits describes them. RS_E_MEM. */
