@@ -7,6 +7,8 @@
 
 enum {
     MAX_CONST_BYTES = 4096,   /* a longer constant stays in the heap */
+    FRUGAL_CONST_BYTES = 64,  /* and when trees get too large */
+    TABLE_NUMBERS = 4 * RS_FMT_DICT_TABLES, /* bytes of a dict node's aux, at most */
     TABLE_BITS = 8 * 240,     /* what a table costs beside its entries: its own entry, a tree, offsets */
     ENTRY_BITS = 17,          /* and an entry: its offset */
     FEW = 4096,               /* so few entries, a small part of the whole, need no second thought */
@@ -17,6 +19,7 @@ typedef struct chooser {
     rs_survey *survey;
     const rs_packer *packer;
     unsigned hops; /* tables between these values and a block */
+    bool frugal;   /* as few nodes and bytes of the tree as can be */
     rs_error *err;
 } chooser;
 
@@ -98,11 +101,11 @@ static rs_values distinct_values(const chooser *self, const rs_alternative *a) {
 
 /* ---- Leaves ---- */
 
-static bool worth_const(const rs_alternative *a) {
+static bool worth_const(const chooser *self, const rs_alternative *a) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
     rs_slice value = a->first;
     size_t size = rs_slice_left(&value);
-    if (!a->constant || size > MAX_CONST_BYTES || (a->n < 2 && size > 2)) return false;
+    if (!a->constant || size > (self->frugal ? FRUGAL_CONST_BYTES : MAX_CONST_BYTES) || (a->n < 2 && size > 2)) return false;
     return rs_any_skip(&value, 0, &budget, NULL) == RS_OK; /* fails when array data is stored outside */
 }
 
@@ -179,7 +182,7 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
         out->draft->of = a;
         out->draft->path = path;
     }
-    if (unit != 1) return RS_OK;
+    if (unit != 1 || self->frugal) return RS_OK;
     RS_TRY(rs_pieces_find(self->survey, a, &pieces, &alike, self->err));
     if (alike) {
         uint64_t left = a->n - pieces.n_fits;
@@ -199,8 +202,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
 }
 
 /* A form that fits some values, `made`, and the plain form for the others: both in *out and *rest. */
-static void divide(const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
-    if (made == NULL) return;
+static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
+    if (made == NULL || (self->frugal && n_fits < a->n)) return;
     if (n_fits < a->n) {
         *rest = *out;
         rest->draft->n = a->n - n_fits;
@@ -219,11 +222,11 @@ static rs_status choose_int(chooser *self, const rs_alternative *a, arm *out, ar
     RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
     out->bits = bits = a->n * width;
     RS_TRY(rs_draft_ints(self->survey, a, &made, &bits, &n_fits, self->err));
-    if (made != NULL && n_fits < a->n) {
+    if (made != NULL && n_fits < a->n && !self->frugal) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
         *out = any;
     }
-    divide(a, made, bits, n_fits, out, rest);
+    divide(self, a, made, bits, n_fits, out, rest);
     return RS_OK;
 }
 
@@ -233,7 +236,7 @@ static rs_status choose_float(chooser *self, const rs_alternative *a, arm *out, 
     RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
     out->bits = bits = a->n * 64;
     RS_TRY(rs_draft_floats(self->survey, a, &made, &bits, &n_fits, self->err));
-    divide(a, made, bits, n_fits, out, rest);
+    divide(self, a, made, bits, n_fits, out, rest);
     return RS_OK;
 }
 
@@ -261,7 +264,7 @@ static rs_status choose_list(chooser *self, const rs_alternative *a, uint64_t pa
     out->bits = bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
     if (numbers) {
         RS_TRY(rs_draft_numbers(self->survey, a, &made, &bits, &n_fits, self->err));
-        divide(a, made, bits, n_fits, out, rest);
+        divide(self, a, made, bits, n_fits, out, rest);
     }
     if (fixed) {
         out->draft->flags = RS_FMT_FLAG_FIXED;
@@ -370,7 +373,7 @@ static rs_status choose_alternative(chooser *self, const rs_alternative *a, uint
     what[1] = a->param;
     what[2] = a->kind == RS_FMT_NODE_STR ? a->elements : 0;
     path = path_of(path, what, sizeof what);
-    if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(a))) {
+    if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(self, a))) {
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, out));
         out->draft->aux = a->first;
         out->bits = 0;
@@ -472,10 +475,24 @@ static rs_status choose_position(chooser *self, const rs_position *at, uint64_t 
     return join_arms(self, arms, n, values, out);
 }
 
+/* Nodes of a tree and, about, its bytes. */
+static void weigh(const rs_draft *d, uint64_t *nodes, uint64_t *bytes) {
+    uint32_t i;
+    ++*nodes;
+    *bytes += RS_FMT_NODE_SIZE + (d->kind == RS_FMT_NODE_DICT ? TABLE_NUMBERS : d->kind == RS_FMT_NODE_SYMBOLS ? 4 : rs_slice_left(&d->aux));
+    for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
+}
+
 rs_status rs_draft_choose(rs_survey *survey, const rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
-    chooser self = {survey, packer, hops, err};
+    chooser self = {survey, packer, hops, false, err};
+    uint64_t nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
     arm root = {NULL, 0};
     RS_TRY(choose_position(&self, &survey->root, RS_SHAPE_SEED ^ packer->root, &root));
+    weigh(root.draft, &nodes, &bytes);
+    if (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES) {
+        self.frugal = true;
+        RS_TRY(choose_position(&self, &survey->root, RS_SHAPE_SEED ^ packer->root, &root));
+    }
     *out = root.draft;
     return RS_OK;
 }

@@ -294,13 +294,11 @@ static rs_status draft_list(lists *self, rs_draft **out, uint64_t *bits, uint64_
     const rs_alternative *a = self->a;
     bool floats = a->elements == RS_ELEMENTS_FLOATS;
     unsigned s, best = STRIDES, width;
-    uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes, left = a->n - self->n_fits, cost;
-    /* What does not fit stays a list of floats of 8 bytes. */
-    uint64_t rest = left == 0 ? 0 : a->n + (a->total - self->elements) * 64;
+    uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes, rest, cost;
     rs_draft *child;
     note_range(self);
-    left = a->n - self->n_fits;
-    rest = left == 0 ? 0 : a->n + (a->total - self->elements) * 64;
+    /* What does not fit stays a list of floats of 8 bytes. */
+    rest = self->n_fits == a->n ? 0 : a->n + (a->total - self->elements) * 64;
     if (self->elements == 0) return RS_OK;
     measure(self);
     width = rs_draft_width((uint64_t)self->max - (uint64_t)self->min);
