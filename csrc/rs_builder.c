@@ -292,6 +292,8 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void rs_builder_describe(const rs_builder *self, rs_header *header) {
     header->features_required |= self->features_required | self->scan.features | self->forms.features;
+    /* Tables may be there though the trees that named them were not worth it. */
+    if (rs_packer_n_tables(&self->forms.packer) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);
     header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);

@@ -7,6 +7,8 @@
 
 enum {
     MAX_CONST_BYTES = 4096,   /* a longer constant stays in the heap */
+    FRUGAL_CONST_BYTES = 64,  /* and when trees get too large */
+    TABLE_NUMBERS = 4 * RS_FMT_DICT_TABLES, /* bytes of a dict node's aux, at most */
     TABLE_BITS = 8 * 240,     /* what a table costs beside its entries: its own entry, a tree, offsets */
     ENTRY_BITS = 17,          /* and an entry: its offset */
     FEW = 4096,               /* so few entries, a small part of the whole, need no second thought */
@@ -18,6 +20,7 @@ typedef struct chooser {
     rs_survey *survey;
     rs_packer *packer;
     unsigned hops; /* tables between these values and a block */
+    bool frugal;   /* as few nodes and bytes of the tree as can be */
     rs_error *err;
 } chooser;
 
@@ -99,11 +102,11 @@ static rs_values distinct_values(const chooser *self, const rs_alternative *a) {
 
 /* ---- Leaves ---- */
 
-static bool worth_const(const rs_alternative *a) {
+static bool worth_const(const chooser *self, const rs_alternative *a) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
     rs_slice value = a->first;
     size_t size = rs_slice_left(&value);
-    if (!a->constant || size > MAX_CONST_BYTES || (a->n < 2 && size > 2)) return false;
+    if (!a->constant || size > (self->frugal ? FRUGAL_CONST_BYTES : MAX_CONST_BYTES) || (a->n < 2 && size > 2)) return false;
     return rs_any_skip(&value, 0, &budget, NULL) == RS_OK; /* fails when array data is stored outside */
 }
 
@@ -180,7 +183,7 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
         out->draft->of = a;
         out->draft->path = a->path;
     }
-    if (unit != 1 || (rs_packer_known(self->packer, a->path) & RS_PATH_NO_PIECES) != 0) return RS_OK;
+    if (unit != 1 || self->frugal || (rs_packer_known(self->packer, a->path) & RS_PATH_NO_PIECES) != 0) return RS_OK;
     RS_TRY(rs_pieces_find(self->survey, a, &pieces, &alike, self->err));
     if (!alike && a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);
     if (alike) {
@@ -201,8 +204,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
 }
 
 /* A form that fits some values, `made`, and the plain form for the others: both in *out and *rest. */
-static void divide(const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
-    if (made == NULL) return;
+static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
+    if (made == NULL || (self->frugal && n_fits < a->n)) return;
     if (n_fits < a->n) {
         *rest = *out;
         rest->draft->n = a->n - n_fits;
@@ -221,11 +224,11 @@ static rs_status choose_int(chooser *self, const rs_alternative *a, arm *out, ar
     RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
     out->bits = bits = a->n * width;
     RS_TRY(rs_draft_ints(self->survey, a, &made, &bits, &n_fits, self->err));
-    if (made != NULL && n_fits < a->n) {
+    if (made != NULL && n_fits < a->n && !self->frugal) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
         *out = any;
     }
-    divide(a, made, bits, n_fits, out, rest);
+    divide(self, a, made, bits, n_fits, out, rest);
     return RS_OK;
 }
 
@@ -235,7 +238,7 @@ static rs_status choose_float(chooser *self, const rs_alternative *a, arm *out, 
     RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
     out->bits = bits = a->n * 64;
     RS_TRY(rs_draft_floats(self->survey, a, &made, &bits, &n_fits, self->err));
-    divide(a, made, bits, n_fits, out, rest);
+    divide(self, a, made, bits, n_fits, out, rest);
     return RS_OK;
 }
 
@@ -263,7 +266,7 @@ static rs_status choose_list(chooser *self, const rs_alternative *a, arm *out, a
     out->bits = bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
     if (numbers) {
         RS_TRY(rs_draft_numbers(self->survey, a, &made, &bits, &n_fits, self->err));
-        divide(a, made, bits, n_fits, out, rest);
+        divide(self, a, made, bits, n_fits, out, rest);
     }
     if (fixed) {
         out->draft->flags = RS_FMT_FLAG_FIXED;
@@ -368,7 +371,7 @@ static rs_status choose_alternative(chooser *self, const rs_alternative *a, arm 
     rest->bits = 0;
     out->draft = NULL;
     out->bits = UINT64_MAX;
-    if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(a))) {
+    if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(self, a))) {
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, out));
         out->draft->aux = a->first;
         out->bits = 0;
@@ -478,10 +481,25 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
     return join_arms(self, arms, n, values, out);
 }
 
+/* Nodes of a tree and, about, its bytes. */
+static void weigh(const rs_draft *d, uint64_t *nodes, uint64_t *bytes) {
+    uint32_t i;
+    ++*nodes;
+    *bytes += RS_FMT_NODE_SIZE + (d->kind == RS_FMT_NODE_DICT ? TABLE_NUMBERS : d->kind == RS_FMT_NODE_SYMBOLS ? 4 :
+                                  rs_slice_left(&d->aux));
+    for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
+}
+
 rs_status rs_draft_choose(rs_survey *survey, rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
-    chooser self = {survey, packer, hops, err};
+    chooser self = {survey, packer, hops, false, err};
+    uint64_t nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
     arm root = {NULL, 0};
     RS_TRY(choose_position(&self, &survey->root, &root));
+    weigh(root.draft, &nodes, &bytes);
+    if (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES) {
+        self.frugal = true;
+        RS_TRY(choose_position(&self, &survey->root, &root));
+    }
     *out = root.draft;
     return RS_OK;
 }

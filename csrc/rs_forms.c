@@ -194,6 +194,7 @@ rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan
     self->packer.owner = self;
     self->packer.write_values = write_values;
     self->packer.write_bytes = write_bytes;
+    if (hops == 0) rs_packer_begin_run(&self->packer);
     RS_TRY(grow_ends(out, values->n, err));
     if (!self->compress) return stay_raw(self, out, err);
     for (i = 0; i < values->n; i++) raw += values->spans[i].size_bytes;

@@ -168,7 +168,6 @@ rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_packer *packe
     self.survey.scan = scan;
     self.survey.packer = packer;
     self.survey.root.path = RS_SHAPE_SEED ^ path;
-    packer->run += hops == 0;
     self.packer = packer;
     self.hops = hops;
     self.links = links;

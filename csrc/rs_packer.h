@@ -10,6 +10,7 @@
 /* The entries of the tables that one place in the records (a path) refers to, in their order. */
 typedef struct rs_dictionary {
     uint64_t path;
+    uint64_t made, used;  /* in which run of values, first and last */
     uint32_t tables[RS_FMT_DICT_TABLES];
     uint32_t n_tables;
     rs_buffer bytes;      /* of the entries, as `any` values */
@@ -20,6 +21,7 @@ typedef struct rs_dictionary {
 /* A symbol table of a path. */
 typedef struct rs_symbol_table {
     uint64_t path;
+    uint64_t used;         /* in which run of values, last */
     uint32_t number;
     unsigned unit_bytes;
     rs_symbols_encoder *encoder;
@@ -53,10 +55,13 @@ typedef struct rs_packer {
     uint64_t kept_bytes;   /* of entries of dictionaries */
     rs_path_note *notes;   /* by path: n_notes places, a power of two, or none */
     uint32_t n_notes, used_notes;
-    uint32_t run;          /* runs of values that were chosen for so far */
+    uint32_t run;          /* number of the run of values (a block's) whose tree is being made */
 } rs_packer;
 
 void rs_packer_clear(rs_packer *self);
+
+/* A further run of values begins: tables of earlier ones may be forgotten from now on, where newer ones stand for them. */
+void rs_packer_begin_run(rs_packer *self);
 
 static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
     return (uint32_t)(self->tables.size_bytes / RS_FMT_BLOCK_SIZE);
@@ -65,8 +70,9 @@ static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
 /* The dictionary of a path that may take `more` entries, or NULL. Lives as long as the packer. */
 rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t more);
 
-/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; a new dictionary when
- * `fresh`, or when there is none. */
+/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; to a new dictionary when
+ * there is none that may take them, and when `fresh` unless a neighbour of this run just made one that has most of them.
+ * *out keeps its entries at least until the next run. */
 RS_NODISCARD rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values,
                                         unsigned hops, rs_dictionary **out, rs_error *err);
 

@@ -8,6 +8,7 @@ enum {
     MAX_TUPLE = 64,              /* longer tuples are stored like lists */
     MAX_MERGED = 512,            /* keys of a struct that dicts of several shapes share */
     MAX_SHAPES = 2048,           /* shapes of all structs: each dict is looked up among them */
+    MAX_COMPARED = 1 << 25,      /* keys compared for merging, so that shapes that all differ cost no more than a moment */
     MAX_DISTINCT = 65536,        /* a table has no more entries */
     KEPT_BYTES = 16 * 1024 * 1024 /* for all sets and places of a survey */
 };
@@ -66,7 +67,6 @@ static void *grow(rs_survey *self, const void *old, size_t n, size_t capacity, s
 static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind, uint32_t n_children,
                                  rs_alternative **out, rs_error *err) {
     rs_alternative *a;
-    uint32_t i;
     bool shape = kind == RS_FMT_NODE_STRUCT;
     bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
                     self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
@@ -86,16 +86,9 @@ static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind,
     memset(a, 0, sizeof *a);
     a->kind = kind;
     a->n_children = n_children;
-    a->path = rs_schema_hash_key(at->path, &kind, 1);
-    a->gave_up = at->payload || (self->packer != NULL && (rs_packer_known(self->packer, a->path) & RS_PATH_NO_DICT) != 0);
     if (n_children > 0) {
         a->children = (rs_position *)rs_arena_take(&self->arena, n_children * sizeof(rs_position));
         if (a->children == NULL) return no_memory(err);
-        /* Of a struct the keys say more: see begin_struct. */
-        for (i = 0; i < n_children; i++) {
-            a->children[i].path = rs_schema_hash_key(a->path, (const uint8_t *)&i, sizeof i);
-            a->children[i].payload = kind == RS_FMT_NODE_EXT;
-        }
     }
     /* One node for itself, one for a union above it; each child position brings its own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
@@ -242,6 +235,17 @@ static rs_status read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     return RS_OK;
 }
 
+/* Whether keys of such tags are equal only when their bytes are: True is 1 and so is 1.0, and who knows what classes
+ * say. A struct that dicts of several shapes share must not have keys that are equal. */
+static bool plain_keys(const rs_slice *keys, uint32_t n) {
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        uint8_t tag = *keys[i].ptr;
+        if (!rs_tag_is_int64(tag) && tag != RS_FMT_TAG_NONE && (tag < RS_FMT_TAG_STR1 || tag > RS_FMT_TAG_BYTES)) return false;
+    }
+    return true;
+}
+
 /* Where each of n keys would stand among those of `a` if the order of both is kept; how many they have in common, and
  * how many there would be. False when the orders disagree. children[i] counts in the merged order. */
 static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children,
@@ -321,14 +325,17 @@ static rs_status join_struct(rs_survey *self, rs_position *at, const head *h, rs
     rs_slice *keys;
     uint32_t i, n = h->n_children, *children = NULL;
     *out = NULL;
-    if (n == 0 || n > MAX_MERGED) return RS_OK;
+    if (n == 0 || n > MAX_MERGED || at->closed || self->n_known >= MAX_SHAPES || self->n_compared >= MAX_COMPARED) {
+        return RS_OK;
+    }
     keys = (rs_slice *)malloc(n * sizeof *keys);
     if (keys == NULL) return no_memory(err);
-    if (read_keys(h->body, n, keys) != RS_OK) n = 0;
+    if (read_keys(h->body, n, keys) != RS_OK || !plain_keys(keys, n)) n = 0;
     for (i = 0; n > 0 && i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
         uint32_t common, merged, least = n < a->n_children ? n : a->n_children;
-        if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || self->n_known >= MAX_SHAPES) continue;
+        if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !plain_keys(a->keys, a->n_children)) continue;
+        self->n_compared += (uint64_t)n * a->n_children;
         if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
         if (children == NULL) break;
         if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < least || merged > MAX_MERGED ||
@@ -363,6 +370,31 @@ static rs_status begin_struct(rs_survey *self, rs_alternative *a, const head *h,
     return add_shape(self, a, h->shape_hash, a->n_children, children, err);
 }
 
+/* The lists of any elements of a position; NULL when there are none. */
+static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
+    uint32_t i;
+    for (i = 0; i < at->n; i++) {
+        rs_alternative *a = &at->alternatives[i];
+        if (a->kind != RS_FMT_NODE_LIST || a->param != param || a->elements != RS_ELEMENTS_MIXED) continue;
+        at->last = i;
+        return a;
+    }
+    return NULL;
+}
+
+/* Says which place this is, the same for the same place in other runs, and asks what is known of it. */
+static void name_alternative(const rs_survey *self, const rs_position *at, rs_alternative *a) {
+    const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
+    uint32_t i;
+    a->path = rs_schema_hash_key(at->path, what, sizeof what);
+    a->gave_up = at->payload ||
+                 (self->packer != NULL && (rs_packer_known(self->packer, a->path) & RS_PATH_NO_DICT) != 0);
+    for (i = 0; i < a->n_children; i++) { /* of a struct the keys say more: see begin_struct */
+        a->children[i].path = rs_schema_hash_key(a->path, (const uint8_t *)&i, sizeof i);
+        a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
+    }
+}
+
 static rs_status find_alternative(rs_survey *self, rs_position *at, const head *h, rs_alternative **out,
                                   rs_error *err) {
     uint32_t i;
@@ -384,12 +416,17 @@ static rs_status find_alternative(rs_survey *self, rs_position *at, const head *
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
     if (*out == NULL) {
         head any = {0};
+        /* Lists of any elements take those of one kind too, so that the encoder need not look who got which. */
+        *out = h->kind == RS_FMT_NODE_LIST ? mixed_lists(at, h->param) : NULL;
+        if (*out != NULL) return RS_OK;
+        at->closed = at->closed || h->kind == RS_FMT_NODE_STRUCT;
         any.kind = RS_FMT_NODE_ANY;
         return find_alternative(self, at, &any, out, err);
     }
     (*out)->param = h->param;
     (*out)->elements = h->elements;
     (*out)->descriptor = h->descriptor;
+    name_alternative(self, at, *out);
     if (h->kind == RS_FMT_NODE_STRUCT) return begin_struct(self, *out, h, err);
     return RS_OK;
 }
@@ -398,18 +435,21 @@ static rs_status find_alternative(rs_survey *self, rs_position *at, const head *
 
 static rs_status observe(rs_survey *self, rs_position *at, rs_slice *in, rs_error *err);
 
+static rs_status same_hash(rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two dict shapes share a hash");
+}
+
 static rs_status observe_struct(rs_survey *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
     const rs_shape *shape = find_shape(a, h->shape_hash);
     uint32_t i, n = shape->n;
     const uint32_t *children = shape->children;
     self->scan->next++;
+    /* Two shapes of one hash: nothing is wrong with the data, but this pass cannot go on. */
+    if (h->n_children != n) return same_hash(err);
     for (i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
         size_t size = (size_t)(key->end - key->ptr);
-        /* Two shapes of one hash: nothing is wrong with the data, but this pass cannot go on. */
-        if (h->n_children != n || size > rs_slice_left(in) || memcmp(in->ptr, key->ptr, size) != 0) {
-            return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two dict shapes share a hash");
-        }
+        if (size > rs_slice_left(in) || memcmp(in->ptr, key->ptr, size) != 0) return same_hash(err);
         in->ptr += size;
         RS_TRY(observe(self, &a->children[children[i]], in, err));
     }

@@ -64,6 +64,7 @@ typedef struct rs_position {
     rs_alternative *alternatives;
     uint32_t n, capacity, last;
     bool payload;       /* of an ext value: never an entry of a table by itself */
+    bool closed;        /* a dict had to go under `any`: no struct takes a further shape, which could be that dict's */
     uint64_t path;
 } rs_position;
 
@@ -77,6 +78,7 @@ typedef struct rs_survey {
     struct rs_kept_set *sets;
     uint64_t kept_bytes; /* by sets and places, which memory bounds */
     uint32_t n_nodes, n_shapes, n_known; /* n_known: shapes of dicts */
+    uint64_t n_compared; /* keys, for shapes that might join a struct */
 } rs_survey;
 
 /* Reads all values. RS_E_ARG_LIMIT: no tree within the limits describes them. RS_E_MEM. */
