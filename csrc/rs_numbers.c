@@ -49,6 +49,10 @@ static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned
                           uint64_t *out) {
     const uint64_t mask = (UINT64_C(1) << (width & 63)) - 1;
     unsigned i;
+    if (width == 0) {
+        memset(out, 0, count * sizeof *out);
+        return;
+    }
     if (width > 56) {
         for (i = 0; i < count; i++) {
             out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
