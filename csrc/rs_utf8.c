@@ -1,6 +1,8 @@
 /* rs_utf8.c: code units to UTF-8, and UTF-8 to the two forms in which numpy takes text in bulk. */
 #include "rs_utf8.h"
 
+#include "rs_text.h"
+
 static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
     if (c < 0x80) {
         *to++ = (uint8_t)c;
@@ -83,6 +85,44 @@ static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_err
     return rs_utf8_append(out, p, n, unit, taken, err);
 }
 
+/* A text that is put together elsewhere first. */
+static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+    rs_text text;
+    rs_status status;
+    rs_text_begin(&text);
+    status = rs_text_take(&text, cursor, place->node, place->body, place->bits, err);
+    if (status == RS_OK) status = rs_utf8_append(out, text.units, text.n_units, text.unit_bytes, taken, err);
+    rs_text_clear(&text);
+    return status;
+}
+
+/* Symbols of one byte a unit are decoded where they are to stand, and stay there when they are ASCII. */
+static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+    const rs_symbols *symbols = place->node->symbols;
+    const rs_cursor before = *cursor;
+    uint64_t n, room, produced;
+    const uint8_t *p;
+    uint8_t *to;
+    if (symbols->unit_bytes != 1) return take_text(out, cursor, place, taken, err);
+    RS_TRY(rs_decode_counted(cursor, place->node, &n, &p, err));
+    if (n > RS_TEXT_INLINE) { /* room for the worst is much more than needed */
+        *cursor = before;
+        return take_text(out, cursor, place, taken, err);
+    }
+    room = n * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK;
+    RS_TRY(rs_buffer_reserve(out, (size_t)room, err));
+    to = out->data + out->size_bytes;
+    RS_TRY(rs_symbols_decode(symbols, rs_slice_of(p, (size_t)n), to, room, &produced, err));
+    if (rs_decode_widest_unchecked(to, produced, 1) >= 0x80) {
+        *cursor = before;
+        return take_text(out, cursor, place, taken, err);
+    }
+    RS_TRY(rs_decode_spend_bytes(cursor, produced, err));
+    out->size_bytes += (size_t)produced;
+    *taken = true;
+    return RS_OK;
+}
+
 rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_node *node = place->node;
     *taken = false;
@@ -95,6 +135,10 @@ rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place,
         RS_TRY(rs_decode_str(cursor, node, &n, &unit, &units, err));
         return rs_utf8_append(out, units, n, unit, taken, err);
     }
+    case RS_FMT_NODE_SYMBOLS: return take_symbols(out, cursor, place, taken, err);
+    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX: return take_text(out, cursor, place, taken, err);
     case RS_FMT_NODE_CONST: {
         rs_cursor aux = *cursor;
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
