@@ -23,6 +23,7 @@
 #include "rs_column.h"
 #include "rs_route.h"
 #include "rs_utf8.h"
+#include "rs_entries.h"
 #include "rs_os.h"
 #include "rs_segment.h"
 #include "rs_store.h"

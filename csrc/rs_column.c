@@ -20,8 +20,7 @@ static void widen(rs_column *self, unsigned type) {
     self->seen |= type;
 }
 
-/* Room for n more, of 8 bytes if need be. */
-static rs_status reserve(rs_column *self, uint64_t n, rs_error *err) {
+rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err) {
     uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
     if (n > SIZE_MAX / 16 - before) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column of too many numbers");
     return rs_buffer_reserve(&self->values, (size_t)((before + n) * 8 - self->values.size_bytes), err);
@@ -95,6 +94,12 @@ static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place 
         put_int(self, rs_decode_int_unchecked(node, place->body, place->bits));
         return RS_OK;
     case RS_FMT_NODE_FLOAT: put_float(self, place->body); return RS_OK;
+    case RS_FMT_NODE_DECIMAL: {
+        uint8_t bytes[8];
+        rs_store_f64(bytes, rs_decode_decimal_unchecked(node, place->body, place->bits));
+        put_float(self, bytes);
+        return RS_OK;
+    }
     case RS_FMT_NODE_BOOL: put_bool(self, place->bits != 0); return RS_OK;
     case RS_FMT_NODE_CONST: {
         rs_cursor aux = *cursor;
@@ -105,14 +110,25 @@ static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place 
     }
 }
 
+/* One number where a node stands, which may be a union, optional or dict and after which others follow. */
+static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *place, bool *taken, rs_error *err) {
+    rs_outer outer;
+    bool left;
+    RS_TRY(rs_path_settle_element(cursor, place, &outer, &left, err));
+    RS_TRY(take_number(self, cursor, place, taken, err));
+    rs_path_return(cursor, &outer, left);
+    return RS_OK;
+}
+
 /* ---- Many at once ---- */
 
 #define ROW(rows, k) \
     ((rows)->records != NULL ? (rows)->records[k].ptr : (rows)->base + (int64_t)(k) * (rows)->stride_bytes)
 
-/* Writes the ints of n rows as i64 at `to`; one loop for each form, so that none asks for it again at every row. */
-static void load_ints(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
-    const uint64_t n = rows->n, base = node->base, at = rows->body_off;
+/* Writes what n rows store for an int or decimal, `base` added, at `to`; one loop for each form, so that none asks for it
+ * again at every row. */
+static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows *rows, uint8_t *to) {
+    const uint64_t n = rows->n, at = rows->body_off;
     uint64_t k;
     switch (node->size_bytes) {
     case 1: for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + ROW(rows, k)[at]); break;
@@ -139,11 +155,26 @@ static void take_ints(rs_column *self, const rs_node *node, const rs_column_rows
     uint64_t k;
     if (self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
     to = self->values.data + self->values.size_bytes;
-    load_ints(node, rows, to);
+    load_stored(node, node->base, rows, to);
     self->seen |= RS_COLUMN_INT;
     self->values.size_bytes += (size_t)rows->n * 8;
     if ((self->seen & RS_COLUMN_FLOAT) == 0) return;
     for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k));
+}
+
+static void take_decimals(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
+    uint8_t *to;
+    uint64_t k;
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    to = self->values.data + self->values.size_bytes;
+    self->values.size_bytes += (size_t)rows->n * 8;
+    load_stored(node, node->correction == 0 ? node->base : 0, rows, to);
+    if (node->correction == 0) {
+        const double divisor = node->divisor;
+        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
+    } else {
+        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_numbers_decimal(node, rs_load_u64(to + 8 * k)));
+    }
 }
 
 static void take_floats(rs_column *self, const rs_column_rows *rows) {
@@ -185,20 +216,27 @@ rs_status rs_column_take_rows(rs_column *self, const rs_cursor *cursor, const rs
                               bool *taken, rs_error *err) {
     *taken = true;
     if (rows->n == 0) return RS_OK;
-    RS_TRY(reserve(self, rows->n, err));
+    RS_TRY(rs_column_reserve(self, rows->n, err));
     switch (node->kind) {
     case RS_FMT_NODE_INT: take_ints(self, node, rows); return RS_OK;
     case RS_FMT_NODE_FLOAT: take_floats(self, rows); return RS_OK;
+    case RS_FMT_NODE_DECIMAL: take_decimals(self, node, rows); return RS_OK;
     case RS_FMT_NODE_BOOL: take_bools(self, rows); return RS_OK;
     case RS_FMT_NODE_CONST: return take_const(self, cursor, node, rows->n, taken, err);
     default: *taken = false; return RS_OK;
     }
 }
 
-rs_status rs_column_put_bool(rs_column *self, bool value, rs_error *err) {
-    RS_TRY(reserve(self, 1, err));
-    put_bool(self, value);
-    return RS_OK;
+void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits) {
+    if (type == RS_COLUMN_BOOL) {
+        put_bool(self, bits != 0);
+    } else if (type == RS_COLUMN_INT) {
+        put_int(self, (int64_t)bits);
+    } else {
+        uint8_t bytes[8];
+        rs_store_u64(bytes, bits);
+        put_float(self, bytes);
+    }
 }
 
 /* ---- Lists ---- */
@@ -228,6 +266,28 @@ static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, co
     for (i = 0; i < n; i++) rs_store_f64(to + 8 * i, (double)(int64_t)rs_load_u64(to + 8 * i));
 }
 
+static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
+                               const uint8_t *bodies) {
+    const uint64_t size = rs_slice_left(group);
+    const unsigned item = (unsigned)child->size_bytes;
+    uint64_t i;
+    uint8_t *to;
+    if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    to = self->values.data + self->values.size_bytes;
+    self->values.size_bytes += (size_t)n * 8;
+    if (item == 2 && child->correction == 0) { /* coordinates of pictures */
+        for (i = 0; i < n; i++) {
+            const uint64_t m = child->base + rs_load_u16(bodies + 2 * i);
+            rs_store_f64(to + 8 * i, (double)(int64_t)m / child->divisor);
+        }
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        const uint64_t bits = rs_load_bits_unchecked(group->ptr, size, i * child->bits, child->bits);
+        rs_store_f64(to + 8 * i, rs_decode_decimal_unchecked(child, bodies + i * item, bits));
+    }
+}
+
 /* The numbers of a list whose elements have one size: they lie side by side. The room is reserved. */
 static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *child, uint64_t n, const rs_slice *group,
                             const uint8_t *bodies, bool *taken, rs_error *err) {
@@ -244,13 +304,16 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
         take_list_ints(self, child, n, group, bodies);
         return RS_OK;
     }
+    if (child->kind == RS_FMT_NODE_DECIMAL) {
+        take_list_decimals(self, child, n, group, bodies);
+        return RS_OK;
+    }
     for (i = 0; *taken && i < n; i++) {
         rs_place place;
         place.node = child;
         place.body = bodies + i * child->size_bytes;
         place.bits = rs_decode_bits_unchecked(group, i * child->bits, child->bits);
-        RS_TRY(rs_path_settle(cursor, &place, err));
-        RS_TRY(take_number(self, cursor, &place, taken, err));
+        RS_TRY(take_element(self, cursor, &place, taken, err));
     }
     return RS_OK;
 }
@@ -281,12 +344,13 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     const uint64_t count = node->count;
     rs_cursor own = *cursor;
     uint64_t k, all, group_bytes;
-    *taken = node->kind == RS_FMT_NODE_LIST && (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT);
+    *taken = node->kind == RS_FMT_NODE_LIST && (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT ||
+                                                child->kind == RS_FMT_NODE_DECIMAL);
     if (!*taken) return RS_OK;
     RS_TRY(rs_decode_enter(&own, count, err));
     group_bytes = (count * child->bits + 7) / 8;
     if (rs_mul_overflows(count, rows->n, &all)) all = UINT64_MAX;
-    RS_TRY(reserve(self, all, err));
+    RS_TRY(rs_column_reserve(self, all, err));
     if (child->kind == RS_FMT_NODE_FLOAT && all > 0) {
         take_float_lists(self, rows, count);
         return RS_OK;
@@ -296,6 +360,34 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
         const rs_slice group = rs_slice_of(body, (size_t)group_bytes);
         RS_TRY(take_fixed(self, &own, child, count, &group, group.end, taken, err));
     }
+    return RS_OK;
+}
+
+/* Packed numbers, as they are unpacked. */
+static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *node, uint64_t *n, rs_error *err) {
+    const bool floats = node->number_kind == RS_FMT_NUMBERS_FLOATS;
+    const int64_t *some;
+    rs_numbers numbers;
+    unsigned count, i;
+    uint8_t *to;
+    RS_TRY(rs_decode_numbers(cursor, node, n, &numbers, err));
+    if (*n == 0) return RS_OK;
+    RS_TRY(rs_column_reserve(self, *n, err));
+    if (floats && (self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
+    if (!floats && self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
+    if (!floats) self->seen |= RS_COLUMN_INT;
+    to = self->values.data + self->values.size_bytes;
+    while ((count = rs_numbers_next(&numbers, &some)) != 0) {
+        if (floats) {
+            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_numbers_float(node, some[i]));
+        } else if ((self->seen & RS_COLUMN_FLOAT) != 0) {
+            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, (double)some[i]);
+        } else {
+            for (i = 0; i < count; i++) rs_store_u64(to + 8 * i, (uint64_t)some[i]);
+        }
+        to += (size_t)count * 8;
+    }
+    self->values.size_bytes = (size_t)(to - self->values.data);
     return RS_OK;
 }
 
@@ -314,15 +406,14 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
         RS_TRY(rs_decode_list_head(cursor, node, n, &group, err));
         if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, *n, &bodies, err));
     }
-    RS_TRY(reserve(self, *n, err));
+    RS_TRY(rs_column_reserve(self, *n, err));
     if (child->fixed) return take_fixed(self, cursor, child, *n, &group, bodies, taken, err);
     *taken = true;
     for (i = 0; *taken && i < *n; i++) {
         rs_place place;
         place.node = child, place.body = NULL;
         place.bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
-        RS_TRY(rs_path_settle(cursor, &place, err));
-        RS_TRY(take_number(self, cursor, &place, taken, err));
+        RS_TRY(take_element(self, cursor, &place, taken, err));
     }
     return RS_OK;
 }
@@ -336,7 +427,7 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
     uint32_t i;
     *n = node->n_children;
     RS_TRY(rs_decode_enter(cursor, *n, err));
-    RS_TRY(reserve(self, *n, err));
+    RS_TRY(rs_column_reserve(self, *n, err));
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
     *taken = true;
@@ -346,8 +437,7 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
         place.node = child;
         place.body = child->fixed ? head + child->body_off : NULL;
         place.bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
-        RS_TRY(rs_path_settle(cursor, &place, err));
-        RS_TRY(take_number(self, cursor, &place, taken, err));
+        RS_TRY(take_element(self, cursor, &place, taken, err));
     }
     return RS_OK;
 }
@@ -359,7 +449,7 @@ static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t 
     if (!*taken) return RS_OK;
     cursor->in.ptr++;
     RS_TRY(rs_path_any_enter(cursor, 1, n, err));
-    RS_TRY(reserve(self, *n, err));
+    RS_TRY(rs_column_reserve(self, *n, err));
     for (i = 0; *taken && i < *n; i++) RS_TRY(take_any(self, cursor, taken, err));
     return RS_OK;
 }
@@ -370,9 +460,9 @@ rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *pla
     const unsigned seen = self->seen;
     rs_place at = *place;
     bool taken = false;
-    if (at.node == NULL || at.node->kind != RS_FMT_NODE_LIST) {
+    if (at.node == NULL || (at.node->kind != RS_FMT_NODE_LIST && at.node->kind != RS_FMT_NODE_NUMBERS)) {
         *n = 1;
-        RS_TRY(reserve(self, 1, err));
+        RS_TRY(rs_column_reserve(self, 1, err));
         RS_TRY(take_number(self, cursor, &at, &taken, err));
         *shape = taken ? RS_COLUMN_SCALAR : RS_COLUMN_OTHER;
         if (taken) return RS_OK;
@@ -382,6 +472,9 @@ rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *pla
     if (at.node != NULL && at.node->kind == RS_FMT_NODE_CONST) RS_TRY(rs_path_open(cursor, &at, err));
     if (at.node == NULL) {
         RS_TRY(take_any_sequence(self, cursor, n, &taken, err));
+    } else if (at.node->kind == RS_FMT_NODE_NUMBERS) {
+        RS_TRY(take_packed(self, cursor, at.node, n, err));
+        taken = true;
     } else if (at.node->kind == RS_FMT_NODE_LIST) {
         RS_TRY(take_list(self, cursor, &at, n, &taken, err));
     } else if (at.node->kind == RS_FMT_NODE_TUPLE) {

@@ -32,8 +32,21 @@ void rs_column_clear(rs_column *self);
 RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape,
                                       uint64_t *n, rs_error *err);
 
-/* Appends a bool. */
-RS_NODISCARD rs_status rs_column_put_bool(rs_column *self, bool value, rs_error *err);
+/* Room for n more numbers, of 8 bytes if need be. */
+RS_NODISCARD rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err);
+
+/* Appends a number of one of the three types by its bits: 0 or 1, an i64, an f64. The caller has reserved room. */
+void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits);
+
+/* The same, inline for a number that is like all before. */
+static inline void rs_column_put_unchecked(rs_column *self, unsigned type, uint64_t bits) {
+    if (RS_LIKELY(self->seen == type && type != RS_COLUMN_BOOL)) {
+        rs_store_u64(self->values.data + self->values.size_bytes, bits);
+        self->values.size_bytes += 8;
+    } else {
+        rs_column_join_unchecked(self, type, bits);
+    }
+}
 
 /* n rows, in each of which a node's body begins at one offset. Row k is at records[k], or, where that is NULL, at
  * base + k * stride. */

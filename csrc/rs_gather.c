@@ -14,6 +14,7 @@ void rs_gather_clear(rs_gather *self) {
     rs_buffer_clear(&self->text);
     rs_buffer_clear(&self->offsets);
     rs_buffer_clear(&self->valid);
+    rs_entries_clear(&self->entries);
     memset(self, 0, sizeof *self);
 }
 
@@ -42,7 +43,11 @@ static rs_status put_even_offsets(rs_gather *self, uint64_t n, uint64_t count, r
 }
 
 static rs_status put_null(rs_gather *self, rs_error *err) {
-    if (self->shape == RS_COLUMN_SCALAR) return rs_column_put_bool(&self->numbers, false, err);
+    if (self->shape == RS_COLUMN_SCALAR) {
+        RS_TRY(rs_column_reserve(&self->numbers, 1, err));
+        rs_column_put_unchecked(&self->numbers, RS_COLUMN_BOOL, 0);
+        return RS_OK;
+    }
     return self->shape == RS_COLUMN_OTHER ? RS_OK : put_offset(self, last_offset(self), err);
 }
 
@@ -59,11 +64,6 @@ static rs_status end_value(rs_gather *self, bool is_null, rs_error *err) {
     self->n++;
     self->n_null += is_null;
     return self->nulls ? rs_buffer_append(&self->valid, &valid, 1, err) : RS_OK;
-}
-
-static bool is_none(const rs_cursor *cursor, const rs_place *place) {
-    if (place->node == NULL) return cursor->in.ptr != cursor->in.end && *cursor->in.ptr == RS_FMT_TAG_NONE;
-    return place->node->kind == RS_FMT_NODE_CONST && *place->node->aux == RS_FMT_TAG_NONE;
 }
 
 /* What a value is, with what it costs to look: once for a column. */
@@ -97,7 +97,7 @@ static rs_status take_numbers(rs_gather *self, rs_cursor *cursor, const rs_place
 /* The cursor is used up. */
 static rs_status take_value(rs_gather *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
     *fits = true;
-    if (self->nulls && is_none(cursor, place)) {
+    if (self->nulls && rs_path_is_none(cursor, place)) {
         RS_TRY(put_null(self, err));
         return end_value(self, true, err);
     }
@@ -126,34 +126,127 @@ static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_
     return rs_store_cursor(source->store, &record);
 }
 
-/* What stands at one offset in rows of one route. *taken is false, and nothing taken, where it does not, or is none of
- * the numbers or lists that go with what was taken before. */
+/* An entry of a dict node. *fits is false, and nothing taken, for one of another shape, and for one that only its bytes
+ * tell. */
+static rs_status take_entry(rs_gather *self, const rs_entry *entry, bool *fits, rs_error *err) {
+    const bool is_null = entry->kind == RS_ENTRY_NONE && self->nulls;
+    *fits = true;
+    if (is_null) {
+        RS_TRY(put_null(self, err));
+    } else if (self->shape == RS_COLUMN_SCALAR && (entry->kind & RS_ENTRY_NUMBER) != 0) {
+        RS_TRY(rs_column_reserve(&self->numbers, 1, err));
+        rs_column_put_unchecked(&self->numbers, entry->kind, entry->bits);
+    } else if (self->shape == RS_GATHER_TEXT && entry->kind == RS_ENTRY_TEXT) {
+        const uint8_t *from = self->entries.text.data + entry->bits;
+        RS_TRY(rs_buffer_reserve(&self->text, (size_t)entry->size_bytes + RS_ENTRY_COPY, err));
+        memcpy(self->text.data + self->text.size_bytes, from, RS_ENTRY_COPY); /* most are no longer */
+        if (entry->size_bytes > RS_ENTRY_COPY) {
+            memcpy(self->text.data + self->text.size_bytes, from, entry->size_bytes);
+        }
+        self->text.size_bytes += entry->size_bytes;
+        RS_TRY(put_offset(self, self->text.size_bytes, err));
+    } else {
+        *fits = false;
+        return RS_OK;
+    }
+    return end_value(self, is_null, err);
+}
+
+/* What stands at one offset in rows of one route, as far as it goes with what was taken before and needs no walk:
+ * *n rows were taken. */
+static rs_status take_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
+                           uint64_t *n, rs_error *err);
+
+static const uint8_t *row_at(const rs_column_rows *rows, uint64_t k) {
+    return rows->records != NULL ? rows->records[k].ptr : rows->base + (int64_t)k * rows->stride_bytes;
+}
+
+static rs_column_rows rows_from(const rs_column_rows *rows, uint64_t begin, uint64_t end) {
+    rs_column_rows out = *rows;
+    out.n = end - begin;
+    if (out.records != NULL) out.records += begin;
+    else out.base += (int64_t)begin * rows->stride_bytes;
+    return out;
+}
+
+static rs_status take_dict_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node,
+                                const rs_column_rows *rows, uint64_t *n, rs_error *err) {
+    bool fits = true;
+    for (*n = 0; *n < rows->n; (*n)++) {
+        const rs_entry *entry;
+        const uint64_t i = rs_load_bits_unchecked(row_at(rows, *n), rows->least, rows->bit_off, node->bits);
+        RS_TRY(rs_entries_at(&self->entries, cursor, node, i, &entry, err));
+        RS_TRY(take_entry(self, entry, &fits, err));
+        if (!fits) return RS_OK;
+    }
+    return RS_OK;
+}
+
+/* Runs of rows that have the value, each taken as rows of the child, and None between. A key that is not there is
+ * for the walk to report. */
+static rs_status take_optional_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node,
+                                    const rs_column_rows *rows, uint64_t *n, rs_error *err) {
+    uint64_t end, taken;
+    for (*n = 0; *n < rows->n; *n = end) {
+        rs_column_rows run;
+        for (end = *n; end < rows->n; end++) {
+            if (rs_load_bits_unchecked(row_at(rows, end), rows->least, rows->bit_off, 1) == 0) break;
+        }
+        run = rows_from(rows, *n, end);
+        run.bit_off++;
+        if (run.n > 0) {
+            RS_TRY(take_rows(self, cursor, node->children, &run, &taken, err));
+            if (taken < run.n) {
+                *n += taken;
+                return RS_OK;
+            }
+        }
+        *n = end;
+        if (end == rows->n || node->param == 0 || !self->nulls) return RS_OK;
+        RS_TRY(put_null(self, err));
+        RS_TRY(end_value(self, true, err));
+        end++;
+    }
+    return RS_OK;
+}
+
+/* n records that are not None were taken. */
+static rs_status end_values(rs_gather *self, uint64_t n, rs_error *err) {
+    self->n += n;
+    if (!self->nulls) return RS_OK;
+    RS_TRY(rs_buffer_reserve(&self->valid, (size_t)n, err));
+    memset(self->valid.data + self->valid.size_bytes, 1, (size_t)n);
+    self->valid.size_bytes += (size_t)n;
+    return RS_OK;
+}
+
+static rs_status take_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
+                           uint64_t *n, rs_error *err) {
+    bool taken = false;
+    *n = 0;
+    if (node->kind == RS_FMT_NODE_DICT) return take_dict_rows(self, cursor, node, rows, n, err);
+    if (node->kind == RS_FMT_NODE_OPTIONAL) return take_optional_rows(self, cursor, node, rows, n, err);
+    if (self->shape == RS_COLUMN_SCALAR) {
+        RS_TRY(rs_column_take_rows(&self->numbers, cursor, node, rows, &taken, err));
+    } else if (self->shape == RS_COLUMN_SEQUENCE) {
+        RS_TRY(rs_column_take_lists(&self->numbers, cursor, node, rows, &taken, err));
+        if (taken) RS_TRY(put_even_offsets(self, rows->n, node->count, err));
+    }
+    if (!taken) return RS_OK;
+    *n = rows->n;
+    return end_values(self, rows->n, err);
+}
+
+/* The same for the rows of a route. The first record of all, which tells the shape, is not taken so. */
 static rs_status take_fixed(rs_gather *self, const rs_source *source, const rs_block *block, const rs_route *route,
-                            rs_column_rows *rows, bool *taken, rs_error *err) {
+                            rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const rs_cursor cursor = cursor_over(source, block, rs_slice_of(rows->base, 0));
-    const bool first = self->shape == RS_COLUMN_OTHER && self->n == 0;
-    const rs_node *node = route->node;
-    *taken = false;
-    if (!rs_route_is_fixed(route)) return RS_OK;
+    *n = 0;
+    if (!rs_route_is_fixed(route) || self->shape == RS_COLUMN_OTHER) return RS_OK;
     rows->least = route->least;
     rows->bit_off = route->group_off * 8 + route->bit_off;
     rows->body_off = route->body_off;
-    if (first || self->shape == RS_COLUMN_SCALAR) {
-        RS_TRY(rs_column_take_rows(&self->numbers, &cursor, node, rows, taken, err));
-        if (*taken) self->shape = RS_COLUMN_SCALAR;
-    }
-    if (!*taken && (first || self->shape == RS_COLUMN_SEQUENCE)) {
-        RS_TRY(rs_column_take_lists(&self->numbers, &cursor, node, rows, taken, err));
-        if (*taken) self->shape = RS_COLUMN_SEQUENCE;
-        if (*taken) RS_TRY(put_even_offsets(self, rows->n, node->count, err));
-    }
-    if (!*taken) return RS_OK;
-    self->n += rows->n;
-    if (!self->nulls) return RS_OK;
-    RS_TRY(rs_buffer_reserve(&self->valid, (size_t)rows->n, err));
-    memset(self->valid.data + self->valid.size_bytes, 1, (size_t)rows->n);
-    self->valid.size_bytes += (size_t)rows->n;
-    return RS_OK;
+    return take_rows(self, &cursor, route->node, rows, n, err);
 }
 
 static rs_status take_one(rs_gather *self, const rs_source *source, const rs_block *block, const rs_route *route,
@@ -161,10 +254,17 @@ static rs_status take_one(rs_gather *self, const rs_source *source, const rs_blo
     rs_cursor cursor = cursor_over(source, block, bytes);
     rs_place place;
     int found;
-    bool fits;
+    bool fits = false;
     RS_TRY(rs_route_walk(route, &cursor, &place, &found, err));
     *why = found == RS_ROUTE_UNSURE ? RS_GATHER_UNSURE : found == RS_ROUTE_LACKING ? RS_GATHER_LACKING : RS_GATHER_DONE;
     if (*why != RS_GATHER_DONE) return RS_OK;
+    if (place.node != NULL && place.node->kind == RS_FMT_NODE_DICT) {
+        const rs_entry *entry;
+        RS_TRY(rs_entries_at(&self->entries, &cursor, place.node, place.bits, &entry, err));
+        RS_TRY(take_entry(self, entry, &fits, err));
+        if (fits) return RS_OK;
+        RS_TRY(rs_path_settle(&cursor, &place, err));
+    }
     RS_TRY(take_value(self, &cursor, &place, &fits, err));
     if (!fits) *why = RS_GATHER_OTHER;
     return RS_OK;
@@ -174,21 +274,21 @@ static rs_status take_one(rs_gather *self, const rs_source *source, const rs_blo
 static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t begin, uint64_t end,
                             rs_gather_stop *stop, rs_error *err) {
     const rs_route *route = self->routes[begin];
-    rs_column_rows rows = {NULL, 0, self->records + begin, end - begin, 0, 0, 0};
-    uint64_t i;
-    bool taken;
-    for (i = begin; i < end && rs_slice_left(&self->records[i]) >= route->least; i++) {}
-    if (i == end) {
-        RS_TRY(take_fixed(self, source, self->blocks[begin], route, &rows, &taken, err));
-        if (taken) {
-            stop->done += end - begin;
-            return RS_OK;
+    uint64_t long_end, i = begin, n;
+    /* Rows are taken together as far as none is cut short: a walk says what is wrong with that one. */
+    for (long_end = begin; long_end < end && rs_slice_left(&self->records[long_end]) >= route->least; long_end++) {}
+    while (i < end) {
+        if (i < long_end) {
+            rs_column_rows rows = {NULL, 0, self->records + i, long_end - i, 0, 0, 0};
+            RS_TRY(take_fixed(self, source, self->blocks[i], route, &rows, &n, err));
+            stop->done += n;
+            i += n;
+            if (i == end) break;
         }
-    }
-    for (i = begin; i < end; i++) {
         RS_TRY(take_one(self, source, self->blocks[i], route, self->records[i], &stop->why, err));
         if (stop->why != RS_GATHER_DONE) return RS_OK;
         stop->done++;
+        i++;
     }
     return RS_OK;
 }
@@ -221,20 +321,20 @@ static rs_status find_block(const rs_source *source, rs_gather_stop *stop, const
 }
 
 /* Rows of one size, one after another or in steps, whose field is at one offset: no more is looked at than that.
- * *taken is false where it is not so. */
+ * *taken of them were taken; none where it is not so. */
 static rs_status take_stretch(rs_gather *self, const rs_source *source, const rs_block *block, const rs_route *route,
-                              int64_t step, uint64_t n, rs_gather_stop *stop, bool *taken, rs_error *err) {
+                              int64_t step, uint64_t n, rs_gather_stop *stop, uint64_t *taken, rs_error *err) {
     const uint64_t local = stop->index - block->first_record, left = n - stop->done;
     uint64_t count = step == 0 ? left : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
                                                  : local / (0 - (uint64_t)step) + 1;
     rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0};
-    *taken = false;
+    *taken = 0;
     if (block->index_width != 0 || block->row_size_bytes < route->least) return RS_OK;
     rows.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
     rows.stride_bytes = count > 1 ? step * (int64_t)block->row_size_bytes : 0;
     rows.n = count < left ? count : left;
     RS_TRY(take_fixed(self, source, block, route, &rows, taken, err));
-    if (*taken) stop->done += rows.n;
+    stop->done += *taken;
     return RS_OK;
 }
 
@@ -295,12 +395,12 @@ rs_status rs_gather_run(rs_gather *self, const rs_source *source, const int64_t 
         if (positions == NULL) {
             const rs_block *block = NULL;
             const rs_route *route = NULL;
-            bool taken = false;
+            uint64_t taken;
             stop->index = (uint64_t)position_at(NULL, start, step, stop->done);
             RS_TRY(find_block(source, stop, &block, &route, err));
             if (block == NULL) break;
             RS_TRY(take_stretch(self, source, block, route, step, n, stop, &taken, err));
-            if (taken) continue;
+            if (taken > 0) continue;
         }
         RS_TRY(locate_batch(self, source, positions, start, step, n, stop, &count, err));
         for (i = 0; i < count && stop->why == RS_GATHER_DONE; i = k) {

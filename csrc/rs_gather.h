@@ -1,5 +1,5 @@
 /* rs_gather.h: one field of many records into arrays, without an interpreter: the loop over records, whose leaves
- * rs_column and rs_utf8 read. Records of a block whose field stands at one offset in rows of one size take no walk.
+ * rs_column and rs_utf8 read. Records of a block whose field stands at one offset take no walk.
  *
  * The caches of an rs_store are filled by one thread at a time, and this loop runs beside others. So it reads only
  * blocks that its source knows: for any other it stops, and the caller loads the block under the lock by which it
@@ -8,6 +8,7 @@
 #define RS_GATHER_H
 
 #include "rs_column.h"
+#include "rs_entries.h"
 #include "rs_route.h"
 #include "rs_store.h"
 #include "rs_utf8.h"
@@ -42,6 +43,7 @@ typedef struct rs_gather {
     rs_buffer valid;    /* with `nulls`: a byte for each record, 0 for a null */
     uint64_t n;         /* records taken */
     uint64_t n_null;
+    rs_entries entries; /* of dict nodes that were come to */
     /* The batch at hand: where its records lie. */
     rs_slice records[RS_GATHER_BATCH];
     const rs_block *blocks[RS_GATHER_BATCH];

@@ -20,21 +20,43 @@ static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
 
 /* ---- Reading ---- */
 
+/* The sum of the widths of `chunks` chunks, sixteen at a time: who passes a list does little else. False when one is
+ * above max_width. */
+static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_width, uint64_t *out) {
+    const uint64_t low = UINT64_C(0x0F0F0F0F0F0F0F0F), ones = UINT64_C(0x0101010101010101), carry = ones << 4;
+    const uint64_t over = ones * (max_width < 15 ? 15 - max_width : 0); /* carries out of a nibble that is too large */
+    const uint64_t base = width_base(max_width);
+    uint64_t bytes = chunks / 2 + chunks % 2, sum = 0, some = 0, bad = 0;
+    for (; bytes > 0; widths += 8) {
+        uint64_t all = bytes < 8 ? rs_load_few_unchecked(widths, bytes) : rs_load_u64(widths), even, odd;
+        if (bytes <= 8 && chunks % 2 != 0) all &= ~(UINT64_C(0xF0) << (bytes - 1) * 8); /* of no chunk */
+        even = all & low, odd = all >> 4 & low;
+        bad |= (even + over) | (odd + over);
+        sum += (even + odd) * ones >> 56; /* at most 16 times 15 */
+        some += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56; /* those that are not 0 */
+        bytes -= bytes < 8 ? bytes : 8;
+    }
+    *out = sum + some * base;
+    return (bad & carry) == 0;
+}
+
 bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *out) {
     uint64_t head = n < node->stride ? n : node->stride, rest = n - head, chunks = rest / CHUNK + (rest % CHUNK != 0);
-    unsigned base = width_base(node->max_width), left = (unsigned)(rest % CHUNK);
-    uint64_t i, size = 0;
+    unsigned left = (unsigned)(rest % CHUNK);
+    uint64_t size;
     rs_slice at = *in;
     out->n = n;
     if (!rs_take(&at, (head * node->head_width + 7) / 8, &out->head)) return false;
     if (!rs_take(&at, chunks / 2 + chunks % 2, &out->widths)) return false;
-    for (i = 0; i < chunks; i++) {
-        unsigned width = width_of(out->widths, i, base);
-        if (width > node->max_width) {
-            out->n = 0;
-            return false;
-        }
-        size += left != 0 && i + 1 == chunks ? (left * width + 7) / 8 : width;
+    if (!sum_widths(out->widths, chunks, node->max_width, &size)) {
+        out->n = 0;
+        return false;
+    }
+    if (left != 0) {
+        const unsigned width = width_of(out->widths, chunks - 1, width_base(node->max_width));
+        const unsigned shorter = width - (left * width + 7) / 8;
+        if (shorter > size) return false; /* the widths changed meanwhile */
+        size -= shorter;
     }
     if (!rs_take(&at, size, &out->chunks)) return false;
     out->node = node;

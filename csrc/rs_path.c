@@ -166,24 +166,46 @@ static rs_status place_alone(rs_cursor *self, const rs_node *root, rs_place *out
     return root->fixed ? rs_decode_take(self, root->size_bytes, &out->body, err) : RS_OK;
 }
 
-rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
+/* To the entry of a dict node. */
+static rs_status settle_dict(rs_cursor *self, rs_place *place, rs_error *err) {
+    const rs_table *table;
+    RS_TRY(rs_dict_find(place->node, place->bits, &table, &self->in, err));
+    self->arrays_size = 0;
+    return place_alone(self, table->tree->nodes, place, err);
+}
+
+rs_status rs_path_settle_near(rs_cursor *self, rs_place *place, rs_error *err) {
     bool absent = false;
     while (place->node != NULL && !absent) {
         switch (place->node->kind) {
         case RS_FMT_NODE_UNION: RS_TRY(settle_union(self, place, err)); break;
         case RS_FMT_NODE_OPTIONAL: RS_TRY(settle_optional(self, place, &absent, err)); break;
-        case RS_FMT_NODE_DICT: {
-            const rs_table *table;
-            RS_TRY(rs_dict_find(place->node, place->bits, &table, &self->in, err));
-            self->arrays_size = 0;
-            RS_TRY(place_alone(self, table->tree->nodes, place, err));
-            break;
-        }
         case RS_FMT_NODE_ANY: place->node = NULL; break;
         default: return RS_OK;
         }
     }
     return RS_OK;
+}
+
+rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
+    RS_TRY(rs_path_settle_near(self, place, err));
+    while (place->node != NULL && place->node->kind == RS_FMT_NODE_DICT) {
+        RS_TRY(settle_dict(self, place, err));
+        RS_TRY(rs_path_settle_near(self, place, err));
+    }
+    return RS_OK;
+}
+
+rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *outer, bool *left, rs_error *err) {
+    outer->in = self->in;
+    outer->arrays_size = self->arrays_size;
+    RS_TRY(rs_path_settle_near(self, place, err));
+    /* Taking the head of a union or a value moves within the record; where None stands in for a value, it does not. */
+    *left = self->in.end != outer->in.end;
+    if (*left || place->node == NULL || place->node->kind != RS_FMT_NODE_DICT) return RS_OK;
+    *left = true;
+    outer->in = self->in;
+    return rs_path_settle(self, place, err);
 }
 
 rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err) {

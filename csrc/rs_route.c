@@ -3,20 +3,57 @@
 
 #include <stdlib.h>
 
+/* Adds a tree that is not there yet. */
+static rs_status add_tree(rs_route *self, const rs_tree *tree, rs_error *err) {
+    size_t i, n = (size_t)self->path->n_keys * tree->n_nodes;
+    rs_route_tree *grown;
+    for (i = 0; i < self->n_trees; i++) {
+        if (self->trees[i].tree == tree) return RS_OK;
+    }
+    grown = (rs_route_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
+    if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    self->trees = grown;
+    grown += self->n_trees;
+    grown->tree = tree;
+    grown->table = (int32_t *)malloc((n + 1) * sizeof *grown->table);
+    if (grown->table == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    for (i = 0; i < n; i++) grown->table[i] = RS_ROUTE_ASK;
+    self->n_trees++;
+    return RS_OK;
+}
+
+/* The trees of all tables below those that are there; which ends, as each is added once. */
+static rs_status add_tables(rs_route *self, rs_error *err) {
+    size_t i;
+    uint32_t k, t;
+    for (i = 0; i < self->n_trees; i++) {
+        const rs_tree *tree = self->trees[i].tree;
+        for (k = 0; k < tree->n_nodes; k++) {
+            const rs_dict *dict = tree->nodes[k].dict;
+            for (t = 0; dict != NULL && t < dict->n_tables; t++) RS_TRY(add_tree(self, dict->tables[t]->tree, err));
+        }
+    }
+    return RS_OK;
+}
+
 rs_status rs_route_open(rs_route *self, const rs_route_path *path, const rs_tree *tree, rs_error *err) {
-    size_t i, n = (size_t)path->n_keys * tree->n_nodes;
+    rs_status status;
     memset(self, 0, sizeof *self);
-    self->table = (int32_t *)malloc((n + 1) * sizeof *self->table);
-    if (self->table == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
-    for (i = 0; i < n; i++) self->table[i] = RS_ROUTE_ASK;
     self->path = path;
-    self->tree = tree;
+    status = add_tree(self, tree, err);
+    if (status == RS_OK && path->n_keys > 0) status = add_tables(self, err);
+    if (status != RS_OK) {
+        rs_route_clear(self);
+        return status;
+    }
     rs_route_prepare(self);
     return RS_OK;
 }
 
 void rs_route_clear(rs_route *self) {
-    free(self->table);
+    size_t i;
+    for (i = 0; i < self->n_trees; i++) free(self->trees[i].table);
+    free(self->trees);
     memset(self, 0, sizeof *self);
 }
 
@@ -25,7 +62,13 @@ static uint32_t key_at(const rs_route_name *name, uint32_t part) {
 }
 
 static int32_t looked_up(const rs_route *self, uint32_t key, const rs_node *node) {
-    return self->table[(size_t)key * self->tree->n_nodes + node->index];
+    const rs_route_tree *at = self->trees, *end = at + self->n_trees;
+    for (; at < end; at++) {
+        if (node->index < at->tree->n_nodes && node == &at->tree->nodes[node->index]) {
+            return at->table[(size_t)key * at->tree->n_nodes + node->index];
+        }
+    }
+    return RS_ROUTE_ASK;
 }
 
 /* Counts a negative index from the end; false when there is no such element. */
@@ -84,6 +127,8 @@ static bool advance(rs_route *self) {
             return true;
         }
         if (to < 0) return false;
+        /* Where a record may lack the whole name, it may have its parts. */
+        if (self->part == 0 && name->n_parts > 0 && node->partial) return false;
         enter_child(self, (uint32_t)to);
         break;
     case RS_FMT_NODE_TUPLE:
@@ -105,7 +150,7 @@ static bool advance(rs_route *self) {
 }
 
 void rs_route_prepare(rs_route *self) {
-    const rs_node *root = self->tree->nodes;
+    const rs_node *root = self->trees->tree->nodes;
     self->node = root;
     self->group_off = 0;
     self->group_bytes = root->alone_bytes;
@@ -213,9 +258,15 @@ static rs_status go(const rs_route *self, rs_cursor *cursor, rs_place *place, ui
         case RS_FMT_NODE_STRUCT:
             to = looked_up(self, number, node);
             if (to == RS_ROUTE_NONE) return RS_OK;
-            *found = to < 0 ? RS_ROUTE_UNSURE : RS_ROUTE_FOUND;
-            return to < 0 ? RS_OK : rs_path_child(cursor, place, (uint32_t)to, err);
+            if (to < 0) {
+                *found = RS_ROUTE_UNSURE;
+                return RS_OK;
+            }
+            RS_TRY(rs_path_child(cursor, place, (uint32_t)to, err));
+            *found = rs_path_is_lacking(place) ? RS_ROUTE_LACKING : RS_ROUTE_FOUND;
+            return RS_OK;
         case RS_FMT_NODE_LIST:
+        case RS_FMT_NODE_NUMBERS:
         case RS_FMT_NODE_TUPLE: return key->is_index ? find_element(cursor, place, key->index, found, err) : RS_OK;
         default: return RS_OK;
         }
@@ -257,7 +308,15 @@ rs_status rs_route_walk(const rs_route *self, rs_cursor *cursor, rs_place *place
     place->body = self->node->fixed ? start + self->body_off : NULL;
     cursor->in.ptr = start + self->least;
     if (self->row != NULL) RS_TRY(rs_path_pass_children(cursor, self->row, &group, self->n_before, err));
-    RS_TRY(rs_path_settle(cursor, place, err));
+    if (self->part == 0 && i == self->path->n_names) {
+        RS_TRY(rs_path_settle_near(cursor, place, err));
+    } else {
+        RS_TRY(rs_path_settle(cursor, place, err));
+    }
+    if (rs_path_is_lacking(place)) {
+        *found = RS_ROUTE_LACKING;
+        return RS_OK;
+    }
     if (self->part != 0) {
         RS_TRY(go_parts(self, cursor, place, &self->path->names[i], self->part - 1, found, err));
         i++;

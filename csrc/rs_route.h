@@ -43,11 +43,17 @@ typedef struct rs_route_path {
     uint32_t n_names;
 } rs_route_path;
 
-/* Owns `table`; borrows path and tree. Not changed by walks, so any number of threads may share a prepared one. */
+/* A tree whose structs and ext values a walk may meet, and what keys lead to there, by key, then by node. */
+typedef struct rs_route_tree {
+    const rs_tree *tree;
+    int32_t *table;
+} rs_route_tree;
+
+/* Owns `trees`; borrows path and trees. Not changed by walks, so any number of threads may share a prepared one. */
 typedef struct rs_route {
     const rs_route_path *path;
-    const rs_tree *tree;
-    int32_t *table;       /* by key, then by node */
+    rs_route_tree *trees; /* that of the records, then those of the tables below it, each once */
+    size_t n_trees;
     /* Where every walk begins: the place and what is left of the path there. */
     const rs_node *node;
     uint64_t group_off;   /* the bit group with the node's bits, from the record's start */
@@ -61,17 +67,17 @@ typedef struct rs_route {
     uint32_t name, part;  /* the next key: names[name].whole when part is 0, else its part number part - 1 */
 } rs_route;
 
-/* A table of nothing but RS_ROUTE_ASK. RS_E_MEM; nothing is held then. Else free with rs_route_clear. */
+/* Of a linked tree, with RS_ROUTE_ASK for all. RS_E_MEM; nothing is held then. Else free with rs_route_clear. */
 RS_NODISCARD rs_status rs_route_open(rs_route *self, const rs_route_path *path, const rs_tree *tree, rs_error *err);
 void rs_route_clear(rs_route *self);
 
-/* What key `key` leads to in struct or ext node `node`: a child below n_children, an element of the ext's payload, or
- * one of the codes above. */
-static inline void rs_route_set(rs_route *self, uint32_t key, uint32_t node, int32_t to) {
-    self->table[(size_t)key * self->tree->n_nodes + node] = to;
+/* What key `key` leads to in struct or ext node `node` of tree `tree`, numbers within the route's: a child below
+ * n_children, an element of the ext's payload, or one of the codes above. */
+static inline void rs_route_set(rs_route *self, size_t tree, uint32_t key, uint32_t node, int32_t to) {
+    self->trees[tree].table[(size_t)key * self->trees[tree].tree->n_nodes + node] = to;
 }
 
-/* Finds the part that all records share, once the table is filled. */
+/* Finds the part that all records share, once the tables are filled. */
 void rs_route_prepare(rs_route *self);
 
 /* Whether the shared part is the whole way and ends at a body of one size at one offset. */
@@ -81,7 +87,7 @@ static inline bool rs_route_is_fixed(const rs_route *self) {
 }
 
 /* Walks a record, whose bytes and nothing else stand at the cursor. *found is one of the codes above, and the place of
- * use only when it is RS_ROUTE_FOUND. Errors: rules 21 and 22 of FORMAT.md. */
+ * use only when it is RS_ROUTE_FOUND; it may then be that of a dict node, with its number as the bits. Errors: rules 21 and 22 of FORMAT.md. */
 RS_NODISCARD rs_status rs_route_walk(const rs_route *self, rs_cursor *cursor, rs_place *place, int *found,
                                      rs_error *err);
 

@@ -224,12 +224,16 @@ cdef extern from "recstore.h" nogil:
         const rs_route_name *names
         uint32_t n_keys
         uint32_t n_names
+    ctypedef struct rs_route_tree:
+        const rs_tree *tree
     ctypedef struct rs_route:
+        rs_route_tree *trees
+        size_t n_trees
         const rs_node *node
         uint64_t group_off, group_bytes, bit_off, body_off, least
     rs_status rs_route_open(rs_route *self, const rs_route_path *path, const rs_tree *tree, rs_error *err)
     void rs_route_clear(rs_route *self)
-    void rs_route_set(rs_route *self, uint32_t key, uint32_t node, int32_t to)
+    void rs_route_set(rs_route *self, size_t tree, uint32_t key, uint32_t node, int32_t to)
     void rs_route_prepare(rs_route *self)
     rs_bool rs_route_is_fixed(const rs_route *self)
 

@@ -136,18 +136,25 @@ cdef class Route:
         rs_route_clear(&self.it)
 
     cdef int prepare(self, Program program) except -1:
-        """Looks the keys up in the tree of an open segment."""
+        """Looks the keys up in the tree of an open segment, and in those of its tables."""
         cdef uint32_t k, i
         cdef rs_error err
-        cdef const rs_tree *tree = program.tree
-        check(rs_route_open(&self.it, &self.routes.path, tree, &err), &err)
-        for i in range(tree.n_nodes):
-            if tree.nodes[i].kind == RS_FMT_NODE_STRUCT:
+        cdef const rs_tree *tree
+        cdef const rs_node *node
+        cdef size_t t
+        cdef int32_t to
+        check(rs_route_open(&self.it, &self.routes.path, program.tree, &err), &err)
+        for t in range(self.it.n_trees):
+            tree = self.it.trees[t].tree
+            for i in range(tree.n_nodes):
+                node = &tree.nodes[i]
+                if node.kind != RS_FMT_NODE_STRUCT and node.kind != RS_FMT_NODE_EXT:
+                    continue
                 for k in range(self.routes.path.n_keys):
-                    rs_route_set(&self.it, k, i, <int32_t>find_child(program, &tree.nodes[i], self.routes.held[k]))
-            elif tree.nodes[i].kind == RS_FMT_NODE_EXT:
-                for k in range(self.routes.path.n_keys):
-                    rs_route_set(&self.it, k, i, within_ext(&tree.nodes[i], self.routes.held[k]))
+                    key = self.routes.held[k]
+                    to = <int32_t>find_child(program, node, key) if node.kind == RS_FMT_NODE_STRUCT \
+                        else within_ext(node, key)
+                    rs_route_set(&self.it, t, k, i, to)
         rs_route_prepare(&self.it)
         return 0
 
@@ -500,23 +507,28 @@ def names(Records records not None):
                 if tree in seen:
                     continue
                 seen.add(tree)
-                program = <Program>segment.program(&store.trees[tree])
-                if not keys_below(program, store.trees[tree].nodes, found):
+                segment.program(&store.trees[tree])
+                if not keys_below(store.trees[tree].nodes, found):
                     return None
         finally:
             segment.leave()
     return list(found)
 
 
-cdef bint keys_below(Program program, const rs_node *node, dict found) except -1:
-    """Adds the keys of a struct, or of each struct of a union."""
+cdef bint keys_below(const rs_node *node, dict found) except -1:
+    """Adds the keys of a struct, or of each struct of a union or of the tables of a dict node."""
     cdef uint32_t i
     if node.kind == RS_FMT_NODE_STRUCT:
         found.update(dict.fromkeys(<tuple>struct_keys(node)))
         return True
-    if node.kind != RS_FMT_NODE_UNION:
-        return False
-    for i in range(node.n_children):
-        if not keys_below(program, &node.children[i], found):
-            return False
-    return True
+    if node.kind == RS_FMT_NODE_UNION:
+        for i in range(node.n_children):
+            if not keys_below(&node.children[i], found):
+                return False
+        return True
+    if node.kind == RS_FMT_NODE_DICT:
+        for i in range(node.dict_.n_tables):
+            if not keys_below(node.dict_.tables[i].tree.nodes, found):
+                return False
+        return True
+    return False

@@ -65,15 +65,15 @@ static rs_status know(opened *o, uint64_t block) {
     RS_TRY(rs_store_load_block(&o->store, block, &err));
     number = o->store.blocks[block].tree;
     tree = &o->store.trees[number], route = &o->routes[number];
-    if (route->table == NULL) {
+    if (route->n_trees == 0) {
         RS_TRY(rs_route_open(route, &o->path, tree, &err));
         for (i = 0; i < tree->n_nodes; i++) {
             const rs_node *node = &tree->nodes[i];
             const uint8_t *at = node->aux;
             if (node->kind != RS_FMT_NODE_STRUCT) continue;
-            rs_route_set(route, 0, i, RS_ROUTE_NONE);
+            rs_route_set(route, 0, 0, i, RS_ROUTE_NONE);
             for (k = 0; k < node->n_children; k++, at += 2 + at[1]) {
-                if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0) rs_route_set(route, 0, i, (int32_t)k);
+                if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0) rs_route_set(route, 0, 0, i, (int32_t)k);
             }
         }
         rs_route_prepare(route);

@@ -39,7 +39,7 @@ static rs_tree compiled(void) {
 static void open_route(rs_route *route, const rs_route_path *path, const rs_tree *tree, const int32_t *at, const int32_t *below) {
     uint32_t k;
     if (!CHECK_OK(rs_route_open(route, path, tree, &err), &err)) abort();
-    for (k = 0; k < path->n_keys; k++) rs_route_set(route, k, 0, at[k]), rs_route_set(route, k, 2, below[k]);
+    for (k = 0; k < path->n_keys; k++) rs_route_set(route, 0, k, 0, at[k]), rs_route_set(route, 0, k, 2, below[k]);
     rs_route_prepare(route);
 }
 
