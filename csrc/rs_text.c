@@ -227,8 +227,14 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
 
 /* Copies n bytes, mostly few: a call of memcpy takes longer for those. */
 static inline void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
-    if (n > 16) {
+    if (n > 32) {
         memcpy(to, from, n);
+    } else if (n > 16) {
+        uint8_t a[16], b[16];
+        memcpy(a, from, 16);
+        memcpy(b, from + n - 16, 16);
+        memcpy(to, a, 16);
+        memcpy(to + n - 16, b, 16);
     } else if (n >= 8) {
         uint64_t a = rs_load_u64(from), b = rs_load_u64(from + n - 8);
         rs_store_u64(to, a);
@@ -298,7 +304,7 @@ static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, 
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         const uint8_t *body = head + child->body_off;
-        uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        uint64_t bits = child->bits == 0 ? 0 : rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
         int n = -1;
         begins[i] = (uint16_t)at;
         switch (child->kind) {
