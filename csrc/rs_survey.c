@@ -331,7 +331,10 @@ static rs_status join_struct(rs_survey *self, rs_position *at, const head *h, rs
         if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !plain_keys(a->keys, a->n_children)) continue;
         self->n_compared += (uint64_t)n * a->n_children;
         if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
-        if (children == NULL) break;
+        if (children == NULL) {
+            free(keys);
+            return no_memory(err);
+        }
         if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < least || merged > MAX_MERGED ||
             self->n_nodes + (merged - a->n_children) * 2 + 4 > RS_FMT_TREE_NODES) {
             continue;
