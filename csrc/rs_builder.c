@@ -178,8 +178,8 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     RS_TRY(rs_forms_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
     RS_TRY(rs_forms_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
     block.index_off = self->offsets.size_bytes; /* from the section's start until finish knows where that is */
-    RS_TRY(rs_offsets_append(self->form.is_raw ? input->ends : self->form.ends, input->n_records, &block, &self->offsets,
-                             err));
+    RS_TRY(rs_offsets_append(self->form.is_raw ? input->ends : self->form.ends, input->n_records, &block,
+                             &self->offsets, err));
     RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
     rs_block_write(&block, entry);
     RS_TRY(rs_buffer_append(&self->blocks, entry, sizeof entry, err));

@@ -105,7 +105,8 @@ static bool worth_const(const chooser *self, const rs_alternative *a) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
     rs_slice value = a->first;
     size_t size = rs_slice_left(&value);
-    if (!a->constant || size > (self->frugal ? FRUGAL_CONST_BYTES : MAX_CONST_BYTES) || (a->n < 2 && size > 2)) return false;
+    size_t most = self->frugal ? FRUGAL_CONST_BYTES : MAX_CONST_BYTES;
+    if (!a->constant || size > most || (a->n < 2 && size > 2)) return false;
     return rs_any_skip(&value, 0, &budget, NULL) == RS_OK; /* fails when array data is stored outside */
 }
 
@@ -202,7 +203,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
 }
 
 /* A form that fits some values, `made`, and the plain form for the others: both in *out and *rest. */
-static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
+static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits,
+                   arm *out, arm *rest) {
     if (made == NULL || (self->frugal && n_fits < a->n)) return;
     if (n_fits < a->n) {
         *rest = *out;
@@ -293,7 +295,9 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, uint64_t pat
     if (out->draft == NULL) return no_memory(self);
     out->bits = 4 * a->n;
     for (i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
-    if (used > RS_FMT_TREE_BYTES) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
+    if (used > RS_FMT_TREE_BYTES) {
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
+    }
     if (used > 0) {
         aux = (uint8_t *)rs_arena_take(&self->survey->arena, used);
         if (aux == NULL) return no_memory(self);
@@ -409,7 +413,13 @@ static unsigned order_of(const rs_draft *d) {
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_STR:
     case RS_FMT_NODE_FLOAT: return 3;
-    case RS_FMT_NODE_LIST: return d->children[0]->kind == RS_FMT_NODE_FLOAT ? 4 : d->children[0]->kind == RS_FMT_NODE_INT || d->children[0]->kind == RS_FMT_NODE_DECIMAL ? 2 : 5;
+    case RS_FMT_NODE_LIST:
+        switch (d->children[0]->kind) {
+        case RS_FMT_NODE_INT:
+        case RS_FMT_NODE_DECIMAL: return 2;
+        case RS_FMT_NODE_FLOAT: return 4;
+        default: return 5;
+        }
     case RS_FMT_NODE_ANY: return 6;
     default: return 2;
     }
@@ -479,7 +489,8 @@ static rs_status choose_position(chooser *self, const rs_position *at, uint64_t 
 static void weigh(const rs_draft *d, uint64_t *nodes, uint64_t *bytes) {
     uint32_t i;
     ++*nodes;
-    *bytes += RS_FMT_NODE_SIZE + (d->kind == RS_FMT_NODE_DICT ? TABLE_NUMBERS : d->kind == RS_FMT_NODE_SYMBOLS ? 4 : rs_slice_left(&d->aux));
+    *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);
+    if (d->kind == RS_FMT_NODE_DICT || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS; /* not known yet */
     for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
 }
 

@@ -106,7 +106,7 @@ static int64_t ulps(double value, double from) {
 /* Bits that correct all floats at a scale, and the range of their integers; false when some are too far away. */
 static bool correct(const rs_survey *survey, const rs_alternative *a, unsigned scale, unsigned *correction,
                     int64_t *min, int64_t *max) {
-    double power = rs_numbers_divisor(scale);
+    double power = rs_schema_divisor(scale);
     uint64_t widest = 0;
     uint32_t i;
     for (i = 0; i < a->n_where; i++) {
@@ -213,12 +213,10 @@ typedef struct lists {
     rs_survey *survey;
     const rs_alternative *a;
     int64_t *numbers;  /* of one list */
-    uint64_t capacity;
     unsigned scale;    /* of floats */
     uint64_t n_fits, elements; /* lists that are exact at it, and their elements */
     int64_t min, max;
     rs_numbers_plan plans[STRIDES];
-    uint64_t counts_bytes;
 } lists;
 
 /* The numbers of list i; false when they are floats that are no decimals of the scale. */
@@ -265,7 +263,8 @@ static void measure(lists *self) {
     }
 }
 
-/* The scale that most lists need: that which nine in ten are exact at, or which all are. NO_SCALE when they are noise. */
+/* The scale that most lists need: that which nine in ten are exact at, or which all are. NO_SCALE when they are
+ * noise. */
 static unsigned scale_of_lists(const lists *self, unsigned *whole) {
     uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where;
     unsigned most = NO_SCALE, scale = 0;

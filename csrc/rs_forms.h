@@ -36,9 +36,9 @@ typedef struct rs_form {
 void rs_form_clear(rs_form *self);
 void rs_forms_clear(rs_forms *self);
 
-/* Chooses for values that `scan` has read in their order. A tree is added only where it saves more than its own bytes and
- * those of its tables. They stand in a block, or `hops` tables away from one. After a failure `self` is fit only to be
- * cleared. */
+/* Chooses for values that `scan` has read in their order. A tree is added only where it saves more than its own bytes
+ * and those of its tables. They stand in a block, or `hops` tables away from one. After a failure `self` is fit only
+ * to be cleared. */
 RS_NODISCARD rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan, unsigned hops,
                                        rs_form *out, rs_error *err);
 

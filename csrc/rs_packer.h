@@ -29,8 +29,8 @@ typedef struct rs_symbol_table {
     struct rs_symbol_table *next;
 } rs_symbol_table;
 
-/* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows heaps,
- * offsets and trees. `hops` tables lie between these values and a block. */
+/* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows
+ * heaps, offsets and trees. `hops` tables lie between these values and a block. */
 typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, unsigned hops, rs_block *out,
                                      rs_error *err);
 /* Writes the bytes of a symbol table. */
@@ -51,7 +51,8 @@ typedef struct rs_packer {
 
 void rs_packer_clear(rs_packer *self);
 
-/* A further run of values begins: tables of earlier ones may be forgotten from now on, where newer ones stand for them. */
+/* A further run of values begins: tables of earlier ones may be forgotten from now on, where newer ones stand for
+ * them. */
 void rs_packer_begin_run(rs_packer *self);
 
 static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
@@ -61,9 +62,9 @@ static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
 /* The dictionary of a path that may take `more` entries, or NULL. Lives as long as the packer. */
 rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t more);
 
-/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; to a new dictionary when
- * there is none that may take them, and when `fresh` unless a neighbour of this run just made one that has most of them.
- * *out keeps its entries at least until the next run. */
+/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; to a new dictionary
+ * when there is none that may take them, and when `fresh` unless a neighbour of this run just made one that has most
+ * of them. *out keeps its entries at least until the next run. */
 RS_NODISCARD rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values,
                                         unsigned hops, rs_dictionary **out, rs_error *err);
 

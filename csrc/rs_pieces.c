@@ -67,7 +67,8 @@ static uint64_t elect(const rs_survey *survey, const rs_alternative *a, rs_piece
     uint16_t cuts[RS_PIECES_MAX + 1];
     for (i = 0; i < VOTERS && i < a->n_where; i++) {
         uint64_t shape;
-        uint32_t count = cut(classes, string_at(survey, a->where[(size_t)i * a->n_where / VOTERS % a->n_where]), cuts, &shape);
+        uint32_t where = a->where[(size_t)i * a->n_where / VOTERS % a->n_where];
+        uint32_t count = cut(classes, string_at(survey, where), cuts, &shape);
         for (k = 0; k < n && shapes[k] != shape; k++) continue;
         if (k == n) {
             shapes[n] = shape;

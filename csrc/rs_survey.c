@@ -8,7 +8,7 @@ enum {
     MAX_TUPLE = 64,              /* longer tuples are stored like lists */
     MAX_MERGED = 512,            /* keys of a struct that dicts of several shapes share */
     MAX_SHAPES = 2048,           /* shapes of all structs: each dict is looked up among them */
-    MAX_COMPARED = 1 << 25,      /* keys compared for merging, so that shapes that all differ cost no more than a moment */
+    MAX_COMPARED = 1 << 25,      /* keys compared for merging: shapes that all differ cost no more than a moment */
     MAX_DISTINCT = 65536,        /* a table has no more entries */
     KEPT_BYTES = 24 * 1024 * 1024 /* for all sets and places of a survey */
 };
@@ -68,9 +68,10 @@ static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind,
                                  rs_alternative **out, rs_error *err) {
     rs_alternative *a;
     bool shape = kind == RS_FMT_NODE_STRUCT;
-    if (kind != RS_FMT_NODE_ANY && (at->n >= MAX_ALTERNATIVES || (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES)) ||
-                                    n_children > RS_FMT_TREE_NODES ||
-                                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES)) {
+    bool full = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
+                self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
+                (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES));
+    if (full && kind != RS_FMT_NODE_ANY) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
     }
@@ -240,7 +241,8 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
     uint32_t i;
     for (i = 0; i < n; i++) {
         uint8_t tag = *keys[i].ptr;
-        if (!rs_tag_is_int64(tag) && tag != RS_FMT_TAG_NONE && (tag < RS_FMT_TAG_STR1 || tag > RS_FMT_TAG_BYTES)) return false;
+        bool text = tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES;
+        if (!text && !rs_tag_is_int64(tag) && tag != RS_FMT_TAG_NONE) return false;
     }
     return true;
 }

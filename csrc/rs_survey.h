@@ -18,7 +18,12 @@ void rs_arena_clear(rs_arena *self);
 
 /* What the elements of a list are, all of them. Lists of different contents are different alternatives: numbers have a
  * form of their own. */
-typedef enum rs_elements { RS_ELEMENTS_MIXED = 0, RS_ELEMENTS_INTS = 1, RS_ELEMENTS_FLOATS = 2, RS_ELEMENTS_NONE = 3 } rs_elements;
+typedef enum rs_elements {
+    RS_ELEMENTS_MIXED = 0,
+    RS_ELEMENTS_INTS = 1,
+    RS_ELEMENTS_FLOATS = 2,
+    RS_ELEMENTS_NONE = 3
+} rs_elements;
 
 /* The keys of a dict that belongs to a struct: `n` of them. */
 typedef struct rs_shape {

@@ -82,7 +82,9 @@ static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice code
     RS_TRY(rs_symbols_decode(table, codes, self->units + self->n_units * self->unit_bytes,
                              self->capacity - self->n_units * self->unit_bytes, &produced, err));
     /* Codes that somebody changed since they were measured may give more than has room once it is spread. */
-    if (produced / table->unit_bytes > room / self->unit_bytes) return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
+    if (produced / table->unit_bytes > room / self->unit_bytes) {
+        return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
+    }
     join(self, produced / table->unit_bytes, table->unit_bytes);
     return RS_OK;
 }
