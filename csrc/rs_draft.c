@@ -106,7 +106,8 @@ static bool worth_const(const chooser *self, const rs_alternative *a) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
     rs_slice value = a->first;
     size_t size = rs_slice_left(&value);
-    if (!a->constant || size > (self->frugal ? FRUGAL_CONST_BYTES : MAX_CONST_BYTES) || (a->n < 2 && size > 2)) return false;
+    size_t most = self->frugal ? FRUGAL_CONST_BYTES : MAX_CONST_BYTES;
+    if (!a->constant || size > most || (a->n < 2 && size > 2)) return false;
     return rs_any_skip(&value, 0, &budget, NULL) == RS_OK; /* fails when array data is stored outside */
 }
 
@@ -204,7 +205,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
 }
 
 /* A form that fits some values, `made`, and the plain form for the others: both in *out and *rest. */
-static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
+static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits,
+                   arm *out, arm *rest) {
     if (made == NULL || (self->frugal && n_fits < a->n)) return;
     if (n_fits < a->n) {
         *rest = *out;
@@ -485,8 +487,8 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
 static void weigh(const rs_draft *d, uint64_t *nodes, uint64_t *bytes) {
     uint32_t i;
     ++*nodes;
-    *bytes += RS_FMT_NODE_SIZE + (d->kind == RS_FMT_NODE_DICT ? TABLE_NUMBERS : d->kind == RS_FMT_NODE_SYMBOLS ? 4 :
-                                  rs_slice_left(&d->aux));
+    *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);
+    if (d->kind == RS_FMT_NODE_DICT || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS; /* not known yet */
     for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
 }
 

@@ -112,7 +112,7 @@ static int64_t ulps(double value, double from) {
 /* Bits that correct all floats at a scale, and the range of their integers; false when some are too far away. */
 static bool correct(const rs_survey *survey, const rs_alternative *a, unsigned scale, unsigned *correction,
                     int64_t *min, int64_t *max) {
-    double power = rs_numbers_divisor(scale);
+    double power = rs_schema_divisor(scale);
     uint64_t widest = 0;
     uint32_t i;
     for (i = 0; i < a->n_where; i++) {
@@ -219,12 +219,10 @@ typedef struct lists {
     rs_survey *survey;
     const rs_alternative *a;
     int64_t *numbers;  /* of one list */
-    uint64_t capacity;
     unsigned scale;    /* of floats */
     uint64_t n_fits, elements; /* lists that are exact at it, and their elements */
     int64_t min, max;
     rs_numbers_plan plans[STRIDES];
-    uint64_t counts_bytes;
 } lists;
 
 /* The numbers of list i; false when they are floats that are no decimals of the scale. */

@@ -146,8 +146,8 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     case RS_FMT_NODE_DICT: return find_entry(self, node, in, &n);
     case RS_FMT_NODE_SYMBOLS: {
         const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
-        if (table == NULL || table->encoder == NULL) return false;
-        return tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
+        return table != NULL && table->encoder != NULL &&
+               tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
     }
     case RS_FMT_NODE_CONCAT:
         return tag == RS_FMT_TAG_STR1 && rs_encode_pieces(node, text_of(in), NULL, 0, NULL) == RS_OK;
@@ -314,18 +314,16 @@ static rs_status put_optional(encoder *self, const rs_node *node, rs_slice *in, 
     return RS_OK;
 }
 
-/* The child of a union that takes the value, standing alone. */
-static rs_status put_fixed_choice(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
+static rs_status put_fixed_union(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
     const rs_node *child;
-    uint64_t stored = 0;
+    uint64_t below = 0;
     RS_TRY(choose(self, node, *in, bits));
     child = &node->children[*bits];
-    RS_TRY(put_fixed(self, child, in, at + child->alone_bytes, &stored));
-    rs_store_bits(self->out->data + at, 0, child->bits, stored);
+    RS_TRY(put_fixed(self, child, in, at + child->alone_bytes, &below));
+    rs_store_bits(self->out->data + at, 0, child->bits, below);
     return RS_OK;
 }
 
-/* An array of fixed shape. */
 static rs_status put_fixed_array(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     rs_array_type type;
     rs_slice shape;
@@ -335,6 +333,12 @@ static rs_status put_fixed_array(encoder *self, const rs_node *node, rs_slice *i
     RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
     if (size != 0) memcpy(self->out->data + at, in->ptr - size, (size_t)size);
     return RS_OK;
+}
+
+/* The stored number of an int or decimal, into the bits or the body. */
+static void put_number(encoder *self, const rs_node *node, uint64_t stored, size_t at, uint64_t *bits) {
+    if (node->bits != 0) *bits = stored;
+    if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
 }
 
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
@@ -348,8 +352,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         return RS_OK;
     case RS_FMT_NODE_INT:
         if (!take_int(in, &value) || !int_fits(node, value, &stored)) return misfit(self);
-        if (node->bits != 0) *bits = stored;
-        if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
+        put_number(self, node, stored, at, bits);
         return RS_OK;
     case RS_FMT_NODE_FLOAT:
         if (tag != RS_FMT_TAG_FLOAT) return misfit(self);
@@ -366,13 +369,12 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         return put_fixed_elements(self, node->children, n, in, at);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return put_row(self, node, in, at);
-    case RS_FMT_NODE_UNION: return put_fixed_choice(self, node, in, at, bits);
+    case RS_FMT_NODE_UNION: return put_fixed_union(self, node, in, at, bits);
     case RS_FMT_NODE_NDARRAY: return put_fixed_array(self, node, in, at);
     case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_fixed(self, node->children, in, at, bits) : misfit(self);
     case RS_FMT_NODE_DECIMAL:
         if (tag != RS_FMT_TAG_FLOAT || !rs_encode_decimal(node, rs_load_f64(in->ptr + 1), &stored)) return misfit(self);
-        if (node->bits != 0) *bits = stored;
-        if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
+        put_number(self, node, stored, at, bits);
         in->ptr += 9;
         return RS_OK;
     case RS_FMT_NODE_DICT:

@@ -3,13 +3,6 @@
 
 enum { CHUNK = RS_FMT_NUMBERS_CHUNK, HISTORY = RS_FMT_STRIDE_MAX };
 
-double rs_numbers_divisor(unsigned scale) {
-    static const double powers[RS_FMT_SCALE_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                        1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                                        1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    return scale <= RS_FMT_SCALE_MAX ? powers[scale] : 1.0;
-}
-
 /* What a chunk's 4 bits add up to: see FORMAT.md. */
 static unsigned width_base(unsigned max_width) { return max_width > 15 ? max_width - 15 : 0; }
 
@@ -177,10 +170,10 @@ void rs_numbers_read(rs_numbers *self, int64_t *out) {
 /* ---- Writing ---- */
 
 bool rs_numbers_from_float(double value, unsigned scale, int64_t *m) {
-    double product = value * rs_numbers_divisor(scale), back;
+    double product = value * rs_schema_divisor(scale), back;
     if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
     *m = rs_numbers_round(product);
-    back = (double)*m / rs_numbers_divisor(scale);
+    back = (double)*m / rs_schema_divisor(scale);
     return memcmp(&back, &value, 8) == 0;
 }
 

@@ -6,9 +6,6 @@
 #include "rs_buffer.h"
 #include "rs_schema.h"
 
-/* 10^scale as f64, exact for a scale of 0 to RS_FMT_SCALE_MAX; 1 beyond. */
-double rs_numbers_divisor(unsigned scale);
-
 /* ---- Reading ---- */
 
 /* The value of a decimal node from its stored bits. */
@@ -70,8 +67,8 @@ static inline unsigned rs_numbers_width(uint64_t n) {
 #endif
 }
 
-/* The integer nearest to `product`, which is within the range of i64. From 2^52 on a double is whole, and half more would
- * round to an even one. */
+/* The integer nearest to `product`, which is within the range of i64. From 2^52 on a double is whole, and half more
+ * would round to an even one. */
 static inline int64_t rs_numbers_round(double product) {
     double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     return (int64_t)(product < 0 ? product - half : product + half);

@@ -81,8 +81,8 @@ static rs_status no_memory(rs_error *err) {
 
 void rs_packer_begin_run(rs_packer *self) { self->run++; }
 
-/* What only trees before the last block's name is of no more use to a writer: its memory goes. Not that of this run: the
- * same path may stand in several children of a union. */
+/* What only trees before the last block's name is of no more use to a writer: its memory goes. Not that of this run:
+ * the same path may stand in several children of a union. */
 static void retire_dictionaries(rs_packer *self, uint64_t path) {
     rs_dictionary *d;
     unsigned newer = 0;

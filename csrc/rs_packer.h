@@ -60,7 +60,8 @@ typedef struct rs_packer {
 
 void rs_packer_clear(rs_packer *self);
 
-/* A further run of values begins: tables of earlier ones may be forgotten from now on, where newer ones stand for them. */
+/* A further run of values begins: tables of earlier ones may be forgotten from now on, where newer ones stand for
+ * them. */
 void rs_packer_begin_run(rs_packer *self);
 
 static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
@@ -70,9 +71,9 @@ static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
 /* The dictionary of a path that may take `more` entries, or NULL. Lives as long as the packer. */
 rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t more);
 
-/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; to a new dictionary when
- * there is none that may take them, and when `fresh` unless a neighbour of this run just made one that has most of them.
- * *out keeps its entries at least until the next run. */
+/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; to a new dictionary
+ * when there is none that may take them, and when `fresh` unless a neighbour of this run just made one that has most
+ * of them. *out keeps its entries at least until the next run. */
 RS_NODISCARD rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values,
                                         unsigned hops, rs_dictionary **out, rs_error *err);
 

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "rs_numbers.h"
 
 static rs_status bad(rs_error *err, uint64_t offset, uint32_t node, const char *why) {
     return rs_error_set(err, RS_E_FMT_TREE, offset, "tree node %u: %s", node, why);
@@ -109,6 +108,13 @@ static const char *check_fields(const rs_node *n) {
     }
 }
 
+double rs_schema_divisor(unsigned scale) {
+    static const double powers[RS_FMT_SCALE_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                        1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                        1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    return scale <= RS_FMT_SCALE_MAX ? powers[scale] : 1.0;
+}
+
 /* Width of a stored integer: in the bit group, or in a body of whole bytes. */
 static void compile_width(rs_node *n) {
     n->fixed = true;
@@ -126,7 +132,7 @@ static rs_status compile_decimal(rs_node *n, uint64_t offset, rs_error *err) {
     if (n->scale > RS_FMT_SCALE_MAX || n->correction > RS_FMT_CORRECTION_MAX || n->correction > n->param) {
         return bad(err, offset, n->index, "a decimal with a scale or correction out of range");
     }
-    n->divisor = rs_numbers_divisor(n->scale);
+    n->divisor = rs_schema_divisor(n->scale);
     compile_width(n);
     return RS_OK;
 }
@@ -144,7 +150,7 @@ static rs_status compile_numbers(rs_node *n, uint64_t offset, rs_error *err) {
         aux[RS_FMT_NUMBERS_RESERVED] != 0 || rs_load_u16(aux + RS_FMT_NUMBERS_RESERVED + 1) != 0) {
         return bad(err, offset, n->index, "numbers with a field out of range");
     }
-    n->divisor = rs_numbers_divisor(n->scale);
+    n->divisor = rs_schema_divisor(n->scale);
     return RS_OK;
 }
 

@@ -62,6 +62,8 @@ typedef struct rs_tree {
 RS_NODISCARD rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err);
 /* Lets str, bytes and symbols in tail position take the rest (flag 2): in nodes and bytes of a compiled tree. */
 void rs_tree_take_rests(rs_tree *self);
+/* 10^scale as f64, exact for a scale of 0 to RS_FMT_SCALE_MAX; 1 beyond. */
+double rs_schema_divisor(unsigned scale);
 /* Bits of features_required that the nodes need. */
 uint64_t rs_tree_features(const rs_tree *self);
 void rs_tree_clear(rs_tree *self);

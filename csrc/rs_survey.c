@@ -8,7 +8,7 @@ enum {
     MAX_TUPLE = 64,              /* longer tuples are stored like lists */
     MAX_MERGED = 512,            /* keys of a struct that dicts of several shapes share */
     MAX_SHAPES = 2048,           /* shapes of all structs: each dict is looked up among them */
-    MAX_COMPARED = 1 << 25,      /* keys compared for merging, so that shapes that all differ cost no more than a moment */
+    MAX_COMPARED = 1 << 25,      /* keys compared for merging: shapes that all differ cost no more than a moment */
     MAX_DISTINCT = 65536,        /* a table has no more entries */
     KEPT_BYTES = 16 * 1024 * 1024 /* for all sets and places of a survey */
 };
@@ -241,7 +241,8 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
     uint32_t i;
     for (i = 0; i < n; i++) {
         uint8_t tag = *keys[i].ptr;
-        if (!rs_tag_is_int64(tag) && tag != RS_FMT_TAG_NONE && (tag < RS_FMT_TAG_STR1 || tag > RS_FMT_TAG_BYTES)) return false;
+        bool text = tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES;
+        if (!text && !rs_tag_is_int64(tag) && tag != RS_FMT_TAG_NONE) return false;
     }
     return true;
 }
@@ -337,7 +338,10 @@ static rs_status join_struct(rs_survey *self, rs_position *at, const head *h, rs
         if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !plain_keys(a->keys, a->n_children)) continue;
         self->n_compared += (uint64_t)n * a->n_children;
         if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
-        if (children == NULL) break;
+        if (children == NULL) {
+            free(keys);
+            return no_memory(err);
+        }
         if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < least || merged > MAX_MERGED ||
             self->n_nodes + (merged - a->n_children) * 2 + 4 > RS_FMT_TREE_NODES) {
             continue;

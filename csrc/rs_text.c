@@ -251,9 +251,9 @@ static inline void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     }
 }
 
-/* Two digits at a time. */
+/* Two digits at a time. `to` has room for 24, all of which are written. */
 static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
-    uint8_t digits[24];
+    uint8_t digits[48] = {0};
     unsigned at = 24, n;
     while (number >= 100) {
         unsigned pair = (unsigned)(number % 100);
@@ -265,7 +265,7 @@ static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
     if (number >= 10) digits[--at] = (uint8_t)('0' + number / 10);
     while (24 - at < width) digits[--at] = '0';
     n = 24 - at;
-    copy_few(to, digits + at, n);
+    memcpy(to, digits + at, 24);
     return n;
 }
 

@@ -23,7 +23,7 @@ static rs_node node_of(const uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
     node.stride = aux[RS_FMT_NUMBERS_STRIDE];
     node.head_width = aux[RS_FMT_NUMBERS_HEAD_WIDTH];
     node.max_width = aux[RS_FMT_NUMBERS_MAX_WIDTH];
-    node.divisor = rs_numbers_divisor(node.scale);
+    node.divisor = rs_schema_divisor(node.scale);
     return node;
 }
 
@@ -309,8 +309,8 @@ static void test_scales(void) {
     CHECK(!rs_numbers_find_scale(NAN, &scale) && !rs_numbers_from_float(NAN, 0, &m));
     scale = 3; /* goes on from where it is told to */
     CHECK(rs_numbers_find_scale(0.5, &scale) && scale == 3);
-    for (s = 0; s <= 22; s++, power *= 10.0) CHECK(rs_numbers_divisor(s) == power && !rs_numbers_from_float(HUGE_VAL, s, &m));
-    CHECK(rs_numbers_divisor(23) == 1.0);
+    for (s = 0; s <= 22; s++, power *= 10.0) CHECK(rs_schema_divisor(s) == power && !rs_numbers_from_float(HUGE_VAL, s, &m));
+    CHECK(rs_schema_divisor(23) == 1.0);
 }
 
 /* Every decimal of up to 15 digits, read into a float, is found again at its scale, and gives its bits back. */
@@ -319,7 +319,7 @@ static void test_decimals_of_15_digits(void) {
     int i;
     for (i = 0; i < 20000; i++) {
         unsigned scale = (unsigned)make_random(16), digits = 1 + (unsigned)make_random(15);
-        int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_numbers_divisor(digits), m = 0;
+        int64_t wanted = (int64_t)random_bits(49) % (int64_t)rs_schema_divisor(digits), m = 0;
         double value;
         if (make_random(2) == 0) wanted = -wanted;
         (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
@@ -334,7 +334,7 @@ static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
     memset(&node, 0, sizeof node);
     node.kind = RS_FMT_NODE_DECIMAL;
     node.base = (uint64_t)base, node.scale = (uint8_t)scale, node.correction = (uint8_t)correction;
-    node.divisor = rs_numbers_divisor(scale);
+    node.divisor = rs_schema_divisor(scale);
     return node;
 }
 

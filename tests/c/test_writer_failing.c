@@ -1,0 +1,131 @@
+/* test_writer_failing.c: a store built while memory runs out, or the segment's room, at every single step: the error comes
+ * back, and nothing is left. The linker puts the functions of this file in the place of the allocator's and of
+ * rs_segment_writer_append (CMakeLists.txt). */
+#include "rs_built.h"
+#include "rs_columns.h"
+#include "rs_verify.h"
+
+static rs_error err;
+static bool counting;
+static uint64_t steps, fail_at; /* allocations, or appends, since `counting`; the first to fail, and all after it */
+static uint64_t appends, refuse_at;
+static int64_t live; /* allocations of this thread since `counting` */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void __real_free(void *p);
+rs_status __real_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void __wrap_free(void *p);
+rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e);
+
+static bool may_have(void) { return !counting || steps++ < fail_at; }
+
+static void *given(void *p) {
+    live += counting && p != NULL;
+    return p;
+}
+
+void *__wrap_malloc(size_t size) { return may_have() ? given(__real_malloc(size)) : NULL; }
+void *__wrap_calloc(size_t n, size_t size) { return may_have() ? given(__real_calloc(n, size)) : NULL; }
+void *__wrap_realloc(void *old, size_t size) {
+    void *p;
+    if (!may_have()) return NULL;
+    p = __real_realloc(old, size);
+    live += counting && p != NULL && old == NULL;
+    return p;
+}
+void __wrap_free(void *p) {
+    live -= counting && p != NULL;
+    __real_free(p);
+}
+rs_status __wrap_rs_segment_writer_append(rs_segment_writer *self, const void *data, size_t size, rs_error *e) {
+    bool was = counting;
+    rs_status status;
+    if (counting && appends++ >= refuse_at) return rs_error_set(e, RS_E_SPACE, RS_NOWHERE, "no room, says the test");
+    counting = false; /* the system's files are read through the C library, which has its own memory */
+    status = __real_rs_segment_writer_append(self, data, size, e);
+    counting = was;
+    return status;
+}
+
+enum { RECORDS = 2 * COLUMNS_PART + 50 };
+
+static rs_status add_all(rs_builder *builder) {
+    uint64_t i;
+    for (i = 0; i < RECORDS; i++) {
+        counting = false; /* what the binding appends is not what is tested */
+        columns_record(i, &builder->raw, &builder->arrays);
+        counting = true;
+        RS_TRY(rs_builder_end_record(builder, &err));
+        if ((i + 1) % COLUMNS_PART == 0) RS_TRY(rs_builder_flush(builder, &err));
+    }
+    return rs_builder_finish(builder, &err);
+}
+
+/* Everything but the first buffers of `raw`, which appending takes. */
+static rs_status build_once(built *out) {
+    rs_segment_writer writer;
+    rs_builder builder;
+    rs_segment segment;
+    rs_status status = rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err);
+    if (status != RS_OK) return status;
+    steps = appends = 0;
+    live = 0;
+    counting = true;
+    status = rs_builder_open(&builder, &writer, true, &err);
+    if (status == RS_OK) {
+        if (rs_buffer_reserve(&builder.raw, 1 << 20, NULL) != RS_OK) status = RS_E_MEM;
+        if (status == RS_OK) status = add_all(&builder);
+    }
+    rs_builder_close(&builder);
+    counting = false;
+    CHECK_U64((uint64_t)live, 0);
+    if (status == RS_OK && CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
+        out->data = make_exact(segment.data, segment.size_bytes), out->size = segment.size_bytes;
+        rs_segment_close(&segment);
+    }
+    rs_segment_writer_abort(&writer);
+    return status;
+}
+
+static uint64_t n_steps, n_appends;
+
+static void test_all_of_it_works(void) {
+    built b = {NULL, 0};
+    fail_at = refuse_at = UINT64_MAX;
+    REQUIRE_OK(build_once(&b), &err);
+    n_steps = steps, n_appends = appends;
+    CHECK(n_steps > 200), CHECK(n_appends > 10);
+    CHECK_U64(rs_load_u64(b.data + 16), RS_FMT_FEATURE_PACKED | RS_FMT_FEATURE_TABLES | RS_FMT_FEATURE_TEXT | RS_FMT_FEATURE_OPTIONAL);
+    CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
+    built_clear(&b);
+}
+
+static void test_memory(void) {
+    built b = {NULL, 0};
+    refuse_at = UINT64_MAX;
+    for (fail_at = 0; fail_at < n_steps; fail_at += 1 + fail_at / 100) {
+        if (!CHECK_CODE(build_once(&b), RS_E_MEM, &err)) (void)fprintf(stderr, "    allocation %llu\n", (unsigned long long)fail_at);
+        built_clear(&b);
+    }
+}
+
+static void test_space(void) {
+    built b = {NULL, 0};
+    fail_at = UINT64_MAX;
+    for (refuse_at = 0; refuse_at < n_appends; refuse_at++) {
+        if (!CHECK_CODE(build_once(&b), RS_E_SPACE, &err)) (void)fprintf(stderr, "    append %llu\n", (unsigned long long)refuse_at);
+        built_clear(&b);
+    }
+}
+
+int main(void) {
+    RUN(test_all_of_it_works);
+    RUN(test_memory);
+    RUN(test_space);
+    return rs_test_finish("test_writer_failing");
+}

@@ -1,0 +1,39 @@
+"""Whatever the records, what the package writes is what the reference reader reads, and no larger than without compression."""
+
+from hypothesis import HealthCheck, given, settings
+
+import recstore
+from prop.makers import key_lists, record_lists
+from prop.strategies import same
+from ref import mapping, reader
+
+PER_STORE = 2048  # a tree, and tables that did not pay
+
+checked = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+
+
+@given(record_lists())
+@checked
+def test_written_is_read(tmp_path, records):
+    store = recstore.RecordList(records)
+    assert same(list(store), records)
+    assert store.nbytes <= 1.1 * recstore.RecordList(records, compression="none").nbytes + PER_STORE
+    path = tmp_path / "store.rec"
+    store.save(path)
+    with recstore.open(path, verify="full") as opened:
+        assert same(list(opened), records)
+    assert same(reader.check(path.read_bytes()), records)
+
+
+@given(key_lists())
+@checked
+def test_written_keys_are_found(tmp_path, keys):
+    pairs = {key: i for i, key in enumerate(keys)}
+    store = recstore.RecordDict(pairs)
+    assert same(list(store.items()), list(pairs.items()))
+    assert all(store[key] == i for key, i in pairs.items())
+    path = tmp_path / "store.rec"
+    store.save(path)
+    with recstore.open(path, verify="full") as opened:
+        assert all(opened[key] == i for key, i in pairs.items())
+    assert same(list(mapping.check(path.read_bytes())), list(pairs.items()))
