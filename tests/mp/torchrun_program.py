@@ -2,6 +2,7 @@
 over a tiny store and then over a large one."""
 
 import os
+import random
 import sys
 import time
 import zlib
@@ -31,7 +32,10 @@ class Samples(torch.utils.data.Dataset):
         before = memory.usage().rss
         memory.reset_peak_rss()
         count = RECORDS[self.phase]
-        made = [{"id": i, "text": f"{i:6} " * 30, "values": [i + k / 8 for k in range(20)]} for i in range(count)]
+        # Noise, so that the store is large beside what ranks differ by.
+        noise = random.Random(1)
+        made = [{"id": i, "text": f"{i:6} " * 30, "noise": noise.randbytes(200), "values": [noise.random() for _ in range(20)]}
+                for i in range(count)]  # fmt: skip
         # What is held at once while a store is built of a list: the list; the store is counted by itself.
         note(self.folder, f"built {self.phase} {os.getpid()} {memory.usage().rss - before}")
         return made
