@@ -151,7 +151,7 @@ static rs_status choose_form(rs_builder *self, rs_error *err) {
     rs_status status = list_records(self, &values, err);
     if (status == RS_E_ARG_LIMIT) self->forms.compress = false; /* one record of 4 GiB: it stays as it is */
     else RS_TRY(status);
-    status = rs_forms_choose(&self->forms, &values, &self->block.scan, 0, &self->form, err);
+    status = rs_forms_choose(&self->forms, &values, &self->block.scan, 0, 0, &self->form, err);
     self->forms.compress = compress;
     return status;
 }
@@ -178,8 +178,8 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     RS_TRY(rs_forms_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
     RS_TRY(rs_forms_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
     block.index_off = self->offsets.size_bytes; /* from the section's start until finish knows where that is */
-    RS_TRY(rs_offsets_append(self->form.is_raw ? input->ends : self->form.ends, input->n_records, &block, &self->offsets,
-                             err));
+    RS_TRY(rs_offsets_append(self->form.is_raw ? input->ends : self->form.ends, input->n_records, &block,
+                             &self->offsets, err));
     RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
     rs_block_write(&block, entry);
     RS_TRY(rs_buffer_append(&self->blocks, entry, sizeof entry, err));
@@ -292,6 +292,8 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void rs_builder_describe(const rs_builder *self, rs_header *header) {
     header->features_required |= self->features_required | self->scan.features | self->forms.features;
+    /* Tables may be there though the trees that named them were not worth it. */
+    if (rs_packer_n_tables(&self->forms.packer) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);
     header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);

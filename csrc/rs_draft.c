@@ -7,16 +7,20 @@
 
 enum {
     MAX_CONST_BYTES = 4096,   /* a longer constant stays in the heap */
+    FRUGAL_CONST_BYTES = 64,  /* and when trees get too large */
+    TABLE_NUMBERS = 4 * RS_FMT_DICT_TABLES, /* bytes of a dict node's aux, at most */
     TABLE_BITS = 8 * 240,     /* what a table costs beside its entries: its own entry, a tree, offsets */
     ENTRY_BITS = 17,          /* and an entry: its offset */
     FEW = 4096,               /* so few entries, a small part of the whole, need no second thought */
+    WORTH_NOTING = 1024,
     MAX_HOPS = 3              /* tables whose entries name tables */
 };
 
 typedef struct chooser {
     rs_survey *survey;
-    const rs_packer *packer;
+    rs_packer *packer;
     unsigned hops; /* tables between these values and a block */
+    bool frugal;   /* as few nodes and bytes of the tree as can be */
     rs_error *err;
 } chooser;
 
@@ -30,7 +34,7 @@ static rs_status no_memory(chooser *self) {
     return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
 }
 
-static rs_status choose_position(chooser *self, const rs_position *at, uint64_t path, arm *out);
+static rs_status choose_position(chooser *self, const rs_position *at, arm *out);
 
 static uint64_t path_of(uint64_t path, const void *bytes, size_t size) {
     return rs_schema_hash_key(path, (const uint8_t *)bytes, size);
@@ -98,11 +102,11 @@ static rs_values distinct_values(const chooser *self, const rs_alternative *a) {
 
 /* ---- Leaves ---- */
 
-static bool worth_const(const rs_alternative *a) {
+static bool worth_const(const chooser *self, const rs_alternative *a) {
     rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
     rs_slice value = a->first;
     size_t size = rs_slice_left(&value);
-    if (!a->constant || size > MAX_CONST_BYTES || (a->n < 2 && size > 2)) return false;
+    if (!a->constant || size > (self->frugal ? FRUGAL_CONST_BYTES : MAX_CONST_BYTES) || (a->n < 2 && size > 2)) return false;
     return rs_any_skip(&value, 0, &budget, NULL) == RS_OK; /* fails when array data is stored outside */
 }
 
@@ -163,7 +167,7 @@ static rs_status draft_pieces(chooser *self, const rs_pieces *pieces, uint64_t p
 }
 
 /* Strings: as they are, in codes, of pieces. */
-static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     unsigned unit = 1u << a->elements;
     uint64_t bytes = a->total * unit, coded;
     rs_pieces pieces;
@@ -177,10 +181,11 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
         out->bits = coded;
         out->draft->of = a;
-        out->draft->path = path;
+        out->draft->path = a->path;
     }
-    if (unit != 1) return RS_OK;
+    if (unit != 1 || self->frugal || (rs_packer_known(self->packer, a->path) & RS_PATH_NO_PIECES) != 0) return RS_OK;
     RS_TRY(rs_pieces_find(self->survey, a, &pieces, &alike, self->err));
+    if (!alike && a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);
     if (alike) {
         uint64_t left = a->n - pieces.n_fits;
         uint64_t bits = pieces.bits + 8 * TABLE_BITS / 16 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
@@ -191,7 +196,7 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
                 rest->bits = left * (out->bits / a->n + 1);
             }
             out->bits = pieces.bits;
-            RS_TRY(draft_pieces(self, &pieces, path, &out->draft));
+            RS_TRY(draft_pieces(self, &pieces, a->path, &out->draft));
             out->draft->n = pieces.n_fits;
         }
     }
@@ -199,8 +204,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, uint64_t pat
 }
 
 /* A form that fits some values, `made`, and the plain form for the others: both in *out and *rest. */
-static void divide(const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
-    if (made == NULL) return;
+static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits, arm *out, arm *rest) {
+    if (made == NULL || (self->frugal && n_fits < a->n)) return;
     if (n_fits < a->n) {
         *rest = *out;
         rest->draft->n = a->n - n_fits;
@@ -219,11 +224,11 @@ static rs_status choose_int(chooser *self, const rs_alternative *a, arm *out, ar
     RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
     out->bits = bits = a->n * width;
     RS_TRY(rs_draft_ints(self->survey, a, &made, &bits, &n_fits, self->err));
-    if (made != NULL && n_fits < a->n) {
+    if (made != NULL && n_fits < a->n && !self->frugal) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
         *out = any;
     }
-    divide(a, made, bits, n_fits, out, rest);
+    divide(self, a, made, bits, n_fits, out, rest);
     return RS_OK;
 }
 
@@ -233,13 +238,13 @@ static rs_status choose_float(chooser *self, const rs_alternative *a, arm *out, 
     RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
     out->bits = bits = a->n * 64;
     RS_TRY(rs_draft_floats(self->survey, a, &made, &bits, &n_fits, self->err));
-    divide(a, made, bits, n_fits, out, rest);
+    divide(self, a, made, bits, n_fits, out, rest);
     return RS_OK;
 }
 
 /* ---- Containers ---- */
 
-static rs_status choose_list(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_list(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     bool fixed = a->count_min == a->count_max && a->count_max <= UINT32_MAX;
     bool floats = a->elements == RS_ELEMENTS_FLOATS, numbers = floats || a->elements == RS_ELEMENTS_INTS;
     uint64_t bits, n_fits = a->n;
@@ -255,13 +260,13 @@ static rs_status choose_list(chooser *self, const rs_alternative *a, uint64_t pa
         RS_TRY(leaf(self, RS_FMT_NODE_INT, 64, &least, 8, &child));
         child.bits = a->total * 64;
     } else {
-        RS_TRY(choose_position(self, a->children, path_of(path, "[]", 2), &child));
+        RS_TRY(choose_position(self, a->children, &child));
     }
     out->draft->children[0] = child.draft;
     out->bits = bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
     if (numbers) {
         RS_TRY(rs_draft_numbers(self->survey, a, &made, &bits, &n_fits, self->err));
-        divide(a, made, bits, n_fits, out, rest);
+        divide(self, a, made, bits, n_fits, out, rest);
     }
     if (fixed) {
         out->draft->flags = RS_FMT_FLAG_FIXED;
@@ -281,7 +286,7 @@ static uint64_t values_at(const rs_position *at) {
     return n;
 }
 
-static rs_status choose_row(chooser *self, const rs_alternative *a, uint64_t path, arm *out) {
+static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
     bool is_struct = a->kind == RS_FMT_NODE_STRUCT;
     uint32_t i;
     size_t used = 0;
@@ -290,18 +295,19 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, uint64_t pat
     if (out->draft == NULL) return no_memory(self);
     out->bits = 4 * a->n;
     for (i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
-    if (used > RS_FMT_TREE_BYTES) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
+    if (used > RS_FMT_TREE_BYTES) {
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
+    }
     if (used > 0) {
         aux = (uint8_t *)rs_arena_take(&self->survey->arena, used);
         if (aux == NULL) return no_memory(self);
         out->draft->aux = rs_slice_of(aux, used);
     }
     for (i = 0; i < a->n_children; i++) {
-        size_t size = is_struct ? rs_slice_left(&a->keys[i]) : sizeof i;
-        uint64_t below = path_of(path, is_struct ? (const void *)a->keys[i].ptr : (const void *)&i, size);
+        size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
         uint64_t n = values_at(&a->children[i]);
         arm child = {NULL, 0};
-        RS_TRY(choose_position(self, &a->children[i], below, &child));
+        RS_TRY(choose_position(self, &a->children[i], &child));
         out->bits += child.bits;
         out->draft->children[i] = child.draft;
         if (is_struct) memcpy(aux, a->keys[i].ptr, size), aux += size;
@@ -332,14 +338,14 @@ static rs_status choose_array(chooser *self, const rs_alternative *a, arm *out) 
 }
 
 /* The form without a table of its own: *out, and *rest for values that it does not fit. */
-static rs_status choose_plain(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_plain(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     switch (a->kind) {
     case RS_FMT_NODE_INT: return choose_int(self, a, out, rest);
     case RS_FMT_NODE_FLOAT: return choose_float(self, a, out, rest);
-    case RS_FMT_NODE_STR: return choose_str(self, a, path, out, rest);
-    case RS_FMT_NODE_LIST: return choose_list(self, a, path, out, rest);
+    case RS_FMT_NODE_STR: return choose_str(self, a, out, rest);
+    case RS_FMT_NODE_LIST: return choose_list(self, a, out, rest);
     case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT: return choose_row(self, a, path, out);
+    case RS_FMT_NODE_STRUCT: return choose_row(self, a, out);
     case RS_FMT_NODE_NDARRAY: return choose_array(self, a, out);
     case RS_FMT_NODE_EXT: {
         arm child = {NULL, 0};
@@ -347,7 +353,7 @@ static rs_status choose_plain(chooser *self, const rs_alternative *a, uint64_t p
         if (out->draft == NULL) return no_memory(self);
         out->draft->aux = a->descriptor;
         out->draft->aux.ptr++;
-        RS_TRY(choose_position(self, a->children, path_of(path, a->descriptor.ptr, 1), &child));
+        RS_TRY(choose_position(self, a->children, &child));
         out->draft->children[0] = child.draft;
         out->bits = child.bits;
         return RS_OK;
@@ -358,15 +364,14 @@ static rs_status choose_plain(chooser *self, const rs_alternative *a, uint64_t p
     }
 }
 
-static rs_status choose_alternative(chooser *self, const rs_alternative *a, uint64_t path, arm *out, arm *rest) {
+static rs_status choose_alternative(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     rs_values distinct = distinct_values(self, a);
     uint64_t whole;
     rest->draft = NULL;
     rest->bits = 0;
     out->draft = NULL;
     out->bits = UINT64_MAX;
-    path = path_of(path, &a->kind, 1);
-    if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(a))) {
+    if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(self, a))) {
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, out));
         out->draft->aux = a->first;
         out->bits = 0;
@@ -374,20 +379,22 @@ static rs_status choose_alternative(chooser *self, const rs_alternative *a, uint
         return RS_OK;
     }
     if (distinct.n > 0 && distinct.n <= FEW && a->distinct->size_bytes <= a->raw_bytes / 64) {
-        RS_TRY(try_dict(self, &distinct, a->n, path, 6.0, out));
+        RS_TRY(try_dict(self, &distinct, a->n, a->path, 6.0, out));
         if (out->draft != NULL) return RS_OK;
     }
-    RS_TRY(choose_plain(self, a, path, out, rest));
+    RS_TRY(choose_plain(self, a, out, rest));
     if (out->draft->n == 0) out->draft->n = a->n;
     whole = out->bits + rest->bits;
     if (distinct.n > 0) {
         arm best = {NULL, whole};
-        RS_TRY(try_dict(self, &distinct, a->n, path, (double)whole / (double)(a->raw_bytes + 1), &best));
+        RS_TRY(try_dict(self, &distinct, a->n, a->path, (double)whole / (double)(a->raw_bytes + 1), &best));
         if (best.draft != NULL) {
             *out = best;
             rest->draft = NULL;
+            return RS_OK;
         }
     }
+    if (a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_DICT);
     return RS_OK;
 }
 
@@ -402,7 +409,13 @@ static unsigned order_of(const rs_draft *d) {
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_STR:
     case RS_FMT_NODE_FLOAT: return 3;
-    case RS_FMT_NODE_LIST: return d->children[0]->kind == RS_FMT_NODE_FLOAT ? 4 : d->children[0]->kind == RS_FMT_NODE_INT || d->children[0]->kind == RS_FMT_NODE_DECIMAL ? 2 : 5;
+    case RS_FMT_NODE_LIST:
+        switch (d->children[0]->kind) {
+        case RS_FMT_NODE_INT:
+        case RS_FMT_NODE_DECIMAL: return 2;
+        case RS_FMT_NODE_FLOAT: return 4;
+        default: return 5;
+        }
     case RS_FMT_NODE_ANY: return 6;
     default: return 2;
     }
@@ -450,7 +463,7 @@ static rs_status join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values
     return RS_OK;
 }
 
-static rs_status choose_position(chooser *self, const rs_position *at, uint64_t path, arm *out) {
+static rs_status choose_position(chooser *self, const rs_position *at, arm *out) {
     arm *arms;
     uint32_t i, n = 0;
     uint64_t values = values_at(at);
@@ -460,7 +473,7 @@ static rs_status choose_position(chooser *self, const rs_position *at, uint64_t 
     if (arms == NULL) return no_memory(self);
     for (i = 0; i < at->n; i++) {
         arm rest;
-        RS_TRY(choose_alternative(self, &at->alternatives[i], path, &arms[n], &rest));
+        RS_TRY(choose_alternative(self, &at->alternatives[i], &arms[n], &rest));
         n++;
         if (rest.draft != NULL) arms[n++] = rest;
     }
@@ -468,10 +481,25 @@ static rs_status choose_position(chooser *self, const rs_position *at, uint64_t 
     return join_arms(self, arms, n, values, out);
 }
 
-rs_status rs_draft_choose(rs_survey *survey, const rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
-    chooser self = {survey, packer, hops, err};
+/* Nodes of a tree and, about, its bytes. */
+static void weigh(const rs_draft *d, uint64_t *nodes, uint64_t *bytes) {
+    uint32_t i;
+    ++*nodes;
+    *bytes += RS_FMT_NODE_SIZE + (d->kind == RS_FMT_NODE_DICT ? TABLE_NUMBERS : d->kind == RS_FMT_NODE_SYMBOLS ? 4 :
+                                  rs_slice_left(&d->aux));
+    for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
+}
+
+rs_status rs_draft_choose(rs_survey *survey, rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
+    chooser self = {survey, packer, hops, false, err};
+    uint64_t nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
     arm root = {NULL, 0};
-    RS_TRY(choose_position(&self, &survey->root, RS_SHAPE_SEED, &root));
+    RS_TRY(choose_position(&self, &survey->root, &root));
+    weigh(root.draft, &nodes, &bytes);
+    if (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES) {
+        self.frugal = true;
+        RS_TRY(choose_position(&self, &survey->root, &root));
+    }
     *out = root.draft;
     return RS_OK;
 }

@@ -23,12 +23,13 @@ typedef struct rs_draft {
 } rs_draft;
 
 /* Chooses for all values of a survey, which stand in a block, or `hops` tables away from one. `packer` is asked for what
- * its dictionaries hold. RS_E_ARG_LIMIT: no tree within the limits. RS_E_MEM. */
-RS_NODISCARD rs_status rs_draft_choose(rs_survey *survey, const rs_packer *packer, unsigned hops, rs_draft **out,
+ * its dictionaries hold, and remembers what was not worth it. RS_E_ARG_LIMIT: no tree within the limits. RS_E_MEM. */
+RS_NODISCARD rs_status rs_draft_choose(rs_survey *survey, rs_packer *packer, unsigned hops, rs_draft **out,
                                        rs_error *err);
 
 /* The forms of lists of numbers and of floats, which need a look at every number: NULL where none is better than
- * *bits, else a draft for those of the n values that it fits; *bits becomes what they take, *n_fits how many they are. */
+ * *bits, else a draft for those of the n values that it fits; *bits becomes what they take, *n_fits how many they
+ * are. */
 RS_NODISCARD rs_status rs_draft_numbers(rs_survey *survey, const rs_alternative *a, rs_draft **out, uint64_t *bits,
                                         uint64_t *n_fits, rs_error *err);
 RS_NODISCARD rs_status rs_draft_floats(rs_survey *survey, const rs_alternative *a, rs_draft **out, uint64_t *bits,

@@ -4,7 +4,13 @@
 #include "rs_draft.h"
 #include "rs_numbers.h"
 
-enum { STRIDES = 5, SCALES = 16, NO_SCALE = SCALES, MAX_CORRECTION = 16 };
+enum {
+    STRIDES = 5,
+    SCALES = 16,
+    NO_SCALE = SCALES,
+    MAX_CORRECTION = 16,
+    TRIED_LISTS = 512 /* by so many the stride is chosen; what it takes is then measured over all */
+};
 
 static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
@@ -113,7 +119,7 @@ static bool correct(const rs_survey *survey, const rs_alternative *a, unsigned s
         double value = float_at(survey, a->where[i]), product = value * power;
         int64_t m, d;
         if (!(product > -9e15 && product < 9e15)) return false;
-        m = (int64_t)(product < 0 ? product - 0.5 : product + 0.5);
+        m = rs_numbers_round(product);
         d = ulps(value, (double)m / power);
         widest |= d < 0 ? ~(uint64_t)d : (uint64_t)d;
         if (widest >> (MAX_CORRECTION - 1) != 0) return false;
@@ -253,19 +259,35 @@ static void note_range(lists *self) {
     }
 }
 
-static void measure(lists *self) {
+/* Measures all lists, or every so many of them, in the strides from `first` to before `end`. */
+static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
     uint64_t n;
     uint32_t i;
     unsigned s;
-    memset(self->plans, 0, sizeof self->plans);
-    for (s = 0; s < STRIDES; s++) self->plans[s].stride = s;
-    for (i = 0; i < self->a->n_where; i++) {
+    for (s = first; s < end; s++) {
+        memset(&self->plans[s], 0, sizeof self->plans[s]);
+        self->plans[s].stride = s;
+    }
+    for (i = 0; i < self->a->n_where; i += step) {
         if (!read_list(self, i, &n)) continue;
-        for (s = 0; s < STRIDES; s++) rs_numbers_measure(&self->plans[s], self->numbers, n, self->min);
+        for (s = first; s < end; s++) rs_numbers_measure(&self->plans[s], self->numbers, n, self->min);
     }
 }
 
-/* The scale that most lists need: that which nine in ten are exact at, or which all are. NO_SCALE when they are noise. */
+/* The stride that takes least, its plan over all lists. */
+static unsigned choose_stride(lists *self) {
+    uint32_t step = self->a->n_where / TRIED_LISTS + 1;
+    unsigned s, best = 0;
+    measure(self, 0, STRIDES, step);
+    for (s = 1; s < STRIDES; s++) {
+        if (rs_numbers_size(&self->plans[s]) < rs_numbers_size(&self->plans[best])) best = s;
+    }
+    if (step > 1) measure(self, best, best + 1, 1);
+    return best;
+}
+
+/* The scale that most lists need: that which nine in ten are exact at, or which all are. NO_SCALE when they are
+ * noise. */
 static unsigned scale_of_lists(const lists *self, unsigned *whole) {
     uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where;
     unsigned most = NO_SCALE, scale = 0;
@@ -293,16 +315,13 @@ static unsigned scale_of_lists(const lists *self, unsigned *whole) {
 static rs_status draft_list(lists *self, rs_draft **out, uint64_t *bits, uint64_t *n_fits, rs_error *err) {
     const rs_alternative *a = self->a;
     bool floats = a->elements == RS_ELEMENTS_FLOATS;
-    unsigned s, best = STRIDES, width;
-    uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes, left = a->n - self->n_fits, cost;
-    /* What does not fit stays a list of floats of 8 bytes. */
-    uint64_t rest = left == 0 ? 0 : a->n + (a->total - self->elements) * 64;
+    unsigned best, width;
+    uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes, rest, cost;
     rs_draft *child;
     note_range(self);
-    left = a->n - self->n_fits;
-    rest = left == 0 ? 0 : a->n + (a->total - self->elements) * 64;
+    /* What does not fit stays a list of floats of 8 bytes. */
+    rest = self->n_fits == a->n ? 0 : a->n + (a->total - self->elements) * 64;
     if (self->elements == 0) return RS_OK;
-    measure(self);
     width = rs_draft_width((uint64_t)self->max - (uint64_t)self->min);
     cost = counts + rest + self->elements * width + (width % 8 == 0 ? 0 : 4 * self->n_fits);
     if (cost < *bits) {
@@ -314,19 +333,16 @@ static rs_status draft_list(lists *self, rs_draft **out, uint64_t *bits, uint64_
         *bits = cost;
         *n_fits = self->n_fits;
     }
-    for (s = 0; s < STRIDES; s++) {
-        cost = counts + rest + 8 * rs_numbers_size(&self->plans[s]);
-        /* Reading chunks is a little work: it has to save something. */
-        if (cost + cost / 64 >= *bits) continue;
-        *bits = cost;
-        best = s;
-    }
-    if (best < STRIDES) {
+    best = choose_stride(self);
+    cost = counts + rest + 8 * rs_numbers_size(&self->plans[best]);
+    /* Reading chunks is a little work: it has to save something. */
+    if (cost + cost / 64 < *bits) {
         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
         rs_numbers_aux(&self->plans[best], floats ? RS_FMT_NUMBERS_FLOATS : RS_FMT_NUMBERS_INTS,
                        floats ? self->scale : 0, self->min, aux);
         *out = rs_draft_leaf(self->survey, RS_FMT_NODE_NUMBERS, a->param, aux, sizeof aux);
         if (*out == NULL) return no_memory(err);
+        *bits = cost;
         *n_fits = self->n_fits;
     }
     return RS_OK;

@@ -146,9 +146,11 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     case RS_FMT_NODE_DICT: return find_entry(self, node, in, &n);
     case RS_FMT_NODE_SYMBOLS: {
         const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
-        return table != NULL && table->encoder != NULL && tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
+        if (table == NULL || table->encoder == NULL) return false;
+        return tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
     }
-    case RS_FMT_NODE_CONCAT: return tag == RS_FMT_TAG_STR1 && rs_encode_pieces(node, text_of(in), NULL, 0, NULL) == RS_OK;
+    case RS_FMT_NODE_CONCAT:
+        return tag == RS_FMT_TAG_STR1 && rs_encode_pieces(node, text_of(in), NULL, 0, NULL) == RS_OK;
     case RS_FMT_NODE_OPTIONAL: return (node->param == 1 && tag == RS_FMT_TAG_NONE) || accepts(self, node->children, in);
     default: return false;
     }
@@ -312,6 +314,29 @@ static rs_status put_optional(encoder *self, const rs_node *node, rs_slice *in, 
     return RS_OK;
 }
 
+/* The child of a union that takes the value, standing alone. */
+static rs_status put_fixed_choice(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
+    const rs_node *child;
+    uint64_t stored = 0;
+    RS_TRY(choose(self, node, *in, bits));
+    child = &node->children[*bits];
+    RS_TRY(put_fixed(self, child, in, at + child->alone_bytes, &stored));
+    rs_store_bits(self->out->data + at, 0, child->bits, stored);
+    return RS_OK;
+}
+
+/* An array of fixed shape. */
+static rs_status put_fixed_array(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
+    rs_array_type type;
+    rs_slice shape;
+    uint64_t size, outside;
+    if (!array_fits(node, *in)) return misfit(self);
+    in->ptr++;
+    RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
+    if (size != 0) memcpy(self->out->data + at, in->ptr - size, (size_t)size);
+    return RS_OK;
+}
+
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
     uint64_t stored, n = 0;
     int64_t value;
@@ -341,25 +366,8 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         return put_fixed_elements(self, node->children, n, in, at);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT: return put_row(self, node, in, at);
-    case RS_FMT_NODE_UNION: {
-        const rs_node *child;
-        RS_TRY(choose(self, node, *in, bits));
-        child = &node->children[*bits];
-        stored = 0;
-        RS_TRY(put_fixed(self, child, in, at + child->alone_bytes, &stored));
-        rs_store_bits(self->out->data + at, 0, child->bits, stored);
-        return RS_OK;
-    }
-    case RS_FMT_NODE_NDARRAY: {
-        rs_array_type type;
-        rs_slice shape;
-        uint64_t size, outside;
-        if (!array_fits(node, *in)) return misfit(self);
-        in->ptr++;
-        RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
-        if (size != 0) memcpy(self->out->data + at, in->ptr - size, (size_t)size);
-        return RS_OK;
-    }
+    case RS_FMT_NODE_UNION: return put_fixed_choice(self, node, in, at, bits);
+    case RS_FMT_NODE_NDARRAY: return put_fixed_array(self, node, in, at);
     case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_fixed(self, node->children, in, at, bits) : misfit(self);
     case RS_FMT_NODE_DECIMAL:
         if (tag != RS_FMT_TAG_FLOAT || !rs_encode_decimal(node, rs_load_f64(in->ptr + 1), &stored)) return misfit(self);

@@ -39,8 +39,8 @@ RS_NODISCARD rs_status rs_encode_record(const rs_tree *tree, rs_slice raw, rs_sc
 
 /* ---- Between the files of the encoder ---- */
 
-/* RS_E_ARG_RANGE unless a str of 1-byte units is of the pieces of a concat node; with `out` not NULL they are written: into
- * the head, which stands zeroed at `at` in `out`, and behind what `out` holds. */
+/* RS_E_ARG_RANGE unless a str of 1-byte units is of the pieces of a concat node; with `out` not NULL they are written:
+ * into the head, which stands zeroed at `at` in `out`, and behind what `out` holds. */
 RS_NODISCARD rs_status rs_encode_pieces(const rs_node *node, rs_slice text, rs_buffer *out, size_t at, rs_error *err);
 
 /* Whether the value of a list or tuple of numbers (at its tag) fits a numbers node. */

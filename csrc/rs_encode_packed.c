@@ -62,7 +62,7 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
     unsigned width = node->param, c = node->correction;
     int64_t m;
     if (!(product > -9.3e18 / 2 && product < 9.3e18 / 2)) return false;
-    m = (int64_t)(product < 0 ? product - 0.5 : product + 0.5);
+    m = rs_numbers_round(product);
     above = (uint64_t)m - node->base;
     if (width - c < 64 && above >> (width - c) != 0) return false;
     back = (double)m / node->divisor;
@@ -117,7 +117,8 @@ rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_buffer *out, r
     if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_buffer_append_varint(out, n, err));
     if (n == 0) return RS_OK;
     if (n > sizeof few / sizeof few[0]) {
-        numbers = (int64_t *)malloc((size_t)n * sizeof *numbers); /* of n values that were read: no more than they are */
+        /* Of n values that were read: no more than they are. */
+        numbers = (int64_t *)malloc((size_t)n * sizeof *numbers);
         if (numbers == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a list");
     }
     for (i = 0; i < n && status == RS_OK; i++) {
@@ -193,7 +194,8 @@ static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
     uint64_t value = 0;
     size_t size = rs_slice_left(&text);
     const uint8_t *p;
-    if (size == 0 || size > 18 || (size > node->count && size > 1 && *text.ptr == '0') || size < node->count) return false;
+    if (size == 0 || size > 18 || size < node->count) return false;
+    if (size > node->count && size > 1 && *text.ptr == '0') return false;
     for (p = text.ptr; p != text.end; p++) {
         if (*p < '0' || *p > '9') return false;
         value = value * 10 + (uint64_t)(*p - '0');

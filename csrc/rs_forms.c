@@ -103,7 +103,8 @@ static rs_status write_run(rs_forms *self, const rs_values *values, rs_form *for
     return rs_offsets_append(form->ends, values->n, out, self->offsets, err);
 }
 
-static rs_status write_values(void *owner, const rs_values *values, unsigned hops, rs_block *out, rs_error *err) {
+static rs_status write_values(void *owner, const rs_values *values, uint64_t path, unsigned hops, rs_block *out,
+                              rs_error *err) {
     rs_forms *self = (rs_forms *)owner;
     rs_form form;
     rs_scan scan;
@@ -112,7 +113,7 @@ static rs_status write_values(void *owner, const rs_values *values, unsigned hop
     memset(&form, 0, sizeof form);
     memset(&scan, 0, sizeof scan);
     for (i = 0; status == RS_OK && i < values->n; i++) status = rs_scan_record(&scan, rs_values_at(values, i), 0, err);
-    if (status == RS_OK) status = rs_forms_choose(self, values, &scan, hops, &form, err);
+    if (status == RS_OK) status = rs_forms_choose(self, values, &scan, path, hops, &form, err);
     if (status == RS_OK) status = write_run(self, values, &form, out, err);
     rs_scan_clear(&scan);
     rs_form_clear(&form);
@@ -137,10 +138,10 @@ static uint64_t table_bytes(const rs_forms *self) {
 }
 
 /* A tree for these values, compiled and linked. */
-static rs_status make_tree(rs_forms *self, const rs_values *values, rs_scan *scan, unsigned hops, rs_tree *tree,
-                           rs_links *links, rs_error *err) {
+static rs_status make_tree(rs_forms *self, const rs_values *values, rs_scan *scan, uint64_t path, unsigned hops,
+                           rs_tree *tree, rs_links *links, rs_error *err) {
     rs_buffer bytes = {NULL, 0, 0};
-    rs_status status = rs_infer_tree(values, scan, &self->packer, hops, &bytes, links, err);
+    rs_status status = rs_infer_tree(values, scan, &self->packer, path, hops, &bytes, links, err);
     memset(tree, 0, sizeof *tree);
     if (status == RS_OK) status = rs_tree_compile(rs_slice_of(bytes.data, bytes.size_bytes), 0, tree, err);
     if (status == RS_OK) {
@@ -182,8 +183,8 @@ static void keep_last(rs_forms *self, rs_tree *tree, rs_links *links, uint32_t n
     memset(links, 0, sizeof *links);
 }
 
-rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan, unsigned hops, rs_form *out,
-                          rs_error *err) {
+rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan, uint64_t path, unsigned hops,
+                          rs_form *out, rs_error *err) {
     rs_tree tree;
     rs_links links;
     rs_status status;
@@ -193,13 +194,14 @@ rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan
     self->packer.owner = self;
     self->packer.write_values = write_values;
     self->packer.write_bytes = write_bytes;
+    if (hops == 0) rs_packer_begin_run(&self->packer);
     RS_TRY(grow_ends(out, values->n, err));
     if (!self->compress) return stay_raw(self, out, err);
     for (i = 0; i < values->n; i++) raw += values->spans[i].size_bytes;
     if (hops == 0 && fits_last(self, values, scan, raw, out)) return RS_OK;
     memset(&links, 0, sizeof links);
     before = table_bytes(self);
-    status = make_tree(self, values, scan, hops, &tree, &links, err);
+    status = make_tree(self, values, scan, path, hops, &tree, &links, err);
     if (status == RS_OK) status = encode(values, scan, &tree, out, err);
     /* The limits of a tree are the one reason not to have one; anything else is a mistake of infer or encode. */
     RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE || status == RS_E_MEM ||

@@ -37,10 +37,11 @@ void rs_form_clear(rs_form *self);
 void rs_forms_clear(rs_forms *self);
 
 /* Chooses for values that `scan` has read in their order. A tree is added only where it saves more than its own bytes and
- * those of its tables. They stand in a block, or `hops` tables away from one. After a failure `self` is fit only to be
+ * those of its tables. They stand in a block (path 0), or in a table of the dictionary of
+ * `path`, `hops` tables away from one. After a failure `self` is fit only to be
  * cleared. */
-RS_NODISCARD rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan, unsigned hops,
-                                       rs_form *out, rs_error *err);
+RS_NODISCARD rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan, uint64_t path,
+                                       unsigned hops, rs_form *out, rs_error *err);
 
 /* Writes a run of bytes at the next multiple of 64: of heaps and of sections. */
 RS_NODISCARD rs_status rs_forms_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off, uint32_t *crc,

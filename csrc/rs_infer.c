@@ -158,14 +158,16 @@ static rs_status emit_tree(const rs_draft *root, rs_links *links, rs_buffer *out
     return status;
 }
 
-rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_packer *packer, unsigned hops, rs_buffer *out,
-                        rs_links *links, rs_error *err) {
+rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_packer *packer, uint64_t path, unsigned hops,
+                        rs_buffer *out, rs_links *links, rs_error *err) {
     infer self;
     rs_draft *root = NULL;
     rs_status status;
     memset(&self, 0, sizeof self);
     self.survey.values = *values;
     self.survey.scan = scan;
+    self.survey.packer = packer;
+    self.survey.root.path = RS_SHAPE_SEED ^ path;
     self.packer = packer;
     self.hops = hops;
     self.links = links;

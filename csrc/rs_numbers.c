@@ -20,21 +20,43 @@ static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
 
 /* ---- Reading ---- */
 
+/* The sum of the widths of `chunks` chunks, sixteen at a time: who passes a list does little else. False when one is
+ * above max_width. */
+static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_width, uint64_t *out) {
+    const uint64_t low = UINT64_C(0x0F0F0F0F0F0F0F0F), ones = UINT64_C(0x0101010101010101), carry = ones << 4;
+    const uint64_t over = ones * (max_width < 15 ? 15 - max_width : 0); /* carries out of a nibble that is too large */
+    const uint64_t base = width_base(max_width);
+    uint64_t bytes = chunks / 2 + chunks % 2, sum = 0, some = 0, bad = 0;
+    for (; bytes > 0; widths += 8) {
+        uint64_t all = bytes < 8 ? rs_load_few_unchecked(widths, bytes) : rs_load_u64(widths), even, odd;
+        if (bytes <= 8 && chunks % 2 != 0) all &= ~(UINT64_C(0xF0) << (bytes - 1) * 8); /* of no chunk */
+        even = all & low, odd = all >> 4 & low;
+        bad |= (even + over) | (odd + over);
+        sum += (even + odd) * ones >> 56; /* at most 16 times 15 */
+        some += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56; /* those that are not 0 */
+        bytes -= bytes < 8 ? bytes : 8;
+    }
+    *out = sum + some * base;
+    return (bad & carry) == 0;
+}
+
 bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *out) {
     uint64_t head = n < node->stride ? n : node->stride, rest = n - head, chunks = rest / CHUNK + (rest % CHUNK != 0);
-    unsigned base = width_base(node->max_width), left = (unsigned)(rest % CHUNK);
-    uint64_t i, size = 0;
+    unsigned left = (unsigned)(rest % CHUNK);
+    uint64_t size;
     rs_slice at = *in;
     out->n = n;
     if (!rs_take(&at, (head * node->head_width + 7) / 8, &out->head)) return false;
     if (!rs_take(&at, chunks / 2 + chunks % 2, &out->widths)) return false;
-    for (i = 0; i < chunks; i++) {
-        unsigned width = width_of(out->widths, i, base);
-        if (width > node->max_width) {
-            out->n = 0;
-            return false;
-        }
-        size += left != 0 && i + 1 == chunks ? (left * width + 7) / 8 : width;
+    if (!sum_widths(out->widths, chunks, node->max_width, &size)) {
+        out->n = 0;
+        return false;
+    }
+    if (left != 0) {
+        const unsigned width = width_of(out->widths, chunks - 1, width_base(node->max_width));
+        const unsigned shorter = width - (left * width + 7) / 8;
+        if (shorter > size) return false; /* the widths changed meanwhile */
+        size -= shorter;
     }
     if (!rs_take(&at, size, &out->chunks)) return false;
     out->node = node;
@@ -44,25 +66,37 @@ bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *
     return true;
 }
 
-/* `count` fields of `width` bits from `p`, whose group has `size` bytes before the end of what may be read. */
-static void unpack(const uint8_t *p, size_t left, unsigned width, unsigned count, uint64_t *out) {
-    uint8_t copy[CHUNK * 8 + 8];
+/* `count` fields of `width` bits from `p`, before which `before` bytes may be read and from which on `left`. */
+static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned width, unsigned count,
+                          uint64_t *out) {
+    const uint64_t mask = (UINT64_C(1) << (width & 63)) - 1;
     unsigned i;
+    if (width == 0) {
+        memset(out, 0, count * sizeof *out);
+        return;
+    }
     if (width > 56) {
         for (i = 0; i < count; i++) {
             out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
         }
         return;
     }
-    if (left < (size_t)width + 8) {
-        size_t size = ((size_t)count * width + 7) / 8;
-        memset(copy, 0, sizeof copy);
-        memcpy(copy, p, size < left ? size : left);
-        p = copy;
-    }
-    for (i = 0; i < count; i++) {
-        unsigned bit = i * width;
-        out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & ((UINT64_C(1) << width) - 1);
+    if (RS_LIKELY(left >= (size_t)width + 8)) {
+        for (i = 0; i < count; i++) {
+            unsigned bit = i * width;
+            out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & mask;
+        }
+    } else if (RS_LIKELY(before + left >= 8)) {
+        /* At the end of what may be read: the last fields from the last 8 bytes, whose upper end they are. */
+        ptrdiff_t last = (ptrdiff_t)left - 8;
+        for (i = 0; i < count; i++) {
+            ptrdiff_t bit = (ptrdiff_t)(i * width), at = bit / 8 < last ? bit / 8 : last;
+            out[i] = rs_load_u64(p + at) >> (bit - 8 * at) & mask;
+        }
+    } else {
+        for (i = 0; i < count; i++) {
+            out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
+        }
     }
 }
 
@@ -91,7 +125,7 @@ unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
     /* The widths are read a second time, from memory that others may have changed: bound what follows again. */
     width = width_of(self->widths, self->chunk++, width_base(node->max_width));
     if (width > node->max_width || ((uint64_t)count * width + 7) / 8 > (uint64_t)(self->end - self->chunks)) width = 0;
-    unpack(self->chunks, (size_t)(self->end - self->chunks), width, count, fields);
+    unpack(self->chunks, (size_t)(self->chunks - self->head), (size_t)(self->end - self->chunks), width, count, fields);
     self->chunks += (count * width + 7) / 8;
     if (stride == 0) {
         for (i = 0; i < count; i++) to[i] = (int64_t)(node->base + fields[i]);
@@ -109,14 +143,43 @@ unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
     return count;
 }
 
+void rs_numbers_read(rs_numbers *self, int64_t *out) {
+    const rs_node *node = self->node;
+    const uint8_t *chunks = self->chunks, *end = self->end;
+    const uint64_t base = node->base, n = self->n;
+    const unsigned stride = node->stride, width_least = width_base(node->max_width), max_width = node->max_width;
+    uint64_t done = n < stride ? n : stride, size = (done * node->head_width + 7) / 8, i, fields[CHUNK];
+    uint32_t chunk = 0;
+    for (i = 0; i < done; i++) {
+        out[i] = (int64_t)(base + rs_load_bits_unchecked(self->head, size, i * node->head_width, node->head_width));
+    }
+    while (done < n) {
+        unsigned count = n - done < CHUNK ? (unsigned)(n - done) : CHUNK, k;
+        unsigned width = width_of(self->widths, chunk++, width_least);
+        int64_t *to = out + done;
+        /* As in rs_numbers_next: the widths may have changed since they were summed. */
+        if (width > max_width || (count * width + 7) / 8 > (size_t)(end - chunks)) width = 0;
+        unpack(chunks, (size_t)(chunks - self->head), (size_t)(end - chunks), width, count, fields);
+        chunks += (count * width + 7) / 8;
+        if (stride == 0) {
+            for (k = 0; k < count; k++) to[k] = (int64_t)(base + fields[k]);
+        } else {
+            const int64_t *from = to - stride;
+            for (k = 0; k < count; k++) {
+                to[k] = (int64_t)((uint64_t)from[k] + (fields[k] >> 1 ^ (0 - (fields[k] & 1))));
+            }
+        }
+        done += count;
+    }
+    self->done = n;
+}
+
 /* ---- Writing ---- */
 
 bool rs_numbers_from_float(double value, unsigned scale, int64_t *m) {
-    /* From 2^52 on a double is whole, and half more would round to an even one. */
     double product = value * rs_numbers_divisor(scale), back;
-    double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
-    *m = (int64_t)(product < 0 ? product - half : product + half);
+    *m = rs_numbers_round(product);
     back = (double)*m / rs_numbers_divisor(scale);
     return memcmp(&back, &value, 8) == 0;
 }
@@ -186,7 +249,8 @@ static unsigned given_width(unsigned width, unsigned max_width) {
 }
 
 uint64_t rs_numbers_size(const rs_numbers_plan *plan) {
-    unsigned max_width = max_width_of(plan), head = plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0;
+    unsigned max_width = max_width_of(plan);
+    unsigned head = plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0;
     uint64_t size = plan->width_bytes;
     unsigned count, width;
     for (count = 1; count <= RS_FMT_STRIDE_MAX; count++) {

@@ -34,7 +34,7 @@ typedef struct rs_numbers {
     const uint8_t *end;    /* of the chunks: nothing beyond is read */
     uint64_t n;            /* numbers in all */
     uint64_t done;         /* given so far */
-    uint32_t chunk;        /* its number, once the head is given; wraps with lists beyond 2^35, whose bytes no record has */
+    uint32_t chunk;        /* its number, once the head is given; wraps with lists beyond 2^35: no record is as long */
     int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 before the chunk, then the chunk */
 } rs_numbers;
 
@@ -51,15 +51,30 @@ static inline void rs_numbers_begin(rs_numbers *self) {
 /* The next 1 to 16 numbers; *out borrows from self until the next call. 0 when all are given. */
 unsigned rs_numbers_next(rs_numbers *self, const int64_t **out);
 
+/* All numbers of a list that rs_numbers_begin was just called for, at once: faster than piece by piece. `out` has room
+ * for n. */
+void rs_numbers_read(rs_numbers *self, int64_t *out);
+
 static inline double rs_numbers_float(const rs_node *node, int64_t m) { return (double)m / node->divisor; }
 
 /* ---- Writing ---- */
 
 /* Bits that n needs. */
 static inline unsigned rs_numbers_width(uint64_t n) {
+#if defined(__GNUC__) || defined(__clang__)
+    return n == 0 ? 0 : 64u - (unsigned)__builtin_clzll(n);
+#else
     unsigned width = 0;
     for (; n != 0; n >>= 1) width++;
     return width;
+#endif
+}
+
+/* The integer nearest to `product`, which is within the range of i64. From 2^52 on a double is whole, and half more would
+ * round to an even one. */
+static inline int64_t rs_numbers_round(double product) {
+    double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
+    return (int64_t)(product < 0 ? product - half : product + half);
 }
 
 /* The integer m with (double)m / 10^scale == value to the bit, within 2^53; false when there is none. */

@@ -53,9 +53,10 @@ RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, c
         uint64_t begin = k == 0 ? 0 : rs_load_uint_unchecked(ends + (size_t)(k - 1) * w, w);
         uint64_t end = rs_load_uint_unchecked(ends + (size_t)k * w, w);
         if (RS_UNLIKELY(base > block->heap_size_bytes || end > block->heap_size_bytes - base || begin > end)) {
-            return rs_error_set(err, RS_E_FMT_OFFSET, (uint64_t)(group - segment),
+            (void)rs_error_set(err, RS_E_FMT_OFFSET, (uint64_t)(group - segment),
                                 "record offsets %llu to %llu from %llu lie outside the block's heap",
-                                (unsigned long long)begin, (unsigned long long)end, (unsigned long long)base);
+                               (unsigned long long)begin, (unsigned long long)end, (unsigned long long)base);
+            return RS_E_FMT_OFFSET; /* the literal, as in rs_decode.h */
         }
         out->ptr = heap + base + begin;
         out->end = heap + base + end;

@@ -7,7 +7,9 @@ enum {
     MAX_ENTRIES = 1 << 20,            /* of one dictionary: its numbers take a bit less than plain ones would */
     KEPT_BYTES = 24 * 1024 * 1024,    /* of all dictionaries: beyond, new ones begin */
     SAMPLE_STEP = 16,                 /* every so many strings are tried with an old table */
-    MIN_UNITS = 1024                  /* fewer are not worth a table */
+    MIN_UNITS = 1024,                 /* fewer are not worth a table */
+    REMEMBERED_RUNS = 12,             /* then it is tried again */
+    MAX_NOTES = 65536
 };
 
 static void close_dictionary(rs_dictionary *d) {
@@ -29,18 +31,63 @@ void rs_packer_clear(rs_packer *self) {
         self->symbols = next;
     }
     rs_buffer_clear(&self->tables);
+    free(self->notes);
+    self->notes = NULL;
+    self->n_notes = self->used_notes = 0;
+}
+
+/* ---- What is known of paths ---- */
+
+static rs_path_note *place_of(rs_path_note *notes, uint32_t n, uint64_t path) {
+    uint32_t at = (uint32_t)(path >> 32 ^ path) & (n - 1);
+    while (notes[at].path != 0 && notes[at].path != path) at = (at + 1) & (n - 1);
+    return &notes[at];
+}
+
+unsigned rs_packer_known(const rs_packer *self, uint64_t path) {
+    const rs_path_note *note;
+    if (self->n_notes == 0 || path == 0) return 0;
+    note = place_of(self->notes, self->n_notes, path);
+    return note->path == path && self->run - note->run <= REMEMBERED_RUNS ? note->flags : 0;
+}
+
+static bool grow_notes(rs_packer *self) {
+    uint32_t n = self->n_notes == 0 ? 256 : self->n_notes * 2, i;
+    rs_path_note *notes = n > MAX_NOTES ? NULL : (rs_path_note *)calloc(n, sizeof *notes);
+    if (notes == NULL) return false;
+    for (i = 0; i < self->n_notes; i++) {
+        if (self->notes[i].path != 0) *place_of(notes, n, self->notes[i].path) = self->notes[i];
+    }
+    free(self->notes);
+    self->notes = notes;
+    self->n_notes = n;
+    return true;
+}
+
+void rs_packer_note(rs_packer *self, uint64_t path, unsigned flags) {
+    rs_path_note *note;
+    if (path == 0 || (self->used_notes * 2 >= self->n_notes && !grow_notes(self))) return;
+    note = place_of(self->notes, self->n_notes, path);
+    if (note->path == 0) self->used_notes++;
+    if (self->run != note->run || note->path == 0) note->flags = 0;
+    note->path = path;
+    note->run = self->run;
+    note->flags |= flags;
 }
 
 static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables");
 }
 
-/* What only trees before the last block's name is of no more use to a writer: its memory goes. */
+void rs_packer_begin_run(rs_packer *self) { self->run++; }
+
+/* What only trees before the last block's name is of no more use to a writer: its memory goes. Not that of this run: the
+ * same path may stand in several children of a union. */
 static void retire_dictionaries(rs_packer *self, uint64_t path) {
     rs_dictionary *d;
     unsigned newer = 0;
     for (d = self->dictionaries; d != NULL; d = d->next) {
-        if (d->path != path || newer++ < 2) continue;
+        if (d->path != path || newer++ < 2 || d->used == self->run) continue;
         self->kept_bytes -= d->bytes.size_bytes;
         rs_buffer_clear(&d->bytes);
         rs_value_set_clear(&d->entries);
@@ -51,7 +98,7 @@ static void retire_symbols(rs_packer *self, uint64_t path, unsigned unit_bytes) 
     rs_symbol_table *t;
     unsigned newer = 0;
     for (t = self->symbols; t != NULL; t = t->next) {
-        if (t->path != path || t->unit_bytes != unit_bytes || newer++ < 2) continue;
+        if (t->path != path || t->unit_bytes != unit_bytes || newer++ < 2 || t->used == self->run) continue;
         rs_symbols_encoder_close(t->encoder);
         t->encoder = NULL;
     }
@@ -66,11 +113,14 @@ static rs_dictionary *newest(const rs_packer *self, uint64_t path) {
     return NULL;
 }
 
+static bool may_take(const rs_packer *self, const rs_dictionary *d, uint32_t more) {
+    if (more == 0) return true;
+    return d->n_tables < RS_FMT_DICT_TABLES && more <= MAX_ENTRIES - d->entries.n && self->kept_bytes <= KEPT_BYTES;
+}
+
 rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t more) {
     rs_dictionary *d = newest(self, path);
-    bool full = d != NULL && (d->n_tables == RS_FMT_DICT_TABLES || more > MAX_ENTRIES - d->entries.n ||
-                              self->kept_bytes > KEPT_BYTES);
-    return full && more > 0 ? NULL : d;
+    return d != NULL && may_take(self, d, more) ? d : NULL;
 }
 
 uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value) {
@@ -94,36 +144,60 @@ static rs_status add_table(rs_packer *self, const rs_block *block, unsigned kind
     return rs_buffer_append(&self->tables, entry, sizeof entry, err);
 }
 
-rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values, unsigned hops,
-                           rs_dictionary **out, rs_error *err) {
-    rs_dictionary *d = fresh ? NULL : newest(self, path);
-    rs_values added = *values;
+/* The spans of those values that are not in `d`; their number. */
+static uint32_t list_new(const rs_dictionary *d, const rs_values *values, rs_span *spans) {
+    uint32_t i, n = 0;
+    for (i = 0; i < values->n; i++) {
+        if (d == NULL || rs_dictionary_find(d, rs_values_at(values, i)) == UINT32_MAX) spans[n++] = values->spans[i];
+    }
+    return n;
+}
+
+static rs_dictionary *add_dictionary(rs_packer *self, uint64_t path) {
+    rs_dictionary *d = (rs_dictionary *)calloc(1, sizeof *d);
+    if (d == NULL) return NULL;
+    d->path = path;
+    d->made = d->used = self->run;
+    d->next = self->dictionaries;
+    self->dictionaries = d;
+    retire_dictionaries(self, path);
+    return d;
+}
+
+/* Writes `added` as a table of `d`. */
+static rs_status append_table(rs_packer *self, rs_dictionary *d, const rs_values *added, unsigned hops, rs_error *err) {
     rs_block block;
     uint32_t i, number = 0;
-    rs_span *spans;
-    rs_status status;
-    if (d == NULL) {
-        d = (rs_dictionary *)calloc(1, sizeof *d);
-        if (d == NULL) return no_memory(err);
-        d->path = path;
-        d->next = self->dictionaries;
-        self->dictionaries = d;
-        retire_dictionaries(self, path);
+    RS_TRY(self->write_values(self->owner, added, d->path, hops, &block, err));
+    RS_TRY(add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err));
+    for (i = 0; i < added->n; i++) {
+        RS_TRY(add_entry(d, rs_values_at(added, i), err));
+        self->kept_bytes += added->spans[i].size_bytes;
     }
-    *out = d;
-    spans = (rs_span *)malloc((values->n + 1) * sizeof *spans);
+    d->tables[d->n_tables++] = number;
+    return RS_OK;
+}
+
+rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values, unsigned hops,
+                           rs_dictionary **out, rs_error *err) {
+    rs_dictionary *d = newest(self, path);
+    rs_values added = *values;
+    rs_span *spans = (rs_span *)malloc((values->n + (size_t)1) * sizeof *spans);
+    rs_status status = RS_OK;
     if (spans == NULL) return no_memory(err);
+    if (fresh && d != NULL && d->made != self->run) d = NULL;
     added.spans = spans;
-    added.n = 0;
-    for (i = 0; i < values->n; i++) {
-        rs_slice value = rs_values_at(values, i);
-        if (rs_dictionary_find(d, value) == UINT32_MAX) spans[added.n++] = values->spans[i];
+    added.n = list_new(d, values, spans);
+    if (d == NULL || !may_take(self, d, added.n) || (fresh && added.n > values->n / 2)) {
+        d = add_dictionary(self, path);
+        if (d == NULL) status = no_memory(err);
+        else added.n = list_new(d, values, spans);
     }
-    status = added.n == 0 ? RS_OK : self->write_values(self->owner, &added, hops, &block, err);
-    if (status == RS_OK && added.n > 0) status = add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err);
-    for (i = 0; status == RS_OK && i < added.n; i++) status = add_entry(d, rs_values_at(&added, i), err);
-    if (status == RS_OK && added.n > 0) d->tables[d->n_tables++] = number;
-    for (i = 0; i < added.n; i++) self->kept_bytes += added.spans[i].size_bytes;
+    if (status == RS_OK) {
+        d->used = self->run;
+        *out = d;
+        if (added.n > 0) status = append_table(self, d, &added, hops, err);
+    }
     free(spans);
     return status;
 }
@@ -175,6 +249,7 @@ static rs_status make_symbols(rs_packer *self, uint64_t path, const rs_symbol_st
         return status;
     }
     t->coded = coded;
+    t->used = self->run;
     t->next = self->symbols;
     self->symbols = t;
     retire_symbols(self, path, unit_bytes);
@@ -201,7 +276,7 @@ rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_stri
                 *out = old;
             }
             /* As good as ever: a new table would cost its bytes, and its making, for nothing. */
-            if (old->units > 0 && (double)coded / (double)units <= 1.02 * (double)old->coded / (double)old->units) {
+            if (old->units > 0 && (double)coded / (double)units <= 1.05 * (double)old->coded / (double)old->units) {
                 total = 0;
             }
         }
@@ -214,6 +289,7 @@ rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_stri
             *out = made;
         }
     }
+    if (*out != NULL) (*out)->used = self->run;
     rs_buffer_clear(&scratch);
     return status;
 }

@@ -10,6 +10,7 @@
 /* The entries of the tables that one place in the records (a path) refers to, in their order. */
 typedef struct rs_dictionary {
     uint64_t path;
+    uint64_t made, used;  /* in which run of values, first and last */
     uint32_t tables[RS_FMT_DICT_TABLES];
     uint32_t n_tables;
     rs_buffer bytes;      /* of the entries, as `any` values */
@@ -20,6 +21,7 @@ typedef struct rs_dictionary {
 /* A symbol table of a path. */
 typedef struct rs_symbol_table {
     uint64_t path;
+    uint64_t used;         /* in which run of values, last */
     uint32_t number;
     unsigned unit_bytes;
     rs_symbols_encoder *encoder;
@@ -27,10 +29,18 @@ typedef struct rs_symbol_table {
     struct rs_symbol_table *next;
 } rs_symbol_table;
 
+/* What was found out about a path in one block, so that the next ones need not try again. */
+enum { RS_PATH_NO_DICT = 1, RS_PATH_NO_PIECES = 2 };
+typedef struct rs_path_note {
+    uint64_t path;   /* 0: an empty place */
+    uint32_t run;    /* of which run */
+    uint32_t flags;
+} rs_path_note;
+
 /* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows heaps,
- * offsets and trees. `hops` tables lie between these values and a block. */
-typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, unsigned hops, rs_block *out,
-                                     rs_error *err);
+ * offsets and trees. `path` is that of the dictionary. `hops` tables lie between these values and a block. */
+typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, uint64_t path, unsigned hops,
+                                     rs_block *out, rs_error *err);
 /* Writes the bytes of a symbol table. */
 typedef rs_status (*rs_write_bytes)(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err);
 
@@ -43,9 +53,15 @@ typedef struct rs_packer {
     rs_dictionary *dictionaries;
     rs_symbol_table *symbols;
     uint64_t kept_bytes;   /* of entries of dictionaries */
+    rs_path_note *notes;   /* by path: n_notes places, a power of two, or none */
+    uint32_t n_notes, used_notes;
+    uint32_t run;          /* number of the run of values (a block's) whose tree is being made */
 } rs_packer;
 
 void rs_packer_clear(rs_packer *self);
+
+/* A further run of values begins: tables of earlier ones may be forgotten from now on, where newer ones stand for them. */
+void rs_packer_begin_run(rs_packer *self);
 
 static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
     return (uint32_t)(self->tables.size_bytes / RS_FMT_BLOCK_SIZE);
@@ -54,10 +70,16 @@ static inline uint32_t rs_packer_n_tables(const rs_packer *self) {
 /* The dictionary of a path that may take `more` entries, or NULL. Lives as long as the packer. */
 rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t more);
 
-/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; a new dictionary when
- * `fresh`, or when there is none. */
+/* Adds those of `values` that are not there yet to the dictionary of a path, as a further table; to a new dictionary when
+ * there is none that may take them, and when `fresh` unless a neighbour of this run just made one that has most of them.
+ * *out keeps its entries at least until the next run. */
 RS_NODISCARD rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values,
                                         unsigned hops, rs_dictionary **out, rs_error *err);
+
+/* What is known of a path from one of the last runs: RS_PATH flags. */
+unsigned rs_packer_known(const rs_packer *self, uint64_t path);
+/* Remembers flags of a path for some runs. Without memory it forgets. */
+void rs_packer_note(rs_packer *self, uint64_t path, unsigned flags);
 
 /* The number of a value in a dictionary; UINT32_MAX when it is not there. */
 uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);

@@ -23,8 +23,38 @@ RS_NODISCARD rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_
 /* Makes a place of the node, body and bits in `place`, which may be those of a union or `any`. */
 RS_NODISCARD rs_status rs_path_settle(rs_cursor *cursor, rs_place *place, rs_error *err);
 
+/* The same, but stays at a dict node, whose entry the caller finds. */
+RS_NODISCARD rs_status rs_path_settle_near(rs_cursor *cursor, rs_place *place, rs_error *err);
+
+/* The same for an element after which others follow. *outer says where the cursor was, once *left is true: the value is
+ * then elsewhere. rs_path_return goes back when it has been read. */
+RS_NODISCARD rs_status rs_path_settle_element(rs_cursor *cursor, rs_place *place, rs_outer *outer, bool *left,
+                                              rs_error *err);
+
+static inline void rs_path_return(rs_cursor *cursor, const rs_outer *outer, bool left) {
+    if (!left) return;
+    cursor->in = outer->in;
+    cursor->arrays_size = outer->arrays_size;
+}
+
+/* Whether a settled place is that of a key which the record lacks. */
+static inline bool rs_path_is_lacking(const rs_place *place) {
+    return place->node != NULL && place->node->kind == RS_FMT_NODE_OPTIONAL;
+}
+
+/* Whether a settled place is None. */
+static inline bool rs_path_is_none(const rs_cursor *cursor, const rs_place *place) {
+    if (place->node == NULL) return cursor->in.ptr != cursor->in.end && *cursor->in.ptr == RS_FMT_TAG_NONE;
+    return place->node->kind == RS_FMT_NODE_CONST && *place->node->aux == RS_FMT_TAG_NONE;
+}
+
 /* Makes a const or an ext the `any` value or the payload that it stands for; other places stay. */
 RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err);
+
+/* Passes the children before `end` of a tuple or struct that are not fixed, whose bodies follow one another at the
+ * cursor; `group` is its bit group. */
+RS_NODISCARD rs_status rs_path_pass_children(rs_cursor *cursor, const rs_node *node, const rs_slice *group,
+                                             uint32_t end, rs_error *err);
 
 /* Goes to child `i`, below n_children, of a tuple or struct. */
 RS_NODISCARD rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err);

@@ -6,6 +6,7 @@
 #include "rs_numbers.h"
 
 enum { VOTERS = 32, DIGITS = 18, SHORT_HEX = 4, MAX_ENTRY = 65536, SETTLED = 1024 };
+enum { DECIMAL = 1, LOWER = 2, UPPER = 4 };
 
 unsigned rs_piece_class(rs_piece_classes classes, uint8_t c) {
     bool digit = c >= '0' && c <= '9', letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 128;
@@ -15,6 +16,8 @@ unsigned rs_piece_class(rs_piece_classes classes, uint8_t c) {
 
 /* The strings, cut: token k of string i is [cuts[i * stride + k], cuts[i * stride + k + 1]). */
 typedef struct table {
+    const uint8_t *class_of;  /* by character */
+    const uint8_t *digits_of; /* by character: bit 0 decimal, 1 and 2 hexadecimal with small and with large letters */
     rs_survey *survey;
     rs_slice *strings;
     uint16_t *cuts;
@@ -30,13 +33,13 @@ static rs_slice string_at(const rs_survey *survey, uint32_t where) {
 
 /* Cuts one string; the number of tokens, 0 where there are too many or the string is empty or long. *shape becomes a
  * hash over their classes. */
-static uint32_t cut(rs_piece_classes classes, rs_slice s, uint16_t cuts[RS_PIECES_MAX + 1], uint64_t *shape) {
+static uint32_t cut(const uint8_t *class_of, rs_slice s, uint16_t cuts[RS_PIECES_MAX + 1], uint64_t *shape) {
     uint32_t n = 0, i, size = (uint32_t)rs_slice_left(&s);
     unsigned last = 9;
     *shape = RS_SHAPE_SEED;
     if (rs_slice_left(&s) == 0 || rs_slice_left(&s) > RS_PIECES_UNITS) return 0;
     for (i = 0; i < size; i++) {
-        unsigned class = rs_piece_class(classes, s.ptr[i]);
+        unsigned class = class_of[s.ptr[i]];
         if (class == last) continue;
         if (n == RS_PIECES_MAX) return 0;
         cuts[n++] = (uint16_t)i;
@@ -61,13 +64,14 @@ static bool equal(rs_slice a, rs_slice b) {
 }
 
 /* The shape that most of the first strings have. */
-static uint64_t elect(const rs_survey *survey, const rs_alternative *a, rs_piece_classes classes, uint32_t *n_tokens) {
+static uint64_t elect(const table *t, const rs_alternative *a, uint32_t *n_tokens) {
     uint64_t shapes[VOTERS], best = 0;
     uint32_t tokens[VOTERS], votes[VOTERS] = {0}, n = 0, i, k, most = 0;
     uint16_t cuts[RS_PIECES_MAX + 1];
     for (i = 0; i < VOTERS && i < a->n_where; i++) {
         uint64_t shape;
-        uint32_t count = cut(classes, string_at(survey, a->where[(size_t)i * a->n_where / VOTERS % a->n_where]), cuts, &shape);
+        uint32_t count = cut(t->class_of, string_at(t->survey, a->where[(size_t)i * a->n_where / VOTERS % a->n_where]),
+                             cuts, &shape);
         for (k = 0; k < n && shapes[k] != shape; k++) continue;
         if (k == n) {
             shapes[n] = shape;
@@ -89,14 +93,14 @@ static rs_status fill(table *t, const rs_alternative *a, bool *alike, rs_error *
     uint32_t i, misfits = 0;
     uint16_t cuts[RS_PIECES_MAX + 1];
     *alike = false;
-    elected = elect(t->survey, a, t->classes, &t->n_tokens);
+    elected = elect(t, a, &t->n_tokens);
     if (t->n_tokens < 2) return RS_OK;
     t->strings = (rs_slice *)malloc(a->n_where * sizeof *t->strings);
     t->cuts = (uint16_t *)malloc((size_t)a->n_where * (t->n_tokens + 1) * sizeof *t->cuts);
     if (t->strings == NULL || t->cuts == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for pieces");
     for (i = 0; i < a->n_where; i++) {
         rs_slice s = string_at(t->survey, a->where[i]);
-        if (cut(t->classes, s, cuts, &shape) != t->n_tokens || shape != elected) {
+        if (cut(t->class_of, s, cuts, &shape) != t->n_tokens || shape != elected) {
             if (++misfits > 16 + a->n_where / 10) return RS_OK;
             continue;
         }
@@ -110,7 +114,8 @@ static rs_status fill(table *t, const rs_alternative *a, bool *alike, rs_error *
 /* ---- What a column is ---- */
 
 typedef struct column {
-    bool constant, digits, lower, upper, zeros, one_length;
+    bool constant, zeros;
+    unsigned digits; /* what all characters are so far: bits of digits_of */
     size_t shortest, longest;
     uint64_t min, max, units;
     uint64_t same; /* bit j: equal to column j so far */
@@ -131,21 +136,14 @@ static void note_token(column *c, const table *t, uint32_t i, uint32_t k) {
     if (size < c->shortest) c->shortest = size;
     if (size > c->longest) c->longest = size;
     c->units += size;
-    if (c->digits || c->lower || c->upper) {
-        for (p = s.ptr; p != s.end; p++) {
-            bool digit = *p >= '0' && *p <= '9';
-            c->digits = c->digits && digit;
-            c->lower = c->lower && (digit || (*p >= 'a' && *p <= 'f'));
-            c->upper = c->upper && (digit || (*p >= 'A' && *p <= 'F'));
-        }
-    }
-    if (c->digits && size <= DIGITS) {
+    for (p = s.ptr; c->digits != 0 && p != s.end; p++) c->digits &= t->digits_of[*p];
+    if ((c->digits & DECIMAL) != 0 && size <= DIGITS) {
         uint64_t value = number_of(s);
         if (value < c->min) c->min = value;
         if (value > c->max) c->max = value;
         c->zeros = c->zeros || (size > 1 && *s.ptr == '0');
     } else {
-        c->digits = false;
+        c->digits &= ~(unsigned)DECIMAL;
     }
     for (j = 0; c->same >> j != 0; j++) {
         if ((c->same >> j & 1) != 0 && !equal(s, token(t, i, j))) c->same &= ~(UINT64_C(1) << j);
@@ -197,7 +195,7 @@ static rs_status choose_column(table *t, uint32_t k, const column *c, rs_piece *
     }
     out->kind = RS_PIECE_TEXT;
     *bits = 8 * (c->units + n);
-    if (c->digits && (!c->zeros || c->shortest == c->longest)) {
+    if ((c->digits & DECIMAL) != 0 && (!c->zeros || c->shortest == c->longest)) {
         cost = n * rs_numbers_width(c->max - c->min);
         if (cost < *bits) {
             out->kind = RS_PIECE_DIGITS;
@@ -207,12 +205,12 @@ static rs_status choose_column(table *t, uint32_t k, const column *c, rs_piece *
             *bits = cost;
         }
     }
-    if ((c->lower || c->upper) && c->shortest == c->longest && c->longest >= SHORT_HEX) {
+    if ((c->digits & (LOWER | UPPER)) != 0 && c->shortest == c->longest && c->longest >= SHORT_HEX) {
         cost = n * 8 * ((c->longest + 1) / 2);
         if (cost < *bits) {
             out->kind = RS_PIECE_HEX;
             out->count = (uint32_t)c->longest;
-            out->upper = !c->lower;
+            out->upper = (c->digits & LOWER) == 0;
             *bits = cost;
         }
     }
@@ -252,7 +250,7 @@ static rs_status columns(table *t, rs_pieces *out, rs_error *err) {
     out->bits = 0;
     out->n_fits = t->n;
     for (k = 0; k < t->n_tokens; k++) {
-        column c = {true, true, true, true, false, false, SIZE_MAX, 0, UINT64_MAX, 0, 0, 0};
+        column c = {true, false, DECIMAL | LOWER | UPPER, SIZE_MAX, 0, UINT64_MAX, 0, 0, 0};
         c.same = variable;
         for (i = 0; i < t->n; i++) note_token(&c, t, i, k);
         RS_TRY(choose_column(t, k, &c, &out->at[k], &bits, err));
@@ -264,16 +262,29 @@ static rs_status columns(table *t, rs_pieces *out, rs_error *err) {
     return RS_OK;
 }
 
+static void fill_digits(uint8_t digits_of[256]) {
+    unsigned c;
+    for (c = 0; c < 256; c++) {
+        bool digit = c >= '0' && c <= '9';
+        digits_of[c] = (uint8_t)((digit ? DECIMAL : 0) | (digit || (c >= 'a' && c <= 'f') ? LOWER : 0) |
+                                 (digit || (c >= 'A' && c <= 'F') ? UPPER : 0));
+    }
+}
+
 rs_status rs_pieces_find(rs_survey *survey, const rs_alternative *a, rs_pieces *out, bool *found, rs_error *err) {
     static const rs_piece_classes both[2] = {RS_PIECES_WORDS, RS_PIECES_FINE};
-    unsigned i;
+    uint8_t class_of[256], digits_of[256];
+    unsigned i, c;
     *found = false;
     if (a->n_where < a->n || a->n < 16) return RS_OK;
+    fill_digits(digits_of);
     for (i = 0; i < 2; i++) {
-        table t = {survey, NULL, NULL, 0, 0, both[i]};
+        table t = {class_of, digits_of, survey, NULL, NULL, 0, 0, both[i]};
         bool alike;
         rs_pieces some;
-        rs_status status = fill(&t, a, &alike, err);
+        rs_status status;
+        for (c = 0; c < 256; c++) class_of[c] = (uint8_t)rs_piece_class(both[i], (uint8_t)c);
+        status = fill(&t, a, &alike, err);
         if (status == RS_OK && alike) {
             status = columns(&t, &some, err);
             if (status == RS_OK && (!*found || some.bits < out->bits)) *out = some;

@@ -45,8 +45,8 @@ typedef struct rs_pieces {
 /* The class of a character under `classes`. */
 unsigned rs_piece_class(rs_piece_classes classes, uint8_t c);
 
-/* Looks at the strings that begin at a->where, all of 1-byte units. False when they are not made alike: at least nine in
- * ten have to be. Memory is that of the survey. RS_E_MEM. */
+/* Looks at the strings that begin at a->where, all of 1-byte units. False when they are not made alike: at least nine
+ * in ten have to be. Memory is that of the survey. RS_E_MEM. */
 RS_NODISCARD rs_status rs_pieces_find(rs_survey *survey, const rs_alternative *a, rs_pieces *out, bool *found,
                                       rs_error *err);
 

@@ -53,7 +53,7 @@ typedef struct rs_tree {
     uint32_t levels;     /* of nodes with children, those of the trees of its tables added once it is linked */
     uint32_t n_links;    /* dict and symbols nodes: they need tables */
     uint32_t tables_end; /* above the number of every table that they name; set when the tree is linked */
-    rs_node *elements;   /* what the children of numbers nodes stand in for: an int or decimal whose value is its bits */
+    rs_node *elements;   /* what the children of numbers nodes stand in for: ints or decimals whose value is its bits */
     void *program;  /* the binding's: what owns the slots of the nodes; NULL when compiled. The core ignores it */
 } rs_tree;
 

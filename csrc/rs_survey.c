@@ -8,8 +8,9 @@ enum {
     MAX_TUPLE = 64,              /* longer tuples are stored like lists */
     MAX_MERGED = 512,            /* keys of a struct that dicts of several shapes share */
     MAX_SHAPES = 2048,           /* shapes of all structs: each dict is looked up among them */
+    MAX_COMPARED = 1 << 25,      /* keys compared for merging, so that shapes that all differ cost no more than a moment */
     MAX_DISTINCT = 65536,        /* a table has no more entries */
-    KEPT_BYTES = 24 * 1024 * 1024 /* for all sets and places of a survey */
+    KEPT_BYTES = 16 * 1024 * 1024 /* for all sets and places of a survey */
 };
 
 typedef struct rs_arena_chunk {
@@ -67,9 +68,10 @@ static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind,
                                  rs_alternative **out, rs_error *err) {
     rs_alternative *a;
     bool shape = kind == RS_FMT_NODE_STRUCT;
-    if (kind != RS_FMT_NODE_ANY && (at->n >= MAX_ALTERNATIVES || (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES)) ||
-                                    n_children > RS_FMT_TREE_NODES ||
-                                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES)) {
+    bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
+                    self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
+                    (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES));
+    if (kind != RS_FMT_NODE_ANY && too_many) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
     }
@@ -233,6 +235,17 @@ static rs_status read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     return RS_OK;
 }
 
+/* Whether keys of such tags are equal only when their bytes are: True is 1 and so is 1.0, and who knows what classes
+ * say. A struct that dicts of several shapes share must not have keys that are equal. */
+static bool plain_keys(const rs_slice *keys, uint32_t n) {
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        uint8_t tag = *keys[i].ptr;
+        if (!rs_tag_is_int64(tag) && tag != RS_FMT_TAG_NONE && (tag < RS_FMT_TAG_STR1 || tag > RS_FMT_TAG_BYTES)) return false;
+    }
+    return true;
+}
+
 /* Where each of n keys would stand among those of `a` if the order of both is kept; how many they have in common, and
  * how many there would be. False when the orders disagree. children[i] counts in the merged order. */
 static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children,
@@ -275,6 +288,10 @@ static rs_status add_shape(rs_survey *self, rs_alternative *a, uint64_t hash, ui
     return RS_OK;
 }
 
+static uint64_t path_of_key(const rs_alternative *a, const rs_slice *key) {
+    return rs_schema_hash_key(a->path, key->ptr, rs_slice_left(key));
+}
+
 /* Makes room in `a` for the keys that are new: `children` says where each of the n keys is to stand. */
 static rs_status spread_children(rs_survey *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
                                  const uint32_t *children, uint32_t merged, rs_error *err) {
@@ -287,6 +304,7 @@ static rs_status spread_children(rs_survey *self, rs_alternative *a, const rs_sl
         while (next < n && children[next] < k) next++;
         if (next < n && children[next] == k && !(old < a->n_children && same_key(&a->keys[old], &keys[next]))) {
             names[k] = keys[next];
+            positions[k].path = path_of_key(a, &keys[next]);
             continue;
         }
         names[k] = a->keys[old];
@@ -307,14 +325,17 @@ static rs_status join_struct(rs_survey *self, rs_position *at, const head *h, rs
     rs_slice *keys;
     uint32_t i, n = h->n_children, *children = NULL;
     *out = NULL;
-    if (n == 0 || n > MAX_MERGED) return RS_OK;
+    if (n == 0 || n > MAX_MERGED || at->closed || self->n_known >= MAX_SHAPES || self->n_compared >= MAX_COMPARED) {
+        return RS_OK;
+    }
     keys = (rs_slice *)malloc(n * sizeof *keys);
     if (keys == NULL) return no_memory(err);
-    if (read_keys(h->body, n, keys) != RS_OK) n = 0;
+    if (read_keys(h->body, n, keys) != RS_OK || !plain_keys(keys, n)) n = 0;
     for (i = 0; n > 0 && i < at->n; i++) {
         rs_alternative *a = &at->alternatives[i];
         uint32_t common, merged, least = n < a->n_children ? n : a->n_children;
-        if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || self->n_known >= MAX_SHAPES) continue;
+        if (a->kind != RS_FMT_NODE_STRUCT || a->n_children == 0 || !plain_keys(a->keys, a->n_children)) continue;
+        self->n_compared += (uint64_t)n * a->n_children;
         if (children == NULL) children = (uint32_t *)rs_arena_take(&self->arena, n * sizeof *children);
         if (children == NULL) break;
         if (!merge_order(a, keys, n, children, &common, &merged) || common * 2 < least || merged > MAX_MERGED ||
@@ -342,8 +363,36 @@ static rs_status begin_struct(rs_survey *self, rs_alternative *a, const head *h,
     a->keys = (rs_slice *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *a->keys);
     if (a->keys == NULL || children == NULL) return no_memory(err);
     RS_TRY(read_keys(h->body, a->n_children, a->keys));
-    for (i = 0; i < a->n_children; i++) children[i] = i;
+    for (i = 0; i < a->n_children; i++) {
+        children[i] = i;
+        a->children[i].path = path_of_key(a, &a->keys[i]);
+    }
     return add_shape(self, a, h->shape_hash, a->n_children, children, err);
+}
+
+/* The lists of any elements of a position; NULL when there are none. */
+static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
+    uint32_t i;
+    for (i = 0; i < at->n; i++) {
+        rs_alternative *a = &at->alternatives[i];
+        if (a->kind != RS_FMT_NODE_LIST || a->param != param || a->elements != RS_ELEMENTS_MIXED) continue;
+        at->last = i;
+        return a;
+    }
+    return NULL;
+}
+
+/* Says which place this is, the same for the same place in other runs, and asks what is known of it. */
+static void name_alternative(const rs_survey *self, const rs_position *at, rs_alternative *a) {
+    const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
+    uint32_t i;
+    a->path = rs_schema_hash_key(at->path, what, sizeof what);
+    a->gave_up = at->payload ||
+                 (self->packer != NULL && (rs_packer_known(self->packer, a->path) & RS_PATH_NO_DICT) != 0);
+    for (i = 0; i < a->n_children; i++) { /* of a struct the keys say more: see begin_struct */
+        a->children[i].path = rs_schema_hash_key(a->path, (const uint8_t *)&i, sizeof i);
+        a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
+    }
 }
 
 static rs_status find_alternative(rs_survey *self, rs_position *at, const head *h, rs_alternative **out,
@@ -367,12 +416,17 @@ static rs_status find_alternative(rs_survey *self, rs_position *at, const head *
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
     if (*out == NULL) {
         head any = {0};
+        /* Lists of any elements take those of one kind too, so that the encoder need not look who got which. */
+        *out = h->kind == RS_FMT_NODE_LIST ? mixed_lists(at, h->param) : NULL;
+        if (*out != NULL) return RS_OK;
+        at->closed = at->closed || h->kind == RS_FMT_NODE_STRUCT;
         any.kind = RS_FMT_NODE_ANY;
         return find_alternative(self, at, &any, out, err);
     }
     (*out)->param = h->param;
     (*out)->elements = h->elements;
     (*out)->descriptor = h->descriptor;
+    name_alternative(self, at, *out);
     if (h->kind == RS_FMT_NODE_STRUCT) return begin_struct(self, *out, h, err);
     return RS_OK;
 }
@@ -381,18 +435,21 @@ static rs_status find_alternative(rs_survey *self, rs_position *at, const head *
 
 static rs_status observe(rs_survey *self, rs_position *at, rs_slice *in, rs_error *err);
 
+static rs_status same_hash(rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two dict shapes share a hash");
+}
+
 static rs_status observe_struct(rs_survey *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
     const rs_shape *shape = find_shape(a, h->shape_hash);
     uint32_t i, n = shape->n;
     const uint32_t *children = shape->children;
     self->scan->next++;
+    /* Two shapes of one hash: nothing is wrong with the data, but this pass cannot go on. */
+    if (h->n_children != n) return same_hash(err);
     for (i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
         size_t size = (size_t)(key->end - key->ptr);
-        /* Two shapes of one hash: nothing is wrong with the data, but this pass cannot go on. */
-        if (h->n_children != n || size > rs_slice_left(in) || memcmp(in->ptr, key->ptr, size) != 0) {
-            return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two dict shapes share a hash");
-        }
+        if (size > rs_slice_left(in) || memcmp(in->ptr, key->ptr, size) != 0) return same_hash(err);
         in->ptr += size;
         RS_TRY(observe(self, &a->children[children[i]], in, err));
     }
@@ -485,7 +542,6 @@ static rs_status observe_body(rs_survey *self, rs_alternative *a, const head *h,
     case RS_FMT_NODE_NDARRAY: return observe_array(a, in, err);
     case RS_FMT_NODE_EXT:
         in->ptr += rs_slice_left(&h->descriptor);
-        a->children->payload = true;
         return observe(self, a->children, in, err);
     default: return RS_OK;
     }
@@ -576,7 +632,7 @@ static rs_status observe(rs_survey *self, rs_position *at, rs_slice *in, rs_erro
     if (wants_place(a)) RS_TRY(note_place(self, a, value.ptr, err));
     a->n++;
     /* One value is no repetition, and what is constant needs no table: only from the first that differs on. */
-    if (!a->gave_up && !at->payload && h.kind != RS_FMT_NODE_BOOL && h.kind != RS_FMT_NODE_CONST) {
+    if (!a->gave_up && h.kind != RS_FMT_NODE_BOOL && h.kind != RS_FMT_NODE_CONST) {
         if (a->distinct == NULL && !a->constant && a->n > 1) RS_TRY(note_distinct(self, a, a->first, err));
         if (a->distinct != NULL) RS_TRY(note_distinct(self, a, value, err));
     }

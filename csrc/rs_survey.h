@@ -4,6 +4,7 @@
 #define RS_SURVEY_H
 
 #include "rs_format.h"
+#include "rs_packer.h"
 #include "rs_scan.h"
 #include "rs_value_set.h"
 
@@ -18,7 +19,12 @@ void rs_arena_clear(rs_arena *self);
 
 /* What the elements of a list are, all of them. Lists of different contents are different alternatives: numbers have a
  * form of their own. */
-typedef enum rs_elements { RS_ELEMENTS_MIXED = 0, RS_ELEMENTS_INTS = 1, RS_ELEMENTS_FLOATS = 2, RS_ELEMENTS_NONE = 3 } rs_elements;
+typedef enum rs_elements {
+    RS_ELEMENTS_MIXED = 0,
+    RS_ELEMENTS_INTS = 1,
+    RS_ELEMENTS_FLOATS = 2,
+    RS_ELEMENTS_NONE = 3
+} rs_elements;
 
 /* The keys of a dict that belongs to a struct: `n` of them. */
 typedef struct rs_shape {
@@ -51,23 +57,28 @@ typedef struct rs_alternative {
     uint32_t n_where, where_capacity;
     rs_value_set *distinct; /* NULL: not kept, or given up because there were too many */
     bool gave_up;
+    uint64_t path;      /* the way to it from the root: the same for the same place in other runs */
 } rs_alternative;
 
 typedef struct rs_position {
     rs_alternative *alternatives;
     uint32_t n, capacity, last;
     bool payload;       /* of an ext value: never an entry of a table by itself */
+    bool closed;        /* a dict had to go under `any`: no struct takes a further shape, which could be that dict's */
+    uint64_t path;
 } rs_position;
 
-/* Owns all that was seen. Zero it but for `values` and `scan`, then rs_survey_run; rs_survey_clear at the end. */
+/* Owns all that was seen. Zero it but for `values`, `scan`, `packer` and the root's path, then rs_survey_run; rs_survey_clear at the end. */
 typedef struct rs_survey {
     rs_values values;
     rs_scan *scan;      /* has read the values in their order */
+    const struct rs_packer *packer; /* knows what was not worth trying in the runs before; NULL: nothing */
     rs_arena arena;
     rs_position root;
     struct rs_kept_set *sets;
     uint64_t kept_bytes; /* by sets and places, which memory bounds */
     uint32_t n_nodes, n_shapes, n_known; /* n_known: shapes of dicts */
+    uint64_t n_compared; /* keys, for shapes that might join a struct */
 } rs_survey;
 
 /* Reads all values. RS_E_ARG_LIMIT: no tree within the limits describes them. RS_E_MEM. */

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE_BYTES = 1 << 19,
+    SAMPLE_BYTES = 1 << 19,   /* at most, and at least the least; between, a part of the whole */
+    SAMPLE_BYTES_LEAST = 1 << 17,
+    SAMPLE_PART = 16,
     PIECE_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
     PIECES = SAMPLE_BYTES / PIECE_BYTES,
     CANDIDATES_MAX = 32768,   /* symbols of the first pass */
@@ -78,10 +80,10 @@ static uint64_t stride(uint64_t n) {
     return step % n;
 }
 
-/* Takes piece `round` of a string: the first ones of many, spread over it. False when it has no more. */
-static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t round) {
+/* Takes piece `round` of `rounds` of a string, which are spread over it. False when it has no more. */
+static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t round, uint64_t rounds) {
     const uint64_t piece_units = PIECE_BYTES / self->unit_bytes, n = string->n_units / piece_units;
-    uint64_t first = round * (n / PIECES ? n / PIECES : 1) * piece_units, units;
+    uint64_t first = round * (n / rounds ? n / rounds : 1) * piece_units, units;
     if (first >= string->n_units) return false;
     units = string->n_units - first < piece_units ? string->n_units - first : piece_units;
     memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units + first * self->unit_bytes,
@@ -91,22 +93,30 @@ static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t r
     return true;
 }
 
+/* Bytes to look at of so many: training takes time by them, and a table for a short text is small anyway. */
+static uint64_t sample_size(uint64_t all_bytes) {
+    uint64_t part = all_bytes / SAMPLE_PART;
+    return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
+}
+
 static rs_status take_sample(trainer *self, const rs_symbol_string *strings, size_t n, rs_error *err) {
-    const uint64_t sample_units = SAMPLE_BYTES / self->unit_bytes, piece_units = PIECE_BYTES / self->unit_bytes;
-    uint64_t most, step, round, i;
+    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes;
+    uint64_t sample_units, most, step, round, rounds, i;
     bool more = n > 0;
     for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
+    sample_units = sample_size(self->n_all * self->unit_bytes) / self->unit_bytes;
     most = self->n_all < sample_units + piece_units ? self->n_all : sample_units + piece_units;
     self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
     /* No piece is empty; one or two of a string are not full. */
     self->piece_ends = (uint64_t *)malloc((n < most / 2 ? 2 * n + PIECES + 1 : (size_t)most + 1) * sizeof(uint64_t));
     if (self->sample == NULL || self->piece_ends == NULL) return no_memory(err);
     step = n > 0 ? stride(n) : 0;
-    for (round = 0; round < PIECES && more; round++) {
+    rounds = sample_units / piece_units;
+    for (round = 0; round < rounds && more; round++) {
         uint64_t at = 0;
         more = false;
         for (i = 0; i < n && self->n_sampled < sample_units; i++) {
-            if (take_piece(self, &strings[at], round)) more = true;
+            if (take_piece(self, &strings[at], round, rounds)) more = true;
             at = at + step >= n ? at + step - n : at + step;
         }
     }

@@ -82,7 +82,9 @@ static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice code
     RS_TRY(rs_symbols_decode(table, codes, self->units + self->n_units * self->unit_bytes,
                              self->capacity - self->n_units * self->unit_bytes, &produced, err));
     /* Codes that somebody changed since they were measured may give more than has room once it is spread. */
-    if (produced / table->unit_bytes > room / self->unit_bytes) return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
+    if (produced / table->unit_bytes > room / self->unit_bytes) {
+        return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
+    }
     join(self, produced / table->unit_bytes, table->unit_bytes);
     return RS_OK;
 }
@@ -219,6 +221,121 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
     }
     default: return no_text(err);
     }
+}
+
+/* ---- Short texts ---- */
+
+/* Copies n bytes, mostly few: a call of memcpy takes longer for those. */
+static inline void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
+    if (n > 16) {
+        memcpy(to, from, n);
+    } else if (n >= 8) {
+        uint64_t a = rs_load_u64(from), b = rs_load_u64(from + n - 8);
+        rs_store_u64(to, a);
+        rs_store_u64(to + n - 8, b);
+    } else if (n >= 4) {
+        uint32_t a = rs_load_u32(from), b = rs_load_u32(from + n - 4);
+        rs_store_u32(to, a);
+        rs_store_u32(to + n - 4, b);
+    } else if (n > 0) {
+        uint8_t a = from[0], b = from[n >> 1], c = from[n - 1];
+        to[0] = a;
+        to[n >> 1] = b;
+        to[n - 1] = c;
+    }
+}
+
+/* Two digits at a time. */
+static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
+    uint8_t digits[24];
+    unsigned at = 24, n;
+    while (number >= 100) {
+        unsigned pair = (unsigned)(number % 100);
+        number /= 100;
+        digits[--at] = (uint8_t)('0' + pair % 10);
+        digits[--at] = (uint8_t)('0' + pair / 10);
+    }
+    digits[--at] = (uint8_t)('0' + number % 10);
+    if (number >= 10) digits[--at] = (uint8_t)('0' + number / 10);
+    while (24 - at < width) digits[--at] = '0';
+    n = 24 - at;
+    copy_few(to, digits + at, n);
+    return n;
+}
+
+/* Puts the Latin-1 text of an `any` value that fills its bytes; its units, or -1. */
+static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
+    size_t n = size - 2;
+    if (size < 2 || p[0] != RS_FMT_TAG_STR1 || p[1] != n || n >= 0x80 || n > room) return -1;
+    copy_few(to, p + 2, n);
+    return (int)n;
+}
+
+static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth);
+
+static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t room, unsigned depth) {
+    const rs_table *table;
+    const rs_node *root;
+    rs_slice entry;
+    if (i >= node->count || rs_dict_find(node, i, &table, &entry, NULL) != RS_OK) return -1;
+    root = table->tree->nodes;
+    if (root->kind == RS_FMT_NODE_ANY) return short_any(entry.ptr, rs_slice_left(&entry), out, room);
+    if (root->kind == RS_FMT_NODE_STR && root->param == 1 && (root->flags & RS_FMT_FLAG_REST) != 0) {
+        size_t n = rs_slice_left(&entry);
+        if (n > room) return -1;
+        copy_few(out, entry.ptr, n);
+        return (int)n;
+    }
+    if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed || depth > 0 || rs_slice_left(&entry) != root->size_bytes) return -1;
+    return short_pieces(root, entry.ptr, out, room, depth + 1);
+}
+
+static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth) {
+    uint16_t begins[RS_FMT_CONCAT_CHILDREN + 1];
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    size_t at = 0;
+    uint32_t i;
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        const uint8_t *body = head + child->body_off;
+        uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        int n = -1;
+        begins[i] = (uint16_t)at;
+        switch (child->kind) {
+        case RS_FMT_NODE_CONST: n = short_any(child->aux, child->aux_size_bytes, out + at, room - at); break;
+        case RS_FMT_NODE_SAME: {
+            size_t from = begins[child->count], size = begins[child->count + 1] - from;
+            if (size > room - at) return -1;
+            copy_few(out + at, out + from, size);
+            n = (int)size;
+            break;
+        }
+        case RS_FMT_NODE_DIGITS:
+            if (room - at < 24) return -1;
+            n = (int)short_digits((uint64_t)rs_decode_int_unchecked(child, body, bits), child->count, out + at);
+            break;
+        case RS_FMT_NODE_DICT: n = short_entry(child, bits, out + at, room - at, depth); break;
+        case RS_FMT_NODE_HEX: {
+            const char *digits = child->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
+            uint32_t k;
+            if (child->count > room - at) return -1;
+            for (k = 0; k < child->count; k++) {
+                out[at + k] = (uint8_t)digits[body[k / 2] >> (k % 2 == 0 ? 4 : 0) & 15];
+            }
+            n = (int)child->count;
+            break;
+        }
+        default: return -1;
+        }
+        if (n < 0) return -1;
+        at += (size_t)n;
+        begins[i + 1] = (uint16_t)at;
+    }
+    return (int)at;
+}
+
+int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]) {
+    return short_pieces(node, head, out, RS_TEXT_INLINE, 0);
 }
 
 rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,

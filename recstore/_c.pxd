@@ -1,5 +1,5 @@
 # The core as the binding sees it: only what is used, from the one public header.
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "recstore.h" nogil:
     ctypedef int rs_status
@@ -39,8 +39,8 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT, RS_FMT_NODE_DECIMAL, RS_FMT_NODE_NUMBERS
         RS_FMT_NODE_DICT, RS_FMT_NODE_SYMBOLS, RS_FMT_NODE_CONCAT, RS_FMT_NODE_DIGITS, RS_FMT_NODE_HEX
         RS_FMT_NODE_SAME, RS_FMT_NODE_OPTIONAL
-        RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM, RS_FMT_ALIGNMENT
-        RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
+        RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM
+        RS_FMT_ALIGNMENT, RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
         RS_FMT_SECTION_KEY_INDEX, RS_FMT_SECTION_TABLES
         RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS
         RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
@@ -111,6 +111,7 @@ cdef extern from "recstore.h" nogil:
         const rs_table *tables[64]
 
     ctypedef struct rs_node:
+        uint64_t base
         uint8_t kind
         uint8_t param
         uint16_t flags
@@ -146,7 +147,10 @@ cdef extern from "recstore.h" nogil:
         uint64_t first_record
         uint32_t n_records
         uint32_t tree
+        uint64_t heap_off
         uint64_t heap_size_bytes
+        uint32_t row_size_bytes
+        uint32_t index_width
         uint64_t arrays_size_bytes
     rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local, rs_slice *out,
                                 rs_error *err)
@@ -202,9 +206,41 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_column:
         rs_buffer values
         unsigned seen
-    rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n,
-                             rs_error *err)
-    void rs_column_clear(rs_column *self)
+
+    enum:
+        RS_ROUTE_NONE, RS_ROUTE_ASK, RS_ROUTE_OPEN
+    ctypedef struct rs_route_key:
+        const uint8_t *units
+        uint64_t n
+        unsigned unit_bytes
+        rs_bool is_index
+        int64_t index
+    ctypedef struct rs_route_name:
+        uint32_t whole
+        uint32_t parts
+        uint32_t n_parts
+    ctypedef struct rs_route_path:
+        const rs_route_key *keys
+        const rs_route_name *names
+        uint32_t n_keys
+        uint32_t n_names
+    ctypedef struct rs_route_tree:
+        const rs_tree *tree
+    ctypedef struct rs_route:
+        rs_route_tree *trees
+        size_t n_trees
+        const rs_node *node
+        uint64_t group_off, group_bytes, bit_off, body_off, least
+    rs_status rs_route_open(rs_route *self, const rs_route_path *path, const rs_tree *tree, rs_error *err)
+    void rs_route_clear(rs_route *self)
+    void rs_route_set(rs_route *self, size_t tree, uint32_t key, uint32_t node, int32_t to)
+    void rs_route_prepare(rs_route *self)
+    rs_bool rs_route_is_fixed(const rs_route *self)
+
+    void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out)
+    void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width,
+                                 uint32_t *out)
+    uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n)
 
     ctypedef struct rs_limits:
         uint64_t max_values
@@ -316,6 +352,33 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err)
     rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err)
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
+
+    enum:
+        RS_GATHER_TEXT
+        RS_GATHER_DONE, RS_GATHER_BLOCK, RS_GATHER_UNSURE, RS_GATHER_LACKING, RS_GATHER_OTHER
+    ctypedef struct rs_source:
+        const rs_store *store
+        const rs_route **routes
+    ctypedef struct rs_gather:
+        int shape
+        rs_bool nulls
+        rs_column numbers
+        rs_buffer text
+        rs_buffer offsets
+        rs_buffer valid
+        uint64_t n
+        uint64_t n_null
+    ctypedef struct rs_gather_stop:
+        int why
+        uint64_t done
+        uint64_t block
+        uint64_t index
+    rs_status rs_gather_open(rs_gather *self, uint64_t n, rs_bool nulls, rs_error *err)
+    void rs_gather_clear(rs_gather *self)
+    rs_status rs_gather_run(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
+                            int64_t step, uint64_t n, rs_gather_stop *stop, rs_error *err)
+    rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_bool *fits,
+                             rs_error *err)
 
     void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
     void rs_store_prefetch(const rs_store *self, uint64_t index)

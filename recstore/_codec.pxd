@@ -55,8 +55,8 @@ cdef class Program:
     cdef dict makers
     cdef Entries entries  # those of the store
     cdef PyObject **keys  # see decode_state
-    # By address of a node, of this tree or one of its tables': {key: child}, made by _paths where a struct's keys cannot
-    # be found by identity, and the names of an ext node's fields.
+    # By address of a node, of this tree or one of its tables': {key: child}, made by _paths where a struct's keys
+    # cannot be found by identity, and the names of an ext node's fields.
     cdef dict lookups
     cdef int begin(self, object reader) except -1
     cdef void start(self, decode_state *c)

@@ -133,14 +133,25 @@ cdef public PyObject *codec_maker(decode_state *c, uint8_t code, const uint8_t *
     return given((<Program>c.program).maker(code, extra, size, slot))
 
 
+cdef bint is_nan(object value) except -1:
+    """Whether it is a NaN of whatever type. Dicts and `in` ask for identity first, so that one object in many places
+    would be one key, and would be found: each NaN that is read is an object of its own."""
+    if type(value) is float or type(value) is complex:
+        return value != value
+    decimal = sys.modules.get("decimal")
+    return decimal is not None and type(value) is decimal.Decimal and value.is_nan()  # comparing a signaling one raises
+
+
 cdef public int codec_keep_const(decode_state *c, const rs_node *node, PyObject *value) except -1:
     if DECODE_IMMUTABLE >> node.aux[1] & 1 or node.aux[1] == RS_FMT_EXT_ENUM and (<Program>c.program).reader.trusted:
-        (<Program>c.program).remember(<object>value, <void **>&(<rs_node *>node).slot)
+        if not is_nan(<object>value):
+            (<Program>c.program).remember(<object>value, <void **>&(<rs_node *>node).slot)
     return 0
 
 
 cdef public int codec_keep_entry(decode_state *c, const rs_table *table, uint32_t local, PyObject *value) except -1:
-    (<Program>c.program).entries.keep(<rs_table *>table, local, value)
+    if not is_nan(<object>value):
+        (<Program>c.program).entries.keep(<rs_table *>table, local, value)
     return 0
 
 
@@ -214,7 +225,8 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
     program.tree = tree
     program.begin(reader)
     made = program.prepare()
-    # Making the objects may have run Python code, and another thread may have been here meanwhile. From here on none can.
+    # Making the objects may have run Python code, and another thread may have been here meanwhile. From here on none
+    # can.
     if tree.program != NULL:
         return <Program>tree.program
     program.entries = (<Program>programs[0]).entries if programs else Entries()
@@ -280,7 +292,7 @@ cdef class Program:
         c.keys = self.keys
 
     cdef list prepare(self):
-        """What the slots of nodes hold: `(node number, object)`; they are shared by all records this process decodes."""
+        """What the slots of nodes hold: `(node number, object)`; all records that this process decodes share them."""
         cdef uint32_t i
         cdef const rs_node *node
         cdef decode_state c
@@ -297,7 +309,9 @@ cdef class Program:
                                    RS_FMT_TAG_EXT):
                     continue  # mutable, or may hold what is, or of a class that may not be there
                 begin_extra(&c, node.aux, node.aux_size_bytes)
-                made.append((i, decode_any(&c)))
+                value = decode_any(&c)
+                if not is_nan(value):
+                    made.append((i, value))
             elif node.kind == RS_FMT_NODE_NDARRAY:
                 begin_extra(&c, node.aux, node.aux_size_bytes)
                 made.append((i, prepare_dtype(&c)))

@@ -7,6 +7,9 @@ from recstore._paths cimport Path
 from recstore._store cimport Segment
 from recstore._views cimport How
 
+cdef object in_record(error, uint64_t index)
+cdef object lacking(uint64_t index, path)
+
 
 cdef class Record:
     cdef Segment segment       # None when the fields are held

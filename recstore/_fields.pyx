@@ -12,15 +12,15 @@ from recstore._c cimport *
 from recstore._codec cimport Program, check
 from recstore._exports cimport Owner
 from recstore._paths cimport *
+from recstore._selections cimport Leaf
 from recstore._store cimport Segment
-from recstore._views cimport GroupHow, How, Leaf, Records
+from recstore._views cimport GroupHow, How, Records
 from recstore._paths import dump, load
 from recstore import errors
 
 from _collections_abc import ItemsView, KeysView, Mapping, ValuesView
 
 cdef extern from "Python.h":
-    object PyByteArray_FromStringAndSize(const char *, Py_ssize_t)
     void prefetch "__builtin_prefetch"(const void *)
 
 cdef extern from *:
@@ -626,79 +626,3 @@ cdef How make_how(description, int depth):
         _, paths, path, base = description
         return FieldsHow([path_from(one) or Path(()) for one in paths], path_from(path), make_how(base, depth - 1))
     raise errors.CorruptError(f"not a way to read records: {kind!r:.60}")
-
-
-# ---- Columns of numbers ----
-
-def gather(Records records, positions):
-    """The numbers of a field view, in one pass: `(numbers, seen, lengths)`, two bytearrays of 8 bytes an entry around
-    what kinds were seen (rs_column.h); lengths is None for scalars. None where a value is neither number nor list of
-    numbers, or not all are one of the two: then the values have to be decoded. `positions` are within range; None for
-    all.
-
-    Raises KeyError for a record that lacks the field, and what reading a record raises.
-    """
-    cdef rs_column column, lengths
-    cdef FieldHow how
-    cdef Py_ssize_t i, n = records.length if positions is None else len(positions)
-    if type(records.how) is not FieldHow or (<FieldHow>records.how).base is not None or n == 0:
-        return None
-    how = <FieldHow>records.how
-    clear_column(&column)
-    clear_column(&lengths)
-    try:
-        for i in range(n):
-            if not gather_one(records, how, i if positions is None else positions[i], &column, &lengths):
-                return None
-        numbers = PyByteArray_FromStringAndSize(<const char *>column.values.data, <Py_ssize_t>column.values.size_bytes)
-        if lengths.values.size_bytes == 0:
-            return numbers, column.seen, None
-        return numbers, column.seen, PyByteArray_FromStringAndSize(<const char *>lengths.values.data,
-                                                                   <Py_ssize_t>lengths.values.size_bytes)
-    finally:
-        rs_column_clear(&column)
-        rs_column_clear(&lengths)
-
-
-cdef void clear_column(rs_column *column):
-    column.values.data = NULL
-    column.values.size_bytes = column.values.capacity_bytes = 0
-    column.seen = 0
-
-
-cdef bint gather_one(Records records, FieldHow how, Py_ssize_t i, rs_column *column, rs_column *lengths) except -1:
-    """False for a value that does not go with numbers, or not with those before."""
-    cdef Leaf leaf
-    cdef rs_record where
-    cdef rs_cursor cursor
-    cdef rs_place place
-    cdef rs_error err
-    cdef int shape = 0
-    cdef uint64_t n
-    cdef Program program
-    cdef uint8_t length[8]
-    cdef Segment segment
-    cdef bint first = column.seen == 0 and lengths.values.size_bytes == 0
-    records.selection.locate(i, &leaf)
-    segment = <Segment>leaf.segment
-    segment.enter()
-    try:
-        find_record(segment, leaf.store, <uint64_t>leaf.index, &where)
-        program = program_of(segment, &where)
-        begin_record(segment, leaf.store, &where, &cursor, &place)
-        if not how.path.walk(program, &cursor, &place, None):
-            if how.has_default:
-                return False
-            raise lacking(<uint64_t>leaf.index, how.path)
-        check(rs_column_take(column, &cursor, &place, &shape, &n, &err), &err)
-    except errors.Error as e:
-        raise in_record(e, <uint64_t>leaf.index) from None
-    finally:
-        segment.leave()
-    if shape == RS_COLUMN_SCALAR:
-        return first or lengths.values.size_bytes == 0
-    if shape == RS_COLUMN_OTHER or (not first and lengths.values.size_bytes == 0):
-        return False
-    rs_store_u64(length, n)
-    check(rs_buffer_append(&lengths.values, length, 8, &err), &err)
-    return True

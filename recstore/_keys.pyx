@@ -12,8 +12,10 @@ from recstore._c cimport *
 from recstore._codec cimport check
 from recstore._encode cimport encode_value
 from recstore._blobs cimport Blob
-from recstore._store cimport Segment, StoreReader
-from recstore._views cimport Leaf, Records
+from recstore._reading cimport StoreReader
+from recstore._selections cimport Leaf
+from recstore._store cimport Segment
+from recstore._views cimport Records
 from recstore import classes, errors
 
 import array

@@ -10,7 +10,8 @@ from recstore._codec cimport check, raise_status
 from recstore._encode cimport encode_value
 from recstore._keys cimport KeyHashes
 from recstore._blobs cimport open_writer
-from recstore._store cimport Segment, StoreReader, sealed, set_label
+from recstore._reading cimport StoreReader
+from recstore._store cimport Segment, sealed, set_label
 from recstore import classes, errors
 from recstore._keys import merge_twins
 

@@ -21,6 +21,9 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
 cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) except -1
 cdef object key_hash(object key)
 cdef tuple present_keys(rs_cursor *cursor, rs_place *place)
+cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) except -2
+cdef object names_of(unsigned code, const uint8_t *extra, size_t size)
+cdef bint is_dict_like(unsigned code)
 
 
 cdef class Path:

@@ -52,7 +52,7 @@ cdef object load_any(const uint8_t *data, size_t size):
     return value
 
 
-cdef inline bint is_dict_like(unsigned code):
+cdef bint is_dict_like(unsigned code):
     return code == RS_FMT_EXT_ORDEREDDICT or code == RS_FMT_EXT_COUNTER or code == RS_FMT_EXT_DEFAULTDICT
 
 

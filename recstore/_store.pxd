@@ -33,6 +33,7 @@ cdef class Segment(Owner):
     cdef int fail(self, int store, uint64_t index) except -1
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
+    cdef list listed(self, int number, list (*list_them)(rs_store *))
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2
     cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2
@@ -40,20 +41,6 @@ cdef class Segment(Owner):
     cdef bint release(self)
     cdef inline Owner owner(self)
     cdef int give_up_name(self)
-
-
-cdef class StoreReader:
-    cdef rs_store *store
-    cdef rs_store own
-    cdef bint owned
-    cdef object reader
-    cdef list programs
-    @staticmethod
-    cdef StoreReader apart(const rs_store *store)
-    @staticmethod
-    cdef StoreReader over(rs_store *store, reader)
-    cdef object get(self, uint64_t index)
-    cdef object get_entry(self, const rs_table *table, uint32_t number)
 
 
 cdef int set_label(rs_builder *builder, object label) except -1

@@ -15,6 +15,7 @@ from recstore._c cimport *
 from recstore._codec cimport Program, check, program_of, raise_status, record_at
 from recstore._encode cimport encode_value
 from recstore._exports cimport Owner
+from recstore._reading cimport StoreReader, list_blocks, list_tables, list_trees, verify_values
 from recstore import classes, errors
 
 import errno
@@ -214,62 +215,23 @@ cdef class Segment(Owner):
     def trees(self, int number=0):
         """For each tree of a store: a list of `(kind, param, fixed, children, size, bits, aux, flags, count)` by node
         number; an empty one for a tree that nothing uses."""
-        cdef uint64_t i
-        cdef rs_error err
-        cdef rs_store *store
-        out = []
-        self.store_records(number)
-        self.enter()
-        try:
-            store = self.numbered(number)
-            for i in range(store.n_blocks):
-                check(rs_store_load_block(store, i, &err), &err)
-            for i in range(store.n_tables):
-                check(rs_store_load_table(store, <uint32_t>i, &err), &err)
-            list_trees(store, out)
-        finally:
-            self.leave()
-        return out
+        return self.listed(number, list_trees)
 
     def tables(self, int number=0):
         """`(entries, heap bytes, tree)` of each table of a store; of one of symbols their number and None for the tree."""
-        cdef uint64_t i
-        cdef rs_error err
-        cdef rs_store *store
-        cdef const rs_table *table
-        out = []
-        self.store_records(number)
-        self.enter()
-        try:
-            store = self.numbered(number)
-            for i in range(store.n_tables):
-                check(rs_store_load_table(store, <uint32_t>i, &err), &err)
-                table = &store.tables[i]
-                if table.kind == RS_FMT_TABLE_SYMBOLS:
-                    out.append((table.symbols.n_symbols, table.block.heap_size_bytes, None))
-                else:
-                    out.append((table.block.n_records, table.block.heap_size_bytes, table.block.tree))
-        finally:
-            self.leave()
-        return out
+        return self.listed(number, list_tables)
 
     def blocks(self, int number=0):
         """`(first record, records, tree, heap bytes, array bytes)` of each block of a store."""
-        cdef uint64_t i
-        cdef rs_error err
-        cdef rs_store *store
-        out = []
+        return self.listed(number, list_blocks)
+
+    cdef list listed(self, int number, list (*list_them)(rs_store *)):
         self.store_records(number)
         self.enter()
         try:
-            store = self.numbered(number)
-            for i in range(store.n_blocks):
-                check(rs_store_load_block(store, i, &err), &err)
-                out.append((store.blocks[i].first_record, store.blocks[i].n_records, store.blocks[i].tree,
-                            store.blocks[i].heap_size_bytes, store.blocks[i].arrays_size_bytes))
+            return list_them(self.numbered(number))
         finally:
             self.leave()
-        return out
 
     def record_bytes(self, int number, uint64_t index):
         """Bytes that a record takes in its heap."""
@@ -544,21 +506,6 @@ cdef int name_record(int store, uint64_t index, rs_status status, rs_error *err)
         raise in_record(e, store, index) from None
 
 
-cdef int list_trees(rs_store *store, list out) except -1:
-    cdef uint64_t i
-    cdef uint32_t k
-    cdef const rs_node *node
-    for i in range(store.n_trees):
-        nodes = []
-        for k in range(store.trees[i].n_nodes):
-            node = &store.trees[i].nodes[k]
-            children = [node.children[j].index for j in range(node.n_children)]
-            nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
-                          (<const char *>node.aux)[:node.aux_size_bytes], node.flags, node.count))
-        out.append(nodes)
-    return 0
-
-
 def open_path(path, limits=None, follow_links=True, backing="file"):
     """Maps a saved store. SegmentNotFoundError, CorruptError, VersionError, OSError."""
     cdef Segment segment = Segment.__new__(Segment)
@@ -771,106 +718,3 @@ cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
             os.unlink(path)
         raise
     return segment
-
-
-cdef class StoreReader:
-    """Reads records of a store otherwise than its segment does: one that is no segment of its own yet, or without the
-    classes. The bytes outlive it."""
-
-    def __dealloc__(self):
-        if self.owned:
-            rs_store_close(&self.own)
-
-    @staticmethod
-    cdef StoreReader over(rs_store *store, reader):
-        """For a store that nobody else reads and that outlives it."""
-        cdef StoreReader self = StoreReader.__new__(StoreReader)
-        self.store = store
-        self.reader = reader
-        self.programs = []
-        return self
-
-    @staticmethod
-    cdef StoreReader apart(const rs_store *store):
-        """For a check of a store that others read: with trees of its own, and without classes and pickles, since a check
-        runs nobody's code."""
-        cdef StoreReader self = StoreReader.over(NULL, classes.CHECKING)
-        cdef rs_error err
-        check(rs_store_open_prepared(&self.own, store.segment, &store.header, &store.directory, &err), &err)
-        self.owned = True
-        self.store = &self.own
-        return self
-
-    def read(self, uint64_t index):
-        """The record `index`, which is in range."""
-        return self.get(index)
-
-    cdef object get(self, uint64_t index):
-        cdef PyObject *value
-        cdef rs_record record
-        cdef rs_error err
-        check(rs_store_find(self.store, index, &record, &err), &err)
-        program_of(record.tree, self.reader, self.programs)
-        return taken(record_at(self.store, &record, NULL))
-
-    cdef object get_entry(self, const rs_table *table, uint32_t number):
-        """The value of an entry of a table, which is in range and whose tree has its program."""
-        cdef rs_record record
-        cdef rs_error err
-        check(rs_offsets_locate(table.segment, &table.block, number, &record.bytes, &err), &err)
-        record.block = &table.block
-        record.tree = table.tree
-        return taken(record_at(self.store, &record, NULL))
-
-
-cdef inline object taken(PyObject *value):
-    """What a decode gave, or the exception that it set."""
-    if value == NULL:
-        raise_what_is_set()
-    out = <object>value
-    Py_DECREF(value)
-    return out
-
-
-cdef int verify_values(StoreReader reader) except -1:
-    """Makes the keys of each tree and, where it may hold other dicts, arrays or ext values, every record or, of a table,
-    every entry; what a record takes from a table is not made again."""
-    cdef rs_store *store = reader.store
-    cdef const rs_block *block
-    cdef const rs_table *table
-    cdef const rs_tree *tree
-    cdef rs_error err
-    cdef uint64_t number, i
-    for number in range(store.n_tables):
-        check(rs_store_load_table(store, <uint32_t>number, &err), &err)
-        table = &store.tables[number]
-        if table.kind != RS_FMT_TABLE_VALUES:
-            continue
-        program_of(table.tree, reader.reader, reader.programs)
-        for i in range(table.block.n_records if is_opaque(table.tree) else 0):
-            try:
-                reader.get_entry(table, <uint32_t>i)
-            except (errors.CorruptError, errors.VersionError) as e:
-                raise type(e)(f"entry {i} of table {number}: {e}") from None
-    for number in range(store.n_blocks):
-        check(rs_store_load_block(store, number, &err), &err)
-        block = &store.blocks[number]
-        tree = &store.trees[block.tree]
-        program_of(tree, reader.reader, reader.programs)
-        if not is_opaque(tree):
-            continue
-        for i in range(block.first_record, block.first_record + block.n_records):
-            try:
-                reader.get(i)
-            except (errors.CorruptError, errors.VersionError) as e:
-                raise type(e)(f"record {i}: {e}") from None
-    return 0
-
-
-cdef bint is_opaque(const rs_tree *tree):
-    """Whether values of a tree can be wrong in ways that only making them tells."""
-    cdef uint32_t k
-    for k in range(tree.n_nodes):
-        if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
-            return True
-    return False

@@ -6,7 +6,7 @@ import sys
 from _collections_abc import Mapping
 from _weakref import ref
 
-from recstore import _blobs, _keys, _maps, _store, _views, classes, handles, places
+from recstore import _blobs, _keys, _maps, _selections, _store, _views, classes, handles, places
 from recstore.errors import EncodeError, OutOfSpaceError, SegmentExistsError
 
 ARRAYS = ("copy", "view")
@@ -17,7 +17,7 @@ FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, c
 
 def selections(segment):
     """The Selections of keys and values of a mapping segment, entry by entry."""
-    keys, values = _views.Selection.whole(segment, 1), _views.Selection.whole(segment, 0)
+    keys, values = _selections.Selection.whole(segment, 1), _selections.Selection.whole(segment, 0)
     order = segment.order()
     if order is None:
         return keys, values
@@ -317,7 +317,7 @@ def whole_list(segment):
     from recstore.records import RecordList
 
     out = RecordList.__new__(RecordList)
-    out._set(_views.Selection.whole(segment))
+    out._set(_selections.Selection.whole(segment))
     return out
 
 
@@ -473,7 +473,7 @@ def _close_owned():
 def private_bytes():
     """Resident memory of this process that is not shared; 0 where the system does not tell."""
     try:
-        with open("/proc/self/statm") as f:
+        with open("/proc/self/statm", "rb") as f:  # as text the interpreter would keep something of many a one
             _, resident, shared, *_ = map(int, f.read().split())
     except OSError:
         return 0

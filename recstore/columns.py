@@ -8,30 +8,141 @@ import operator
 
 import numpy as np
 
+from recstore import _columns
+
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
 _REMEDY = "read it with to_list(), or give ragged=True"
 
 
 def positions(indices, length):
-    """Indices as an array of positions; IndexError, TypeError."""
-    out = np.fromiter((operator.index(i) for i in indices), np.int64)
-    wrong = np.flatnonzero((out < -length) | (out >= length))
+    """Indices as an int64 array of positions; IndexError, TypeError."""
+    if isinstance(indices, np.ndarray) and indices.ndim == 1 and indices.dtype.kind in "iu":
+        wrong = np.flatnonzero((indices < -length) | (indices >= length))
+        given = indices
+        out = indices.astype(np.int64) if not len(wrong) else indices
+    else:
+        given = [operator.index(i) for i in indices]
+        wrong = [k for k, i in enumerate(given) if not -length <= i < length]
+        out = np.array(given if not wrong else [], np.int64)
     if len(wrong):
-        raise IndexError(f"index {out[wrong[0]]} is out of range: {length} records")
+        raise IndexError(f"index {given[wrong[0]]} is out of range: {length} records")
     out[out < 0] += length
-    return out.tolist()
+    return out
 
 
-def from_numbers(numbers, seen, lengths, ragged, where):
-    """The column of numbers gathered as 8 bytes each: i64, or f64 when `seen` says so. `lengths` is None for
-    scalars."""
-    array = np.frombuffer(numbers, np.float64 if seen & 4 else np.int64)
-    if seen == 1:
-        array = array.astype(np.bool_)
-    if lengths is None:
+def from_gathered(gathered, ragged, where):
+    """The column of what `_columns.gather` gave, without nulls."""
+    shape, n, numbers, seen, offsets, text, _ = gathered
+    if shape == "texts":
+        return _no_lists(strings(text, np.frombuffer(offsets, np.int64)), ragged)
+    array = numbers_of(numbers, seen)
+    if shape == "scalars":
         return _no_lists(array, ragged)
-    return _lists(array, np.frombuffer(lengths, np.int64), ragged, where)
+    return _lists(array, np.frombuffer(offsets, np.int64), ragged, where)
+
+
+def shared(gathered):
+    """A read-only array on what `_columns.shared` gave."""
+    buffer, dtype, shape, strides, offset = gathered
+    return np.ndarray(shape, dtype, buffer, offset, strides)
+
+
+def array(records, dtype):
+    """What numpy.array(list(records), dtype) gives, in one pass where records are numbers, texts or lists of as many
+    numbers."""
+    gathered = _columns.gather(records)
+    out = None if gathered is None else _as_numpy_does(gathered)
+    if out is not None and dtype is not None and np.dtype(dtype) != out.dtype:
+        out = _as_floats(out, np.dtype(dtype))
+    return np.array(list(records), dtype=dtype) if out is None else out
+
+
+def _as_floats(array, dtype):
+    """Numbers converted as those of a list are, by way of a double; None for other types: there numpy refuses values of
+    a list that it converts when they come from an array."""
+    if array.dtype.kind not in "bif" or dtype.kind != "f" or dtype.itemsize > 8:
+        return None
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64, copy=False).astype(dtype)
+
+
+def _as_numpy_does(gathered):
+    shape, n, numbers, seen, offsets, text, _ = gathered
+    if shape == "scalars":
+        return numbers_of(numbers, seen)
+    offsets = np.frombuffer(offsets, np.int64)
+    if shape == "texts":
+        width = max(_columns.longest(text, offsets), 1)
+        out = np.zeros(n * width, np.uint32)
+        _columns.widened(text, offsets, width, out)
+        return out.view(f"U{width}")
+    count = int(offsets[1])
+    if seen == 0 or not bool((offsets[1:] - offsets[:-1] == count).all()):
+        return None
+    return numbers_of(numbers, seen).reshape(n, count)
+
+
+def numbers_of(numbers, seen):
+    """The array on numbers that were gathered."""
+    return np.frombuffer(numbers, np.bool_ if seen == 1 else np.float64 if seen & 4 else np.int64)
+
+
+def strings(text, offsets):
+    """Texts as numpy's StringDType, or objects where it has none.
+
+    numpy makes its strings from fixed-width bytes in half the time that it takes from str objects, which would have to
+    be made too; the bytes are a piece at a time, of rows as wide as the longest text in it. NULs at the end would be
+    lost so.
+    """
+    dtype = _string_dtype()
+    if dtype is None:
+        return _objects(texts(text, offsets))
+    n = len(offsets) - 1
+    out = np.empty(n, dtype)
+    sizes = np.diff(offsets)
+    raw = np.frombuffer(text, np.uint8)
+    plain = not bool((raw == 0).any()) and (_takes_utf8() or not bool((raw > 127).any()))
+    buffer = np.empty(_PIECE_BYTES, np.uint8)
+    begin = 0
+    while begin < n:
+        end = min(begin + _PIECE_TEXTS, n)
+        width = max(int(sizes[begin:end].max()), 1)
+        if not plain or width * (end - begin) > _PIECE_BYTES:
+            end = min(begin + _PIECE_TEXTS // 8, n)
+            width = max(int(sizes[begin:end].max()), 1)
+        if plain and width * (end - begin) <= _PIECE_BYTES:
+            rows = buffer[: width * (end - begin)]
+            _columns.pad(text, offsets, begin, end - begin, width, rows)
+            out[begin:end] = rows.view(f"S{width}")
+        else:
+            out[begin:end] = texts(text, offsets[begin : end + 1])
+        begin = end
+    return out
+
+
+def texts(text, offsets):
+    """Texts as a list of str."""
+    whole = memoryview(text)
+    ends = offsets.tolist()
+    return [str(whole[begin:end], "utf-8") for begin, end in zip(ends, ends[1:])]
+
+
+_PIECE_TEXTS = 512
+_PIECE_BYTES = 1 << 20
+
+
+def _string_dtype():
+    dtypes = getattr(np, "dtypes", None)
+    return dtypes.StringDType() if hasattr(dtypes, "StringDType") else None
+
+
+def _takes_utf8():
+    """Whether numpy reads bytes that it makes strings of as UTF-8; it says ASCII."""
+    try:
+        return np.array(["\u00e9\u4e16".encode()]).astype(_string_dtype())[0] == "\u00e9\u4e16"
+    except (UnicodeError, ValueError, TypeError):
+        return False
 
 
 def _no_lists(array, ragged):
@@ -40,26 +151,32 @@ def _no_lists(array, ragged):
     return array
 
 
-def _lists(array, lengths, ragged, where):
+def _lists(array, offsets, ragged, where):
     """Rows where all lists are of one length, unless told otherwise; else values and offsets."""
-    alike = len(lengths) == 0 or bool((lengths == lengths[0]).all())
+    n = len(offsets) - 1
+    first = int(offsets[1]) if n else 0
+    alike = int(offsets[-1]) == n * first and bool((offsets[1:] - offsets[:-1] == first).all())
     if ragged is None:
         ragged = not alike
     if ragged:
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
         return array, offsets
     if not alike:
-        i = int(np.flatnonzero(lengths != lengths[0])[0])
-        raise ValueError(f"{where(i)} has {lengths[i]} elements, others {lengths[0]}: {_REMEDY}")
-    return array.reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
+        lengths = np.diff(offsets)
+        i = int(np.flatnonzero(lengths != first)[0])
+        raise ValueError(f"{where(i)} has {lengths[i]} elements, others {first}: {_REMEDY}")
+    return array.reshape(n, first)
+
+
+def _offsets(values):
+    """Where each of some sequences begins when they stand one after another, and the end of the last."""
+    return np.cumsum([0, *map(len, values)], dtype=np.int64)
 
 
 def from_values(values, ragged, where):
     """The column of decoded values."""
     kinds = {_kind(value) for value in values}
     if not values:
-        return _lists(np.empty(0), np.empty(0, np.int64), True, where) if ragged else np.empty(0)
+        return (np.empty(0), np.zeros(1, np.int64)) if ragged else np.empty(0)
     if kinds == {"list"}:
         return _from_lists(values, ragged, where)
     if kinds == {"array"}:
@@ -114,10 +231,10 @@ def _from_scalars(values):
 
 
 def _from_text(values):
-    dtypes = getattr(np, "dtypes", None)
-    if hasattr(dtypes, "StringDType"):
+    dtype = _string_dtype()
+    if dtype is not None:
         try:
-            return np.array(values, dtypes.StringDType())
+            return np.array(values, dtype)
         except UnicodeEncodeError:  # lone surrogates
             pass
     return _objects(values)
@@ -136,7 +253,7 @@ def _from_lists(values, ragged, where):
     kinds = set(map(_kind, flat))
     if kinds <= {"number"}:
         array = _from_numbers(flat) if flat else np.empty(0, np.int64)
-        return _lists(array, np.array([len(value) for value in values], np.int64), ragged, where)
+        return _lists(array, _offsets(values), ragged, where)
     if "number" in kinds:
         odd = next(i for i, value in enumerate(values) if {_kind(item) for item in value} - {"number"})
         item = next(item for item in values[odd] if _kind(item) != "number")
@@ -180,7 +297,7 @@ def _from_arrays(values, ragged, where):
         i = _other(values, "dtype")
         raise ValueError(f"{where(i)} is an array of another dtype than that of the first: use to_list()")
     if all(value.ndim == 1 for value in values):
-        return _lists(np.concatenate(values), np.array([len(value) for value in values], np.int64), ragged, where)
+        return _lists(np.concatenate(values), _offsets(values), ragged, where)
     if len({value.shape for value in values}) > 1:
         i = _other(values, "shape")
         shapes = f"{values[i].shape}, the first one's is {values[0].shape}"

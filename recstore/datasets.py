@@ -4,7 +4,7 @@ place."""
 import array
 import sys
 
-from recstore import _store, _views, building, overlaps, planning, sizes, walking
+from recstore import _selections, _store, building, overlaps, planning, sizes, walking
 from recstore.errors import EncodeError
 from recstore.planning import ARRAY, DICT, LIST, TENSOR
 
@@ -119,7 +119,7 @@ class _Packed:
         building.announce(segment)
         from recstore.records import RecordList
 
-        self.store = RecordList.__new__(RecordList)._set(_views.Selection.whole(segment))
+        self.store = RecordList.__new__(RecordList)._set(_selections.Selection.whole(segment))
         self._make([found for found in todo if found.kind is not None])
 
     def _build(self, todo):

@@ -1,7 +1,7 @@
-/* decode.c: values from bytes; see decode.h. One function a family of nodes: any values, fixed nodes (their body's place
- * is known and checked), appended nodes (their body is taken from the cursor), rows, lists, texts, entries of tables.
- * Everything that fails is out of line. The order of checks is that of rs_decode.c, which walks the same bytes without
- * making anything. */
+/* decode.c: values from bytes; see decode.h. One function a family of nodes: any values, fixed nodes (their body's
+ * place is known and checked), appended nodes (their body is taken from the cursor), rows, lists, texts, entries of
+ * tables. Everything that fails is out of line. The order of checks is that of rs_decode.c, which walks the same bytes
+ * without making anything. */
 #include "decode.h"
 
 #include "rs_text.h"
@@ -129,6 +129,15 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
     return out;
 }
 
+/* A str of short pieces, the usual one; others go the general way. */
+static APART PyObject *pieces_value(decode_state *self, const rs_node *node, const uint8_t *body) {
+    uint8_t units[RS_TEXT_INLINE];
+    int n = rs_text_short(node, body, units);
+    if (RS_UNLIKELY(n < 0)) return text_value(self, node, body, 0);
+    TRY(rs_decode_spend_bytes(&self->cursor, (uint64_t)n, &self->err));
+    return latin1_str(units, (uint64_t)n);
+}
+
 /* A str of symbols at the cursor: a short one without a look at its length first. */
 static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     enum { SHORT = 128 };
@@ -190,6 +199,7 @@ HOT PyObject *any_key(decode_state *self) {
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear(); /* what raises an error must not be called with one set */
         (void)codec_corrupt("a dict key that cannot be hashed");
     }
     return false;
@@ -347,11 +357,12 @@ PyObject *decode_any(decode_state *self) {
 
 /* ---- Fixed nodes ---- */
 
-/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own. */
+/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own; and
+ * NaNs, which identity tells apart. */
 static PyObject *expand_const(decode_state *self, const rs_node *node) {
     rs_slice rest = self->cursor.in;
     PyObject *value;
-    if (node->aux[0] != RS_FMT_TAG_NDARRAY) {
+    if (node->aux[0] != RS_FMT_TAG_NDARRAY && node->aux[0] != RS_FMT_TAG_FLOAT) {
         TRY(rs_decode_spend_bytes(&self->cursor, node->aux_size_bytes, &self->err));
     }
     self->cursor.in = rs_slice_of(node->aux, node->aux_size_bytes);
@@ -440,22 +451,41 @@ HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_
     return child->fixed ? fixed_value(self, child, head + child->body_off, bits) : appended_value(self, child, bits);
 }
 
-/* A struct some of whose keys may be absent. */
-static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head) {
+/* Whether a child of a struct is a key that this one has not. */
+HOT bool is_absent(const rs_node *child, const rs_slice *group) {
+    return child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
+           rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
+}
+
+/* The dict that n of a struct's keys are put into: a copy as in struct_value with the others taken out where these are
+ * few, which costs less than letting a new one grow. */
+static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
+    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
+    uint32_t i;
+    if (n <= 5 || (node->n_children - n) * 4 > node->n_children) return PyDict_New();
+    out = PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1));
+    if (RS_UNLIKELY(out == NULL)) return NULL;
+    for (i = 0; i < node->n_children; i++) {
+        if (is_absent(&node->children[i], group) && PyDict_DelItem(out, PyTuple_GET_ITEM(keys, i)) < 0) {
+            return dropped(out);
+        }
+    }
+    return out;
+}
+
+/* A struct n of whose keys are there. */
+static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
     const rs_node *child = node->children, *end = child + node->n_children;
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
     rs_slice group = rs_slice_of(head, node->group_bytes);
     Py_ssize_t i = 0;
-    TRY(rs_decode_enter(&self->cursor, rs_decode_row_count(node, &group), &self->err));
-    out = PyDict_New();
+    TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    out = partial_dict(node, &group, n);
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (; child != end; child++, i++) {
         PyObject *item;
         int set;
-        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
-            rs_decode_bits_unchecked(&group, child->bit_off, 1) == 0) {
-            continue;
-        }
+        if (is_absent(child, &group)) continue;
         item = child_value(self, child, head, &group);
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
         set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
@@ -472,7 +502,10 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
     rs_slice group = rs_slice_of(head, node->group_bytes);
     Py_ssize_t i = 0;
-    if (RS_UNLIKELY(node->partial)) return partial_value(self, node, head);
+    if (RS_UNLIKELY(node->partial)) {
+        uint32_t n = rs_decode_row_count(node, &group);
+        if (n != node->n_children) return partial_value(self, node, head, n);
+    }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
     /* From six keys on the table of a new dict would be made twice; a copy of one has its room at once. For fewer it is
      * the other way round: then finding a key to replace its value costs more than adding it. */
@@ -553,7 +586,7 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     case RS_FMT_NODE_EXT: return node_ext(self, node, body, bits);
     case RS_FMT_NODE_OPTIONAL:
         return (bits & 1) == 0 ? absent_value(node) : fixed_value(self, node->children, body, bits >> 1);
-    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_CONCAT: return pieces_value(self, node, body);
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX: return text_value(self, node, body, bits);
     default: return codec_node_array(self, node, body);
@@ -617,11 +650,32 @@ static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i)
 
 /* ---- Appended nodes ---- */
 
+/* put_packed for a list of a usual length, of which all numbers are at hand. */
+static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbers, uint64_t n) {
+    uint64_t i;
+    if (node->number_kind == RS_FMT_NUMBERS_INTS) {
+        for (i = 0; i < n; i++) {
+            if (RS_UNLIKELY((items[i] = NEW_INT(numbers[i])) == NULL)) return false;
+        }
+    } else {
+        double divisor = node->divisor;
+        for (i = 0; i < n; i++) {
+            if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)numbers[i] / divisor)) == NULL)) return false;
+        }
+    }
+    return true;
+}
+
 /* Puts packed numbers into a list or tuple of as many; as put_numbers. */
 static bool put_packed(PyObject **items, rs_numbers *numbers) {
     const rs_node *node = numbers->node;
     const int64_t *some;
+    int64_t usual[256];
     unsigned n, i;
+    if (RS_LIKELY(numbers->n <= sizeof usual / sizeof usual[0])) {
+        rs_numbers_read(numbers, usual);
+        return put_read(items, node, usual, numbers->n);
+    }
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
         while ((n = rs_numbers_next(numbers, &some)) != 0) {
             for (i = 0; i < n; i++) {

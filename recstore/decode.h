@@ -24,8 +24,8 @@ enum { DECODE_KEYS = 512 };
 
 /* One decode. On the caller's stack, one thread; borrows everything.
  *
- * Objects of a process stand in the nodes: rs_node.slot of a tree whose rs_tree.program is set holds, borrowed from that
- * program, of a struct `(keys, template)`, a tuple of keys and a dict of them to copy; of a const the value, NULL
+ * Objects of a process stand in the nodes: rs_node.slot of a tree whose rs_tree.program is set holds, borrowed from
+ * that program, of a struct `(keys, template)`, a tuple of keys and a dict of them to copy; of a const the value, NULL
  * where it is made afresh; of an ndarray the dtype; of an ext the function that makes the value, NULL until the first.
  * The trees of its tables have their programs too then. rs_table.slot of a table of values is NULL, or an array of the
  * values of its entries that this process keeps (codec_keep_entry), each NULL until the first. */

@@ -364,6 +364,9 @@ class RecordValues(_Positions, ValuesView):
         self._mapping._require()
         return self._mapping._values
 
+    def __array__(self, dtype=None, copy=None):
+        return self._records.__array__(dtype, copy)
+
     def __contains__(self, value):
         return any(v is value or v == value for v in self._records)
 

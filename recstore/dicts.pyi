@@ -4,6 +4,7 @@ import os
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, ClassVar, Generic, Literal, Protocol, SupportsIndex, TypeVar, overload
 
+from numpy.typing import DTypeLike, NDArray
 from typing_extensions import Self
 
 from recstore import _keys, containers
@@ -130,6 +131,7 @@ class RecordValues(_Positions[_V_co], ValuesView[_V_co]):
     def __getitem__(self, key: Selector[Index], /) -> RecordView[_V_co]: ...
     @overload
     def __getitem__(self, key: SupportsIndex, /) -> _V_co: ...
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]: ...
     def __contains__(self, value: object) -> bool: ...
 
 class RecordItems(_Positions[tuple[_K_co, _V_co]], ItemsView[_K_co, _V_co]):

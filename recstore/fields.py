@@ -1,7 +1,7 @@
 """FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is
 made."""
 
-from recstore import _fields, handles
+from recstore import handles
 from recstore.records import RecordView
 
 __all__ = ["FieldView"]
@@ -30,14 +30,19 @@ class FieldView(RecordView):
         """The field's name as a dotted str."""
         return str(self.how.path)
 
-    def to_numpy(self, indices=None, *, ragged=None):
-        """The field as one numpy array.
+    def to_numpy(self, indices=None, *, ragged=None, copy=True):
+        """The field as one numpy array, in one pass over the records that leaves other threads running.
 
         Args:
             indices: integers: only these records, in this order; None: all.
             ragged: whether lists come as ``(values, offsets)``: all their numbers in one array, and int64 offsets of
                 which two neighbours bound a record's. None: where their lengths differ. False: never, ValueError then.
                 Say which where the records decide otherwise.
+            copy: True: an array of the caller's own. None: a read-only one over the shared bytes where they have the
+                array's form, which keeps the memory mapped, and the store from closing, as long as it is alive; else a
+                copy. False: ValueError where they have not. They have for records of one block, in rows of one size,
+                where the field is a float, an int stored in 64 bits or a list of as many in each; ``info()`` names such
+                fields.
 
         Bools, ints and floats give bool, int64 and float64 (a column of several the wider one; an int that needs more
         bits makes it uint64 or, where that does not do, object). Lists of one length give a row each; nested ones and
@@ -56,14 +61,19 @@ class FieldView(RecordView):
         (array([1, 2, 3]), array([0, 2, 2, 3]))
         >>> x.close()
         """
-        from recstore import columns
+        from recstore import _columns, columns
 
-        self._require()
-        positions = None if indices is None else columns.positions(indices, len(self))
-        gathered = _fields.gather(self, positions)
+        positions = self._positions(indices)
+        if not copy:
+            shared = None if ragged or positions is not None else _columns.shared(self)
+            if shared is not None:
+                return columns.shared(shared)
+            if copy is not None:
+                raise ValueError(f"the bytes of {self.name!r} have not the form of an array: leave copy=False out")
+        gathered = _columns.gather(self, positions)
         if gathered is not None:
-            return columns.from_numbers(*gathered, ragged, self._where(positions))
-        values = list(self) if positions is None else [self[i] for i in positions]
+            return columns.from_gathered(gathered, ragged, self._where(positions))
+        values = list(self) if positions is None else [self[i] for i in positions.tolist()]
         return columns.from_values(values, ragged, self._where(positions))
 
     def _where(self, positions):
@@ -90,18 +100,22 @@ class FieldView(RecordView):
         Raises KeyError and IndexError as ``to_numpy``, what pyarrow raises for values that make no column, ImportError
         without pyarrow.
         """
-        try:
-            import pyarrow
-        except ImportError:
-            raise ImportError("to_arrow needs pyarrow: pip install recstore[arrow]") from None
+        from recstore import tables
+
+        return tables.arrow_array(self, self._positions(indices))
+
+    def to_pandas(self, indices=None):
+        """The field as a pandas.Series, as pandas makes one of the values. Raises KeyError and IndexError as
+        ``to_numpy``, ImportError without pandas."""
+        from recstore import tables
+
+        return tables.series(self, self._positions(indices))
+
+    def _positions(self, indices):
         from recstore import columns
 
         self._require()
-        positions = None if indices is None else columns.positions(indices, len(self))
-        gathered = _fields.gather(self, positions)
-        if gathered is not None and gathered[2] is None:
-            return pyarrow.array(columns.from_numbers(*gathered, None, None))
-        return pyarrow.array(list(self) if positions is None else [self[i] for i in positions])
+        return None if indices is None else columns.positions(indices, len(self))
 
 
 def _for_torch(array, name):

@@ -3,7 +3,7 @@ where they are."""
 
 from array import array
 
-from recstore import _views, building, dicts, records
+from recstore import _selections, _views, building, dicts, records
 from recstore._blobs import new_blob
 
 
@@ -29,7 +29,7 @@ def group_by(x, key, default_factory=None):
     starts, rows = _sort_by_group(group_of, len(firsts), code)
     base = x._derive(x.selection.settled())
     how = _views.GroupHow(base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts))
-    values = records.RecordView._blank()._set(_views.Selection.of_positions(len(firsts)), how)
+    values = records.RecordView._blank()._set(_selections.Selection.of_positions(len(firsts)), how)
     if callable(key):
         distinct = records.RecordList(keys[i] for i in firsts)
         keys.close()

@@ -361,9 +361,9 @@ def _make(kind, selection, how, reason=None):
 
 
 def _detached(taken, reason):
-    from recstore import _views
+    from recstore import _selections
 
-    nothing = _views.Selection.of_nothing(taken.length)
+    nothing = _selections.Selection.of_nothing(taken.length)
     if taken.kind != MAPPING:
         return _make(taken.kind, nothing, None, reason)
     sides = (_make(VIEW, nothing, None, reason) for _ in range(2))

@@ -3,8 +3,9 @@
 import dataclasses
 import struct
 
-from recstore import memory
+from recstore import _columns, _views, memory
 from recstore._keys import TAG_STR1, TAG_TUPLE
+from recstore.records import RecordList
 
 __all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
@@ -34,8 +35,8 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table that records of many blocks share: of values, `entries` of them under the schema `root`, or of symbols, with
-    which strings are coded, `root` being None. `nbytes` is what entries or symbols take."""
+    """A table that records of many blocks share: of values, `entries` of them under the schema `root`, or of symbols,
+    with which strings are coded, `root` being None. `nbytes` is what entries or symbols take."""
 
     number: int
     kind: str
@@ -53,8 +54,8 @@ class Table:
 class StoreInfo:
     """Figures of a store. `nbytes` counts all sections; `trees` are `(records, bytes, root)`, `tables` what their nodes
     refer to by number; `kept_bytes` is the private memory that the build left behind in this process, None where it was
-    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where the
-    system does not say."""
+    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where
+    the system does not say."""
 
     records: int
     nbytes: int
@@ -66,6 +67,7 @@ class StoreInfo:
     kept_bytes: object
     huge_bytes: object
     tables: tuple = ()
+    zero_copy: tuple = ()  # names of the fields that to_numpy(copy=None) gives without a copy
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
@@ -78,6 +80,10 @@ class StoreInfo:
             lines.append(f"private memory that the build left behind in this process: {self.kept_bytes:,} bytes")
         if self.huge_bytes is not None:
             lines.append(f"of this process's mapping in huge pages: {self.huge_bytes:,} bytes")
+        if self.zero_copy:
+            more = f", and {len(self.zero_copy) - 8} more" if self.zero_copy[8:] else ""
+            names = ", ".join(self.zero_copy[:8]) + more
+            lines.append(f"without a copy by to_numpy(copy=None): {names}")
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
@@ -173,9 +179,10 @@ def describe(segment, records, store=0):
     trees = [(n, heap, _node(nodes[tree], 0, "key" if store else "record")) for tree, (n, heap) in totals.items()]
     trees.sort(key=lambda entry: -entry[0])
     tables = [
-        Table(number, "symbols" if tree is None else "entries", entries, size, None if tree is None else _node(nodes[tree], 0, "entry"))
+        Table(number, "symbols", entries, size, None) if tree is None
+        else Table(number, "entries", entries, size, _node(nodes[tree], 0, "entry"))
         for number, (entries, size, tree) in enumerate(segment.tables(store))
-    ]
+    ]  # fmt: skip
     return StoreInfo(
         records=records,
         nbytes=segment.nbytes,
@@ -187,7 +194,27 @@ def describe(segment, records, store=0):
         kept_bytes=segment.kept_bytes,
         tables=tuple(tables),
         huge_bytes=memory.huge(*segment.mapped),
+        zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
     )
+
+
+def _zero_copy(segment, store, trees):
+    """The names of fields of a store of one block that lie as arrays do."""
+    whole = RecordList.__new__(RecordList)._set(_views.Selection.whole(segment, store))
+    found = []
+    for path in _paths(trees[0][2]):
+        if _columns.shared(whole.field(path)) is not None:
+            found.append(".".join(path))
+    return tuple(found)
+
+
+def _paths(node, before=()):
+    """The ways through structs to numbers and lists of so many, by names that are shown as they are."""
+    for child in node.children if node.kind == "struct" else ():
+        if child.kind == "struct":
+            yield from _paths(child, (*before, child.name))
+        elif child.kind in ("int", "float", "list", "tuple"):
+            yield (*before, child.name)
 
 
 def _node(nodes, number, name):
@@ -240,7 +267,7 @@ def _dict(param, aux, count):
 
 def _digits(param, aux, count):
     if count > 1:
-        yield f"{count} or more digits"
+        yield f"padded to {count}"
     yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
 
 

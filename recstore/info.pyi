@@ -37,6 +37,7 @@ class StoreInfo:
     kept_bytes: int | None
     huge_bytes: int | None
     tables: tuple[Table, ...] = ()
+    zero_copy: tuple[str, ...] = ...
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:

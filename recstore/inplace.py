@@ -100,10 +100,10 @@ def offsets(store, records):
 
     twin = _store.adopt_fd(os.dup(segment.fileno()), segment.backing)
     twin.reader = classes.Reader(arrays="view")
-    from recstore import _views
+    from recstore import _selections
     from recstore.records import RecordView
 
-    view = RecordView._blank()._set(_views.Selection.whole(twin))
+    view = RecordView._blank()._set(_selections.Selection.whole(twin))
     out = [twin.offset_of(view[record].__array_interface__["data"][0]) for record in records]
     twin.close()
     return out

@@ -49,7 +49,7 @@ BACKINGS = ("named", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
 _READING = 16  # and the two flags above it: how the sender reads the segment, which a worker must not widen
 _GROUPS = 7
-MAX_STAGES = 8  # these three as in _views.pxd: no view has more, and no reader builds more
+MAX_STAGES = 8  # these three as in _selections.pxd: no view has more, and no reader builds more
 MAX_NESTED = 8
 MAX_WEIGHT = 256
 MAX_PLAIN_DEPTH = 8
@@ -403,7 +403,7 @@ def _write_stage(stage, length, number):
 
 def read_selection(reader, pieces, depth=0):
     """The Selection that `write_selection` wrote, over pieces by number."""
-    from recstore._views import Selection
+    from recstore._selections import Selection
 
     stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), MAX_STAGES, "stages"))]
     n = reader.varint()
@@ -475,7 +475,7 @@ def _index_array(number, pieces):
 
 
 def _whole(segment, store):
-    from recstore._views import Selection
+    from recstore._selections import Selection
 
     if store >= segment.n_stores:
         raise CorruptError(f"a recstore handle names store {store} of a segment of {segment.n_stores}")

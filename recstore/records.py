@@ -4,7 +4,7 @@ _store's."""
 import sys
 from _collections_abc import Sequence
 
-from recstore import _fields, _store, _views, building, classes, containers, handles, views
+from recstore import _fields, _selections, _store, _views, building, classes, containers, handles, views
 
 __all__ = ["RecordList", "RecordView", "open"]
 
@@ -31,7 +31,8 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
             basic types, those of collections, datetime, decimal, fractions, uuid, pathlib and enum, namedtuples,
             dataclasses, attrs classes, classes given to ``register``, numpy arrays and scalars, and torch CPU tensors.
         on_unsupported: "error" raises EncodeError for any other value; "pickle" stores it pickled.
-        compression: "auto" finds a schema for each block of records; "none" stores every record self-describing.
+        compression: "auto" stores each block of records under the schema that takes the fewest bytes and gives the same
+            values back; "none" stores every record self-describing.
         arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without
             a copy from 1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive.
             torch tensors, which know no read-only memory, are copies in either case.
@@ -82,7 +83,7 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
         if shared is not None:
             self._set(shared.selection, shared.how)
         else:
-            self._set(_views.Selection.whole(building.build_records(records, options)))
+            self._set(_selections.Selection.whole(building.build_records(records, options)))
 
     # ---- Parts of records ----
 
@@ -281,7 +282,7 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
 
         return dicts.whole(segment)
     out = RecordList.__new__(RecordList)
-    out._set(_views.Selection.whole(segment))
+    out._set(_selections.Selection.whole(segment))
     return out
 
 

@@ -4,7 +4,7 @@ _views'."""
 import operator
 import sys
 
-from recstore import _views
+from recstore import _selections
 
 __all__ = ["ListOperations"]
 
@@ -152,11 +152,35 @@ class ListOperations:
         return list(self)
 
     def __array__(self, dtype=None, copy=None):
-        import numpy
-
         if copy is False:
             raise ValueError("an array of a RecordList is always a copy: leave copy=False out, or say copy=None")
-        return numpy.array(list(self), dtype=dtype)
+        from recstore import columns
+
+        self._require()
+        return columns.array(self, dtype)
+
+    def to_arrow(self):
+        """Records that are dicts as a pyarrow.Table with a column for each key, null where a record has it not or has
+        None; others as a pyarrow.Array. Columns of numbers, text and lists of numbers are made in one pass, without
+        objects.
+
+        Raises what pyarrow raises for values that make no column, TypeError for keys that are no str, ImportError
+        without pyarrow.
+        """
+        from recstore import tables
+
+        self._require()
+        return tables.to_arrow(self)
+
+    def to_pandas(self):
+        """The pandas.DataFrame that ``DataFrame(x.to_list())`` is; columns of numbers without making objects.
+
+        Raises TypeError for keys that are no str, ImportError without pandas.
+        """
+        from recstore import tables
+
+        self._require()
+        return tables.to_pandas(self)
 
     def index(self, value, start=0, stop=sys.maxsize):
         """Position of the first record equal to `value` within [start, stop); ValueError when there is none."""
@@ -224,7 +248,7 @@ class ListOperations:
                     "these views read their records in different ways: add first, then take fields, "
                     "or add lists: x.to_list() + ..."
                 )
-        out = self._derive(_views.Selection.joined([self.selection, other.selection]))
+        out = self._derive(_selections.Selection.joined([self.selection, other.selection]))
         if self.detached is None and other.detached is not None:
             out._set(out.selection, out.how, other.detached)
         return out

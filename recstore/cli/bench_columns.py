@@ -2,8 +2,8 @@
 
 Arrow wants one type for a column. A field that has several (COCO's `segmentation` is a list or a dict) is given as its
 users do: a column for each type, put together again when a row is read. Where bytes count most, Vortex and Parquet,
-nested fields are also tried as JSON text, and the smaller one is kept, field by field. A value that no column holds makes the
-rival Absent, with the reason.
+nested fields are also tried as JSON text, and the smaller one is kept, field by field. A value that no column holds
+makes the rival Absent, with the reason.
 """
 
 import io

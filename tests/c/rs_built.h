@@ -57,7 +57,8 @@ typedef struct built_layout {
     rs_header header;
     rs_directory directory;
     rs_block blocks[64];
-    uint64_t n_blocks;
+    rs_block tables[64]; /* their heaps alone */
+    uint64_t n_blocks, n_tables;
 } built_layout;
 
 /* Of an unbroken segment. */
@@ -71,6 +72,13 @@ static inline void built_read(const built *b, built_layout *out) {
     if (out->n_blocks > 64) abort();
     for (i = 0; i < out->n_blocks; i++) {
         if (rs_block_read(built_slice(b), &out->directory, i, &out->blocks[i], NULL) != RS_OK) abort();
+    }
+    out->n_tables = out->directory.sections[RS_FMT_SECTION_TABLES].count;
+    if (out->n_tables > 64) abort();
+    for (i = 0; i < out->n_tables; i++) {
+        const uint8_t *e = b->data + out->directory.sections[RS_FMT_SECTION_TABLES].off + 80 * i;
+        memset(&out->tables[i], 0, sizeof out->tables[i]);
+        out->tables[i].heap_off = rs_load_u64(e + 16), out->tables[i].heap_size_bytes = rs_load_u64(e + 24);
     }
 }
 
@@ -96,11 +104,21 @@ static inline void built_seal(built *b, const built_layout *layout) {
         uint64_t all = sections[RS_FMT_SECTION_TREES].size_bytes;
         if (off <= all && size <= all - off) rs_store_u32(table + 16 * i + 12, rs_crc32c(0, trees + off, size));
     }
+    for (i = 0; i < layout->n_tables; i++) {
+        const rs_block *k = &layout->tables[i];
+        uint8_t *e = built_section(b, layout, RS_FMT_SECTION_TABLES) + 80 * i;
+        rs_store_u32(e + 64, rs_crc32c(0, b->data + k->heap_off, k->heap_size_bytes));
+        rs_store_u32(e + 68, 0);
+    }
     for (kind = 2; kind <= 6; kind++) {
         const rs_section *s = &sections[kind];
         rs_store_u32(entries + 40 * (kind - 1) + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
     }
-    rs_store_u32(b->data + 108, rs_crc32c(0, entries, 240));
+    if (layout->n_tables > 0) { /* the last entry */
+        const rs_section *s = &sections[RS_FMT_SECTION_TABLES];
+        rs_store_u32(entries + 240 + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
+    }
+    rs_store_u32(b->data + 108, rs_crc32c(0, entries, layout->n_tables > 0 ? 280 : 240));
     rs_store_u32(b->data + 4092, rs_crc32c(0, b->data, 4092));
 }
 

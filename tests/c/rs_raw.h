@@ -1,13 +1,16 @@
 /* rs_raw.h: an encoded record back to the `any` value it came from, byte for byte (all values are in their shortest form). The
- * tests' own reading of a tree, plain and slow; it trusts a record that rs_decode_check_record accepted. */
+ * tests' own reading of a tree, plain and slow, but for texts and packed numbers, which have tests of their own; it
+ * trusts a record that rs_decode_check_record accepted, of a tree that its store linked. */
 #ifndef RS_RAW_H
 #define RS_RAW_H
 
 #include "rs_decode.h"
 #include "rs_make.h"
+#include "rs_text.h"
 
 static inline void raw_alone(rs_cursor *c, const rs_node *node, rs_buffer *out);
 static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out);
+static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_buffer *out);
 
 static inline const uint8_t *raw_take(rs_cursor *c, uint64_t n) {
     const uint8_t *p = NULL;
@@ -37,7 +40,8 @@ static inline uint64_t raw_any_size(rs_slice in) {
 }
 
 static inline void raw_str(rs_cursor *c, const rs_node *node, rs_buffer *out) {
-    uint64_t n = raw_varint(c);
+    bool rest = (node->flags & RS_FMT_FLAG_REST) != 0;
+    uint64_t n = rest ? rs_slice_left(&c->in) / node->param : raw_varint(c);
     unsigned shift = node->param == 4 ? 2u : node->param == 2 ? 1u : 0u;
     if (node->param == 0) shift = (unsigned)(n & 3), n >>= 2;
     make_tag(out, 0x09 + shift), make_varint(out, n);
@@ -59,6 +63,46 @@ static inline void raw_array(rs_cursor *c, const rs_node *node, rs_buffer *out) 
     rs_buffer_clear(&head);
 }
 
+static inline void raw_text(rs_cursor *c, const rs_node *node, uint64_t bits, rs_buffer *out) {
+    rs_text text;
+    const uint8_t *body = node->fixed ? raw_take(c, node->size_bytes) : NULL;
+    rs_text_begin(&text);
+    if (rs_text_put(&text, c, node, body, bits, NULL) != RS_OK) abort();
+    make_tag(out, text.unit_bytes == 1 ? 0x09 : 0x0A), make_varint(out, text.n_units); /* writers make no other pieces */
+    make_bytes(out, text.units, (size_t)(text.n_units * text.unit_bytes));
+    rs_text_clear(&text);
+}
+
+static inline void raw_numbers(rs_cursor *c, const rs_node *node, rs_buffer *out) {
+    uint64_t n = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? node->count : raw_varint(c);
+    const int64_t *some;
+    rs_numbers numbers;
+    unsigned k, i;
+    make_head(out, node->param == 0 ? 0x0D : 0x0E, n);
+    if (n == 0) return;
+    if (!rs_numbers_take(node, n, &c->in, &numbers)) abort();
+    while ((k = rs_numbers_next(&numbers, &some)) != 0) {
+        for (i = 0; i < k; i++) {
+            if (node->number_kind == RS_FMT_NUMBERS_INTS) make_int(out, some[i]);
+            else make_float(out, rs_numbers_float(node, some[i]));
+        }
+    }
+}
+
+/* The stored number of an int or decimal: a body of whole bytes, or bits. */
+static inline uint64_t raw_stored(rs_cursor *c, const rs_node *node, uint64_t bits) {
+    unsigned w = node->param;
+    if (w == 8 || w == 16 || w == 32 || w == 64) bits = 0, memcpy(&bits, raw_take(c, w / 8), w / 8);
+    return bits;
+}
+
+static inline void raw_entry(rs_cursor *c, const rs_node *node, uint64_t number, rs_buffer *out) {
+    const rs_table *table;
+    rs_cursor entry = *c;
+    if (rs_dict_find(node, number, &table, &entry.in, NULL) != RS_OK) abort();
+    raw_alone(&entry, table->tree->nodes, out);
+}
+
 /* The body of `node`, whose bits are `bits`. A fixed body is at the cursor like any other. */
 static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs_buffer *out) {
     uint64_t n, i;
@@ -66,23 +110,30 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     case RS_FMT_NODE_ANY: n = raw_any_size(c->in), make_bytes(out, raw_take(c, n), (size_t)n); break;
     case RS_FMT_NODE_CONST: make_bytes(out, node->aux, node->aux_size_bytes); break;
     case RS_FMT_NODE_INT: {
-        uint64_t base = rs_load_u64(node->aux), stored = bits;
-        unsigned w = node->param;
-        if (w == 8 || w == 16 || w == 32 || w == 64) stored = 0, memcpy(&stored, raw_take(c, w / 8), w / 8);
-        make_int(out, (int64_t)(base + stored));
+        uint64_t base = rs_load_u64(node->aux);
+        make_int(out, (int64_t)(base + raw_stored(c, node, bits)));
         break;
     }
+    case RS_FMT_NODE_DECIMAL: make_float(out, rs_numbers_decimal(node, raw_stored(c, node, bits))); break;
+    case RS_FMT_NODE_NUMBERS: raw_numbers(c, node, out); break;
+    case RS_FMT_NODE_DICT: raw_entry(c, node, bits, out); break;
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_CONCAT: raw_text(c, node, bits, out); break;
+    case RS_FMT_NODE_OPTIONAL: /* an absent key is raw_row's business */
+        if ((bits & 1) == 0) make_tag(out, 0);
+        else raw_body(c, node->children, bits >> 1, out);
+        break;
     case RS_FMT_NODE_FLOAT: make_tag(out, 0x08), make_bytes(out, raw_take(c, 8), 8); break;
     case RS_FMT_NODE_BOOL: make_tag(out, bits != 0 ? 2 : 1); break;
     case RS_FMT_NODE_STR: raw_str(c, node, out); break;
     case RS_FMT_NODE_BYTES:
-        n = raw_varint(c);
+        n = (node->flags & RS_FMT_FLAG_REST) != 0 ? rs_slice_left(&c->in) : raw_varint(c);
         make_head(out, 0x0C, n), make_bytes(out, raw_take(c, n), (size_t)n);
         break;
     case RS_FMT_NODE_LIST: {
         const rs_node *child = node->children;
         const uint8_t *group;
-        n = node->flags != 0 ? node->count : raw_varint(c);
+        n = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? node->count : raw_varint(c);
         make_head(out, node->param == 0 ? 0x0D : 0x0E, n);
         group = raw_take(c, (n * child->bits + 7) / 8);
         for (i = 0; i < n; i++) raw_body(c, child, raw_bits(group, i * child->bits, child->bits), out);
@@ -105,6 +156,7 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
     rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
     uint64_t total = 0, at = 0;
+    uint32_t absent = 0;
     const uint8_t *group;
     rs_cursor fixed = *c;
     uint32_t i;
@@ -114,16 +166,23 @@ static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     for (i = 0; i < node->n_children; i++) {
         if (node->children[i].fixed) (void)raw_take(c, node->children[i].size_bytes);
     }
-    make_head(out, is_struct ? 0x0F : node->param == 0 ? 0x0D : 0x0E, node->n_children);
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
-        uint64_t bits = raw_bits(group, at, child->bits);
-        rs_cursor *from = child->fixed ? &fixed : c;
+        if (child->kind == 22 && child->param == 0) absent += raw_bits(group, at, 1) == 0;
         at += child->bits;
-        if (is_struct) {
-            uint64_t size = raw_any_size(keys);
-            make_bytes(out, keys.ptr, (size_t)size), keys.ptr += size;
+    }
+    make_head(out, is_struct ? 0x0F : node->param == 0 ? 0x0D : 0x0E, node->n_children - absent);
+    for (i = 0, at = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        uint64_t bits = raw_bits(group, at, child->bits), size = is_struct ? raw_any_size(keys) : 0;
+        rs_cursor *from = child->fixed ? &fixed : c;
+        const uint8_t *key = keys.ptr;
+        at += child->bits, keys.ptr += size;
+        if (child->kind == 22 && child->param == 0 && bits == 0) { /* no such key */
+            if (child->fixed) (void)raw_take(&fixed, child->size_bytes);
+            continue;
         }
+        make_bytes(out, key, (size_t)size);
         raw_body(from, child, bits, out);
     }
 }

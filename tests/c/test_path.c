@@ -307,7 +307,7 @@ static void test_columns_of_entries(void) {
     } cases[] = {
         {row, 5, "\2\x93\x94", 3, RS_COLUMN_SEQUENCE, {100, 3, 101, 4}},
         {list, 2, "\4\x06", 2, RS_COLUMN_SEQUENCE, {100, 101, 101, 100}},
-        {mixed, 5, "\0\x93", 2, RS_COLUMN_OTHER, {0}}, /* the dict's place in the row is known to the union alone */
+        {mixed, 5, "\0\x93", 2, RS_COLUMN_SEQUENCE, {100, 3}},
         {mixed, 5, "\1\x92\x93", 3, RS_COLUMN_SEQUENCE, {2, 3}},
     };
     size_t i, k;

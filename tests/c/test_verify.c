@@ -7,19 +7,34 @@ static rs_error err;
 static built small;
 static built_layout layout;
 
-/* Blocks of 17 MiB would close by themselves; here the test closes them, so that one is rows, one has groups, one arrays. */
+enum { ALL = 605 };
+
+/* Blocks of 17 MiB would close by themselves; here the test closes them, so that one has groups, one is rows, one arrays,
+ * one tables. Records of the first end with a list, whose count tells where they end. */
 static void add(rs_builder *b, uint64_t i) {
     static const char *const names[] = {"x", "yy", "zzz"};
     if (i < 70) {
-        make_head(&b->raw, 0x0F, 4);
+        make_head(&b->raw, 0x0F, 5);
         make_str(&b->raw, "id"), make_int(&b->raw, (int64_t)i), make_str(&b->raw, "name"), make_str(&b->raw, names[i % 3]);
         make_str(&b->raw, "score"), (i % 2 == 0 ? make_tag(&b->raw, 0) : make_float(&b->raw, (double)i));
         make_str(&b->raw, "flags"), make_head(&b->raw, 0x0E, 2), make_tag(&b->raw, 1 + i % 2), make_tag(&b->raw, 2);
+        make_str(&b->raw, "more"), make_head(&b->raw, 0x0D, i % 3);
+        for (i %= 3; i > 0; i--) make_tag(&b->raw, 1);
     } else if (i < 300) {
         make_int(&b->raw, (int64_t)(i * i));
     } else if (i < 305) {
         make_array(&b->raw, i < 303 ? 5 : 512, b->arrays.size_bytes);
         if (i >= 303 && rs_buffer_append_zeros(&b->arrays, 1024, NULL) != RS_OK) abort();
+    } else if (i >= 405) { /* entries of a table, codes of symbols, pieces */
+        char text[64];
+        make_head(&b->raw, 0x0E, 3);
+        (void)snprintf(text, sizeof text, "the %s word of %s and %s", names[i % 3], names[i / 3 % 3], names[i / 9 % 3]);
+        make_str(&b->raw, text);
+        (void)snprintf(text, sizeof text, "%s tells a %s tale of %llu times", i % 2 ? "nobody" : "somebody",
+                       i % 7 ? "rather long" : "short", (unsigned long long)(i * i * 7919 % 10007));
+        make_str(&b->raw, text + i % 4);
+        (void)snprintf(text, sizeof text, "img_%04llu.jpeg", (unsigned long long)(i * 37 % 9973));
+        make_str(&b->raw, text);
     } else if (i % 4 == 0) { /* a struct scalar */
         make_bytes(&b->raw, "\x10\2\x14\2\0\1\1a\0\3\0", 11), make_bytes(&b->raw, &i, 2);
     } else { /* objects of two classes, and within one a set, a dict */
@@ -37,10 +52,10 @@ static void make_small(void) {
     uint64_t i;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
-    for (i = 0; i < 405; i++) {
+    for (i = 0; i < ALL; i++) {
         add(&builder, i);
         REQUIRE_OK(rs_builder_end_record(&builder, &err), &err);
-        if (i == 69 || i == 299 || i == 304) REQUIRE_OK(rs_builder_flush(&builder, &err), &err);
+        if (i == 69 || i == 299 || i == 304 || i == 404) REQUIRE_OK(rs_builder_flush(&builder, &err), &err);
     }
     REQUIRE_OK(rs_builder_finish(&builder, &err), &err);
     rs_builder_close(&builder);
@@ -48,11 +63,12 @@ static void make_small(void) {
     small.data = make_exact(segment.data, segment.size_bytes), small.size = segment.size_bytes;
     rs_segment_close(&segment);
     built_read(&small, &layout);
-    CHECK_U64(layout.n_blocks, 4);
-    CHECK_U64(layout.header.features_required, 5);
+    CHECK_U64(layout.n_blocks, 5);
+    CHECK_U64(layout.header.features_required, 127 - 2); /* all but MAPPING */
+    CHECK(layout.n_tables >= 2);
     CHECK(layout.blocks[0].index_width == 2 && layout.blocks[1].index_width == 0 && layout.blocks[2].arrays_size_bytes == 2048);
-    CHECK_U64(layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].count, 4);
-    CHECK(layout.blocks[3].heap_size_bytes < 800); /* not raw */
+    CHECK(layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].count > 5); /* those of tables too */
+    CHECK(layout.blocks[3].heap_size_bytes < 800 && layout.blocks[4].heap_size_bytes < 200 * 40); /* not raw */
     CHECK_OK(rs_verify_segment(rs_slice_of(small.data, small.size), NULL, &err), &err);
 }
 
@@ -62,12 +78,15 @@ static bool within(uint64_t at, uint64_t off, uint64_t size) { return at >= off 
 static bool covered(uint64_t at) {
     uint64_t i;
     if (at < 4096 || at >= layout.header.directory_off) return true;
-    for (i = 2; i <= 6; i++) {
+    for (i = 2; i <= RS_FMT_SECTION_TABLES; i++) {
         if (within(at, layout.directory.sections[i].off, layout.directory.sections[i].size_bytes)) return true;
     }
     for (i = 0; i < layout.n_blocks; i++) {
         const rs_block *b = &layout.blocks[i];
         if (within(at, b->heap_off, b->heap_size_bytes) || within(at, b->arrays_off, b->arrays_size_bytes)) return true;
+    }
+    for (i = 0; i < layout.n_tables; i++) {
+        if (within(at, layout.tables[i].heap_off, layout.tables[i].heap_size_bytes)) return true;
     }
     return false;
 }
@@ -142,9 +161,9 @@ static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsi
 static void test_rule_16(void) {
     CHECK_CODE(verify_with(4, 80, 71, 8), RS_E_FMT_BLOCK, &err);     /* a gap before the second block */
     CHECK_CODE(verify_with(4, 80, 69, 8), RS_E_FMT_BLOCK, &err);     /* it overlaps the first */
-    CHECK_CODE(verify_with(4, 240 + 8, 99, 4), RS_E_FMT_BLOCK, &err); /* the last holds too few */
-    CHECK_CODE(verify_with(0, 80, 406, 8), RS_E_FMT_BLOCK, &err);
-    CHECK_CODE(verify_with(0, 80, 404, 8), RS_E_FMT_BLOCK, &err);
+    CHECK_CODE(verify_with(4, 320 + 8, 199, 4), RS_E_FMT_BLOCK, &err); /* the last holds too few */
+    CHECK_CODE(verify_with(0, 80, ALL + 1, 8), RS_E_FMT_BLOCK, &err);
+    CHECK_CODE(verify_with(0, 80, ALL - 1, 8), RS_E_FMT_BLOCK, &err);
 }
 
 static void test_records_at_fault(void) {
@@ -174,7 +193,7 @@ static void test_limits(void) {
 
 int main(void) {
     RUN(make_small);
-    if (small.data != NULL && layout.n_blocks == 4) {
+    if (small.data != NULL && layout.n_blocks == 5) {
         RUN(test_every_flip);
         RUN(test_every_cut);
         RUN(test_sealed_changes);

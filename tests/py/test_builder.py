@@ -44,7 +44,10 @@ def test_records_that_differ_from_block_to_block(tmp_path):
 
 def test_blocks_that_are_alike_share_a_tree():
     with RecordList({"id": i % 1000, "name": "n" * (i % 4)} for i in range(4 * BLOCK)) as x:
-        assert (len(x.segment.blocks()), len(x.segment.trees())) == (4, 1)
+        info = x.info()
+        assert info.blocks == 4 and [n for n, _, _ in info.trees] == [4 * BLOCK]
+        # Nor are there other trees than this one and those of the entries of tables.
+        assert len(x.segment.trees()) == 1 + sum(table.root is not None for table in info.tables)
 
 
 def test_one_record_of_70_megabytes(tmp_path):

@@ -440,3 +440,16 @@ def test_missing_methods(letters):
         letters["a"] = 1
     with pytest.raises(TypeError, match=r"does not support item deletion: .*d.select"):
         del letters["a"]
+
+
+def test_nans_stay_as_many_keys_as_they_were():
+    """When so many keys came again that the store is made anew of what it holds, too, and when all of it is read at once."""
+    one = float("nan")
+    pairs = [(key, i) for i in range(1000) for key in (one, float("nan"), (float("nan"), 1), i % 50)]
+    expected = dict(pairs)
+    with RecordDict(pairs) as d, RecordDict(d.items()) as again:
+        assert len(d) == len(again) == len(expected) == 2051
+        assert list(map(repr, d.items())) == list(map(repr, again.items())) == list(map(repr, expected.items()))
+        assert len(d.to_dict()) == len(set(d.keys())) == 2051
+    with RecordList({"k": float("nan"), "n": i} for i in range(1000)) as x:
+        assert len(x.index_by("k")) == len(x.group_by("k")) == 1000

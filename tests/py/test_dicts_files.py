@@ -105,9 +105,9 @@ def test_info():
     assert info.index_bytes == letters.index_nbytes == 64 + 4 * 1600
     assert sum(info.sections.values()) <= info.nbytes and info.sections["key index"] == info.index_bytes and "heap" in info.sections
     (keys,), (values,) = info.keys, info.segments
-    assert keys.trees[0][2].kind == "str" and keys.trees[0][2].name == "key" and values.trees[0][2].kind == "int"
+    assert keys.trees[0][2].kind == "concat" and keys.trees[0][2].name == "key" and values.trees[0][2].kind == "int"
     text = str(info)
-    for part in ("1,000 entries", "index 6,464 bytes (6.5 an entry)", "keys:", "values:", "key: str", "record: int"):
+    for part in ("1,000 entries", "index 6,464 bytes (6.5 an entry)", "keys:", "values:", "key: concat", "const 'key '", "record: int"):
         assert part in text, text
     assert "a missing key gives list()" in str(RecordDict(collections.defaultdict(list)).info())
     assert RecordDict({}).info().records == 0 and str(RecordDict({}).info())

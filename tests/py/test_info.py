@@ -25,19 +25,24 @@ def test_figures(info):
     assert (info.records, info.blocks) == (2000, 1)
     if info.backing == "anonymous":
         assert info.name is None
-    assert list(info.sections) == ["heap", "offsets", "groups", "blocks", "trees", "tree table"]
+    sections = ["heap", "offsets", "groups", "blocks", "trees", "tree table"]
+    assert list(info.sections) == sections + ["tables"] * (len(info.tables) > 0)
     assert 4096 + sum(info.sections.values()) <= info.nbytes < 4096 + sum(info.sections.values()) + 64 * 8 + 240
     assert info.kept_bytes >= 0
     (records, heap, root), = info.trees
     assert (records, root.name, root.kind) == (2000, "record", "struct")
     assert 0 < heap <= info.sections["heap"]
     assert [child.name for child in root.children] == ["id", "name", "box", "tag", "pair"]
+    assert [child.kind for child in root.children] == ["int", "dict", "list", "optional", "dict"]
+    assert [(table.number, table.entries) for table in info.tables] == [(0, 7), (1, 2)]
+    assert 0 < sum(table.nbytes for table in info.tables) <= info.sections["heap"] - heap
 
 
 def test_text(info):
     text = str(info)
     assert text.startswith(f"2,000 records, {info.nbytes:,} bytes (")
-    for part in ("sections: heap ", "1 blocks, 1 schema trees", "record: struct", "id: int", "name: str", "box: ", "float", "bool"):
+    for part in ("sections: heap ", "1 blocks, 1 schema trees", "record: struct", "id: int 11 bits", "name: dict 7 entries, 3 bits, of table 0", "box: list",
+                 "float 8 bytes", "tag: optional value or None", "?: const 'x'", "2 tables, ", "table 0: 7 entries, "):  # fmt: skip
         assert part in text, part
 
 

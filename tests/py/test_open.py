@@ -268,11 +268,14 @@ def test_later_versions_that_we_can_read(path):
         assert equal(x, RECORDS)
 
 
-def test_a_flipped_bit_in_the_heap(path):
+@pytest.mark.parametrize("compression, what", [("none", "heap"), ("auto", "table")])
+def test_a_flipped_bit_of_what_comes_first(path, compression, what):
+    with RecordList(RECORDS, compression=compression) as x:
+        x.save(path)
     data = bytearray(path.read_bytes())
     data[4096 + 40] ^= 0x10
     path.write_bytes(data)
-    with pytest.raises(CorruptError, match="checksum of the heap"):
+    with pytest.raises(CorruptError, match=f"checksum of the {what}"):
         recstore.open(path, verify="full")
     with recstore.open(path) as x:  # what is read is checked for structure, not for checksums
         for i in range(len(x)):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import recstore
 from recstore import RecordList, _blobs, _store, handles, recipes
-from recstore._views import Selection
+from recstore._selections import Selection
 from recstore.recipes import Handle, Piece, Reader, signed, varint
 
 

@@ -305,8 +305,8 @@ def test_never_built():
 
 MODULES = ["recstore", *(f"recstore.{name}" for name in (
     "arrays", "directory", "errors", "handles", "info", "memory", "recipes", "records", "unsupported", "views", "_codec", "_store",
-    "classes", "extended", "objects", "tensors", "fields", "columns", "dicts", "building", "grouping", "canonical", "jsonable", "_keys", "_maps",
-    "_paths", "_fields", "_encode", "_exports", "_floor", "_blobs", "_views",
+    "classes", "extended", "objects", "tensors", "fields", "columns", "tables", "dicts", "building", "grouping", "canonical", "jsonable", "_keys", "_maps",
+    "_paths", "_fields", "_columns", "_encode", "_exports", "_floor", "_blobs", "_views",
     "datasets", "planning", "walking", "sizes", "inplace", "reports", "auditing",
     "_locks", "processes", "sharing", "naming", "listing", "fingerprints", "isolation",
     "cli.main", "cli.records"))]  # fmt: skip

@@ -1,0 +1,157 @@
+/* test_column.c: numbers that stand at one offset in many rows, in every stored form, and what joins to what. */
+#include "rs_column.h"
+#include "rs_make.h"
+
+enum { CONST = 2, INT = 3, FLOAT = 4, BOOL = 5, STR = 6, LIST = 8 };
+
+static rs_error err;
+
+static rs_node node_of(uint8_t kind, uint8_t bits, uint64_t size_bytes, uint64_t base) {
+    rs_node node;
+    memset(&node, 0, sizeof node);
+    node.kind = kind, node.bits = bits, node.size_bytes = size_bytes, node.base = base, node.fixed = true;
+    return node;
+}
+
+static rs_cursor cursor(uint64_t values) {
+    rs_cursor c;
+    memset(&c, 0, sizeof c);
+    c.budget.values = values, c.budget.bytes = 100, c.budget.depth = 3;
+    return c;
+}
+
+enum { ROWS = 5, STRIDE = 11 };
+static uint8_t bytes[ROWS * STRIDE];
+
+static rs_column_rows rows_over(uint8_t *data, uint64_t bit_off, uint64_t body_off) {
+    rs_column_rows rows = {data, STRIDE, NULL, ROWS, STRIDE, bit_off, body_off};
+    return rows;
+}
+
+/* Takes the node from all rows, forwards, backwards and by pointers, and compares with what the plain reader makes. */
+static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
+    const rs_cursor c = cursor(0);
+    uint8_t *exact = make_exact(bytes, sizeof bytes);
+    rs_column_rows rows = rows_over(exact, bit_off, body_off);
+    rs_slice records[ROWS];
+    rs_column column = {{0}, 0};
+    unsigned way, k;
+    bool taken;
+    for (k = 0; k < ROWS; k++) records[k] = rs_slice_of(exact + (k * 3 % ROWS) * STRIDE, STRIDE);
+    CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
+    rows.base = exact + (ROWS - 1) * STRIDE, rows.stride_bytes = -STRIDE;
+    CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
+    rows.base = NULL, rows.records = records;
+    CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
+    CHECK(taken);
+    CHECK_U64(column.seen, RS_COLUMN_INT);
+    CHECK_U64(column.values.size_bytes, 3 * ROWS * 8);
+    for (way = 0; way < 3; way++) {
+        for (k = 0; k < ROWS; k++) {
+            const uint8_t *row = exact + (way == 0 ? k : way == 1 ? ROWS - 1 - k : k * 3 % ROWS) * STRIDE;
+            uint64_t bits = rs_load_bits_unchecked(row, STRIDE, bit_off, node.bits);
+            CHECK_U64(rs_load_u64(column.values.data + 8 * (way * ROWS + k)), rs_decode_int_unchecked(&node, row + body_off, bits));
+        }
+    }
+    rs_column_clear(&column);
+    free(exact);
+}
+
+static void test_ints(void) {
+    unsigned bits, off;
+    size_t i;
+    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
+    for (i = 1; i <= 8; i *= 2) check_ints(node_of(INT, 0, i, 0), 0, STRIDE - i), check_ints(node_of(INT, 0, i, UINT64_MAX - 5), 0, 1);
+    for (bits = 0; bits <= 64; bits++) {
+        for (off = 0; off + bits <= STRIDE * 8; off += 5) check_ints(node_of(INT, (uint8_t)bits, 0, 77), off, 0);
+    }
+}
+
+static double float_at(const rs_column *column, size_t i) { return rs_load_f64(column->values.data + 8 * i); }
+
+static void test_kinds_that_meet(void) {
+    static const uint8_t seven[] = {0x97}, text[] = {0x09, 1, 'a'};
+    const rs_cursor c = cursor(0);
+    rs_node yes = node_of(BOOL, 1, 0, 0), number = node_of(INT, 0, 1, 0), real = node_of(FLOAT, 0, 8, 0), same = node_of(CONST, 0, 0, 0);
+    rs_node other = node_of(STR, 0, 0, 0);
+    rs_column_rows rows = rows_over(bytes, 4, 0);
+    rs_column column = {{0}, 0};
+    bool taken;
+    double half = 0.5;
+    unsigned k;
+    memset(bytes, 0, sizeof bytes);
+    for (k = 0; k < ROWS; k++) bytes[k * STRIDE] = (uint8_t)(0x10 * (k & 1)), memcpy(bytes + k * STRIDE + 3, &half, 8);
+    CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
+    CHECK_U64(column.values.size_bytes, ROWS);
+    CHECK_U64(rs_column_item_bytes(&column), 1);
+    CHECK(column.values.data[1] == 1 && column.values.data[2] == 0);
+    CHECK_OK(rs_column_reserve(&column, 1, &err), &err);
+    rs_column_put_unchecked(&column, RS_COLUMN_BOOL, 1);
+    CHECK_OK(rs_column_take_rows(&column, &c, &number, &rows, &taken, &err), &err);
+    CHECK_U64(column.values.size_bytes, 8 * (2 * ROWS + 1));
+    CHECK_U64(rs_load_u64(column.values.data + 8), 1);
+    CHECK_U64(rs_load_u64(column.values.data + 8 * (ROWS + 2)), 0x10);
+    CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
+    same.aux = seven, same.aux_size_bytes = 1;
+    CHECK_OK(rs_column_take_rows(&column, &c, &same, &rows, &taken, &err), &err);
+    CHECK(taken);
+    CHECK_U64(rs_load_u64(column.values.data + 8 * (4 * ROWS)), 7);
+    rows.body_off = 3;
+    CHECK_OK(rs_column_take_rows(&column, &c, &real, &rows, &taken, &err), &err);
+    CHECK_U64(column.seen, RS_COLUMN_BOOL | RS_COLUMN_INT | RS_COLUMN_FLOAT);
+    CHECK(float_at(&column, 1) == 1.0 && float_at(&column, ROWS + 2) == 16.0 && float_at(&column, 4 * ROWS + 1) == 0.5);
+    rows.body_off = 0;
+    CHECK_OK(rs_column_take_rows(&column, &c, &number, &rows, &taken, &err), &err);
+    CHECK_OK(rs_column_take_rows(&column, &c, &yes, &rows, &taken, &err), &err);
+    CHECK(float_at(&column, 5 * ROWS + 2) == 16.0 && float_at(&column, 6 * ROWS + 2) == 1.0);
+    k = (unsigned)column.values.size_bytes;
+    CHECK_OK(rs_column_take_rows(&column, &c, &other, &rows, &taken, &err), &err);
+    CHECK(!taken);
+    same.aux = text, same.aux_size_bytes = 3;
+    CHECK_OK(rs_column_take_rows(&column, &c, &same, &rows, &taken, &err), &err);
+    CHECK(!taken && column.values.size_bytes == k);
+    rs_column_clear(&column);
+}
+
+static void test_lists(void) {
+    rs_node bits = node_of(INT, 3, 0, 10), half = node_of(INT, 0, 2, 0), real = node_of(FLOAT, 0, 8, 0), text = node_of(STR, 0, 0, 0);
+    rs_node list = node_of(LIST, 0, 0, 0);
+    rs_cursor c = cursor(5);
+    rs_column_rows rows = rows_over(bytes, 0, 1);
+    rs_column column = {{0}, 0};
+    bool taken;
+    unsigned k;
+    memset(bytes, 0, sizeof bytes);
+    for (k = 0; k < ROWS; k++) bytes[k * STRIDE + 1] = 0x88, bytes[k * STRIDE + 2] = (uint8_t)k;
+    list.children = &bits, list.count = 5;
+    CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
+    CHECK(taken);
+    CHECK_U64(column.values.size_bytes, 8 * 5 * ROWS);
+    CHECK_U64(rs_load_u64(column.values.data), 10);
+    CHECK_U64(rs_load_u64(column.values.data + 8), 11);
+    CHECK_U64(rs_load_u64(column.values.data + 16), 12);
+    CHECK_U64(rs_load_u64(column.values.data + 8 * 7), 10 + (0x188 >> 6) % 8);
+    list.children = &half, list.count = 2;
+    CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
+    CHECK_U64(rs_load_u64(column.values.data + 8 * (5 * ROWS + 2)), 0x188);
+    list.children = &real, list.count = 1;
+    CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
+    CHECK(float_at(&column, 0) == 10.0);
+    list.count = 6;
+    CHECK_CODE(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), RS_E_FMT_LIMIT, &err);
+    c = cursor(UINT64_MAX), list.count = UINT32_MAX, rows.n = UINT64_MAX / 2, list.children = &bits;
+    CHECK_CODE(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), RS_E_MEM, &err);
+    list.children = &text;
+    CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
+    CHECK(!taken);
+    CHECK_OK(rs_column_take_lists(&column, &c, &text, &rows, &taken, &err), &err);
+    CHECK(!taken);
+    rs_column_clear(&column);
+}
+
+int main(void) {
+    RUN(test_ints);
+    RUN(test_kinds_that_meet);
+    RUN(test_lists);
+    return rs_test_finish("test_column");
+}

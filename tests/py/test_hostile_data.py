@@ -1,0 +1,377 @@
+"""Data made to make compression fail: values that nearly fit each node. All of it comes back exactly, value, type and bits, the
+deep check passes, and it never takes more than a tenth above the plain encoding."""
+
+import datetime
+import itertools
+import math
+import random
+import struct
+import uuid
+
+import pytest
+
+import recstore
+from alike import alike
+
+# What a store takes whatever is in it (header, directory, a tree), and what tables that did not pay may leave behind.
+PER_STORE = 4096
+
+
+def float_of(bits):
+    return struct.unpack("<d", struct.pack("<Q", bits))[0]
+
+
+NANS = [float_of(0x7FF8000000000000 + k) for k in (0, 1, 0xDEAD)] + [float_of(0xFFF0000000000001)]
+DENORMALS = [5e-324, -5e-324, 2.2250738585072e-308, float_of(0x000FFFFFFFFFFFFF)]
+ODD = [0.1 + 0.2, 1e308, -1e308, -0.0, math.inf, -math.inf, 1e22, 1e23, 0.1 + 0.7, 9007199254740993.0, *NANS, *DENORMALS]
+BIG = [1 << 63, -(1 << 63) - 1, 1 << 64, 1 << 200, -(1 << 1000)]
+
+
+def rng(name):
+    return random.Random(name)
+
+
+def now_and_then(plain, odd, step):
+    """`plain` with one of `odd` in the place of every step-th."""
+    turns = itertools.cycle(odd)
+    return [next(turns) if i % step == step - 1 else value for i, value in enumerate(plain)]
+
+
+def decimals(n, digits=2):
+    return [round(i * 37 % 10007 / 10**digits, digits) for i in range(n)]
+
+
+def random_text(r, low, high, n):
+    return "".join(chr(r.randrange(low, high)) for _ in range(n))
+
+
+# ---- Floats ----------------------------------------------------------------------------------------------------------
+
+
+def odd_among_decimals(step):
+    return lambda: now_and_then(decimals(5000), ODD, step)
+
+
+def odd_in_lists(step):
+    def make():
+        values = now_and_then(decimals(6000), ODD, step)
+        return [values[i : i + 12] for i in range(0, len(values), 12)]
+
+    return make
+
+
+def digits_17():
+    r = rng("17")
+    return [r.uniform(-1, 1) for _ in range(3000)] + [float(f"{r.uniform(1, 10):.17g}") for _ in range(3000)]
+
+
+def random_bits():
+    r = rng("bits")
+    return [float_of(r.getrandbits(64)) for _ in range(3000)]
+
+
+def near_2_53():
+    r = rng("2^53")
+    whole = [float((1 << 52) + 2 * i + 1) for i in range(500)] + [float((1 << 53) - i) for i in range(500)]
+    return whole + [x / 10 for x in whole] + [-x for x in whole] + [r.randrange(1 << 50, 1 << 54) / 100 for _ in range(500)]
+
+
+def neighbours():
+    """Decimals one and more units in the last place off: what corrections are for, and just beyond them."""
+    out = []
+    for i, value in enumerate(decimals(4000)):
+        for _ in range(i % 4):
+            value = math.nextafter(value, math.inf)
+        out.append(value)
+    return out
+
+
+def far_corrections():
+    return [float_of(struct.unpack("<Q", struct.pack("<d", x + 1))[0] + (i % 3 << (i % 20))) for i, x in enumerate(decimals(4000))]
+
+
+def scales_mixed():
+    return [round(i / 7, i % 17) for i in range(5000)]
+
+
+# ---- Ints ------------------------------------------------------------------------------------------------------------
+
+
+def outliers_above():
+    return now_and_then(list(range(5000)), [(1 << 62) + 5, (1 << 63) - 1, 1 << 40], 97)
+
+
+def outliers_below():
+    return now_and_then(list(range(5000)), [-(1 << 63), -(1 << 40), -(1 << 33)], 97)
+
+
+def outliers_both():
+    return now_and_then(list(range(5000)), [-(1 << 63), (1 << 63) - 1], 113)
+
+
+def beyond_64_bits():
+    return now_and_then(list(range(3000)), BIG, 11)
+
+
+def kinds_of_numbers_in_lists():
+    rows = [[i, i + 1, i + 2] for i in range(1500)]
+    odd = [[1, True, 2], [1, 2.0, 3], [], [1.5, 2.5], [None], [False], (1, 2, 3), [1 << 70, 1], [0.1 + 0.2], [math.nan, -0.0], ()]
+    return now_and_then(rows, odd, 5)
+
+
+def counts_fixed_but_for_few():
+    return now_and_then([[i, i * i, -i, 7] for i in range(3000)], [[1], [1, 2, 3, 4, 5]], 500)
+
+
+def strides():
+    out = []
+    for stride in range(1, 6):
+        out += [[(k * 1000 + i * 3 + k % stride * 100000) for k in range(40)] for i in range(200)]
+    return out
+
+
+def deltas_that_overflow():
+    edges = [-(1 << 63), (1 << 63) - 1, 0, -1]
+    return [[edges[(i + k * k) % 4] for k in range(i % 30)] for i in range(1000)]
+
+
+# ---- Strings ---------------------------------------------------------------------------------------------------------
+
+
+def random_bytes_as_str():
+    r = rng("latin")
+    return [r.randbytes(r.randrange(60)).decode("latin-1") for _ in range(3000)]
+
+
+def random_bytes():
+    r = rng("bytes")
+    return [r.randbytes(r.randrange(60)) for _ in range(3000)]
+
+
+def random_wide(low, high):
+    def make():
+        r = rng(f"{low} {high}")
+        return [random_text(r, low, high, r.randrange(30)) for _ in range(3000)]
+
+    return make
+
+
+def widths_mixed():
+    r = rng("widths")
+    tops = (128, 256, 0xD800, 0x110000)
+    return [random_text(r, 0, tops[r.randrange(4)], r.randrange(20)) for _ in range(4000)]
+
+
+def surrogates():
+    return ["\ud800" * (i % 5) + "a\0b"[: i % 4] + chr(0xDC00 + i % 7) for i in range(3000)]
+
+
+def nuls():
+    return ["\0" * (i % 9) + ("x" if i % 2 else "") for i in range(3000)]
+
+
+def paths_with_odd_numbers():
+    r = rng("paths")
+    odd = [lambda i: f"{i:05d}", lambda i: f"+{i}", lambda i: f"-{i}", lambda i: "0" * (i % 7), lambda i: "9" * (17 + i % 6),
+           lambda i: str(r.getrandbits(90)), lambda i: f"{i}", lambda i: "\u00b2\u00b3", lambda i: ""]  # fmt: skip
+    return [f"train/n{i % 50:08d}/img_{odd[i % len(odd) if i % 3 == 0 else 0](i)}.jpeg" for i in range(4000)]
+
+
+def numbers_of_many_digits():
+    return [str(10**17 + 7 * i) for i in range(700)] + [str(10**18 + 7 * i) for i in range(700)] + [str(10**20 + i) for i in range(99)]
+
+
+def padded_but_one():
+    return [f"id-{i:06d}" for i in range(3000)] + ["id-7"] + [f"id-{i}" for i in range(999990, 1000010)]
+
+
+def hex_of_mixed_case():
+    r = rng("hex")
+    both = [f"{r.getrandbits(64):016x}" for _ in range(2000)]
+    return [f"a-{text.upper() if i % 100 == 99 else text}" for i, text in enumerate(both)] + ["a-" + text.title() for text in both]
+
+
+def uuids():
+    r = rng("uuid")
+    return [str(uuid.UUID(int=r.getrandbits(128))) for _ in range(3000)] + ["{" + "0" * 34 + "}", "0" * 36]
+
+
+def dates():
+    start = datetime.date(1999, 12, 31)
+    texts = [(start + datetime.timedelta(days=i)).isoformat() for i in range(4000)]
+    return now_and_then(texts, ["", "n/a", "2000-1-1", "12000-01-01", "2000-01-01T00:00:00Z", " 2000-01-01"], 13)
+
+
+def near_duplicates():
+    r = rng("near")
+    base = {"title": "a title that comes again and again", "tags": ["x", "y"], "score": 0.5, "at": {"lat": 1.25, "lon": -3}}
+    out = []
+    for i in range(3000):
+        record = dict(base)
+        record[r.choice(["title", "score", "tags"])] = r.choice(["a titlE that comes again and again", 0.5000001, ["x"], None, i])
+        out.append(record)
+    return out
+
+
+# ---- Shapes ----------------------------------------------------------------------------------------------------------
+
+
+def types_by_block():
+    """Each of the five blocks is of another type under the same key."""
+    n = 65536
+    makers = [lambda i: i, lambda i: str(i % 1000), lambda i: i / 8, lambda i: [i % 5], lambda i: None]
+    return [{"v": makers[i // n](i), "k": i // n % 2} for i in range(4 * n + 300)]
+
+
+def vocabulary_drifts():
+    return [f"word number {i // 40 % 3000 + i // 65536 * 3000} of {i % 7}" for i in range(210000)]
+
+
+def distinct_shapes():
+    return [{f"key{i}": i, f"other{i * 7}": "x"} for i in range(100000)]
+
+
+def optional_in_every_combination():
+    keys = "abcdefghij"
+    return [{k: j * i % 100 for j, k in enumerate(keys) if i >> j & 1} for i in range(1024)] * 3
+
+
+def keys_in_every_order():
+    orders = list(itertools.permutations("abcd"))
+    return [{k: i % 50 if k < "c" else f"text {i % 40}" for k in orders[i % 24]} for i in range(4800)]
+
+
+def keys_that_are_equal():
+    rows = [{1: i, "a": 1, "b": 2} if i % 2 else {True: i, "a": 1, "b": 2} for i in range(3000)]
+    return rows + [{1.0: i, "a": 1, "c": 2} for i in range(1000)] + [{(1, 2): i, "a": 1} if i % 2 else {(True, 2.0): i, "a": 1} for i in range(500)]
+
+
+def none_everywhere():
+    r = rng("none")
+    return [None if i % 10 == 0 else {"a": r.choice([None, i]), "b": r.choice([None, "x", [None]]), "c": [None] * (i % 4)} for i in range(4000)]
+
+
+def tuples_and_lists():
+    return [(("x", i), ["x", i], (i,), [i], (), [])[i % 6] for i in range(6000)]
+
+
+def dicts_of_dicts():
+    """Tables whose entries name tables."""
+    inner = [{"lat": k * 0.25, "name": f"place {k % 30}", "tags": ["red", "blue", f"t{k % 4}"]} for k in range(60)]
+    outer = [{"at": inner[k % 60], "by": inner[k * 7 % 60], "kind": f"kind {k % 9}"} for k in range(400)]
+    return [{"first": outer[i % 400], "second": outer[i * 13 % 400], "id": i} for i in range(8000)]
+
+
+def many_columns():
+    """More nodes than a tree may have, if every column had the form that suits it."""
+    return [{f"c{k}": f"20{(i * k) % 97:02d}-{i % 12 + 1:02d}-{k % 28 + 1:02d}" for k in range(1000)} for i in range(60)]
+
+
+def many_constants():
+    return [{f"c{k}": f"{k}" * 900 if k else i for k in range(500)} for i in range(40)]
+
+
+def deep():
+    def nest(i, depth):
+        return i if depth == 0 else [None, (nest(i, depth - 1),)] if depth % 2 else {"k": nest(i, depth - 1), "s": "t"}
+
+    return [nest(i, 60 + i % 3) for i in range(300)]
+
+
+def lists_then_numbers():
+    return [{"x": [[i, "a"], [], [1, 2], [0.5], [None], [[i]], ["a", "b"], (), (1,), (0.25, 1)][i % 10]} for i in range(5000)]
+
+
+DATA = {
+    "odd floats, many": odd_among_decimals(3), "odd floats, few": odd_among_decimals(211), "odd floats in lists": odd_in_lists(29),
+    "odd floats in many lists": odd_in_lists(5), "17 digits": digits_17, "random bits": random_bits, "about 2^53": near_2_53,
+    "neighbours of decimals": neighbours, "far from decimals": far_corrections, "scales mixed": scales_mixed,
+    "outliers above": outliers_above, "outliers below": outliers_below, "outliers both": outliers_both,
+    "beyond 64 bits": beyond_64_bits, "kinds of numbers": kinds_of_numbers_in_lists, "counts": counts_fixed_but_for_few,
+    "strides": strides, "deltas that overflow": deltas_that_overflow, "random bytes as str": random_bytes_as_str,
+    "random bytes": random_bytes, "random UCS-2": random_wide(0, 0x10000), "random UCS-4": random_wide(0x10000, 0x110000),
+    "random CJK": random_wide(0x4E00, 0x4F00), "widths mixed": widths_mixed, "surrogates": surrogates, "NULs": nuls,
+    "paths": paths_with_odd_numbers, "long numbers": numbers_of_many_digits, "padded but one": padded_but_one,
+    "mixed hex": hex_of_mixed_case, "UUIDs": uuids, "dates": dates, "near duplicates": near_duplicates,
+    "types by block": types_by_block, "drifting words": vocabulary_drifts, "distinct shapes": distinct_shapes,
+    "optional keys": optional_in_every_combination, "orders of keys": keys_in_every_order, "equal keys": keys_that_are_equal,
+    "None": none_everywhere, "tuples and lists": tuples_and_lists, "dicts of dicts": dicts_of_dicts,
+    "many columns": many_columns, "many constants": many_constants, "deep": deep, "lists then numbers": lists_then_numbers,
+}  # fmt: skip
+
+
+def check_store(records, tmp_path):
+    plain = recstore.RecordList(records, compression="none")
+    store = recstore.RecordList(records)
+    assert len(store) == len(records)
+    wrong = next((i for i, (got, wanted) in enumerate(zip(store, records)) if not alike(got, wanted)), None)
+    assert wrong is None, (wrong, records[wrong], store[wrong])
+    assert store.nbytes <= 1.1 * plain.nbytes + PER_STORE
+    store.save(tmp_path / "store.rec")
+    with recstore.open(tmp_path / "store.rec", verify="full") as opened:
+        assert alike(opened[len(records) // 2], records[len(records) // 2])
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_comes_back(name, tmp_path):
+    check_store(DATA[name](), tmp_path)
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_comes_back_as_a_field(name, tmp_path):
+    """The same values under a key, beside one that is harmless: no node at the root, no rest."""
+    values = DATA[name]()[:3000]
+    check_store([{"v": value, "n": i} for i, value in enumerate(values)], tmp_path)
+
+
+LARGE = 48 << 20
+
+
+@pytest.mark.parametrize("record", [
+    pytest.param(lambda: "x" * LARGE, id="str"),
+    pytest.param(lambda: rng("large").randbytes(LARGE // 4).decode("latin-1"), id="random str"),
+    pytest.param(lambda: [i / 4 for i in range(LARGE // 9)], id="floats"),
+    pytest.param(lambda: {"a": ["ab" * (i % 9) for i in range(LARGE // 20)]}, id="strings"),
+])  # fmt: skip
+def test_one_large_record(record, tmp_path):
+    record = record()
+    check_store([record, 1, record if isinstance(record, str) else 2], tmp_path)
+
+
+# ---- Mappings --------------------------------------------------------------------------------------------------------
+
+KEYS = {
+    "paths": lambda i: f"train/n{i % 40:08d}/img_{i:06d}.jpeg",
+    "words": lambda i: f"word {i * i % 65537} and {i}",
+    "ints": lambda i: i * 3 - 5000,
+    "wide ints": lambda i: i * 982451653 * 2654435761 - (1 << 60),
+    "decimals": lambda i: i / 100,
+    "floats": lambda i: math.sin(i),
+    "tuples": lambda i: (f"part {i % 9}", i),
+    "bytes": lambda i: struct.pack(">Q", i),
+    "uuids": lambda i: str(uuid.UUID(int=i * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 128))),
+    "UCS-2": lambda i: f"имя {i}",
+    "mixed": lambda i: (i, str(i), i + 0.5, (i,), b"%d" % i, None if i == 5 else f"é{i}", frozenset([i]))[i % 7],
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_are_found(name, tmp_path):
+    key = KEYS[name]
+    pairs = {key(i): {"v": i % 100, "s": f"value {i % 17}"} for i in range(6000)}
+    store = recstore.RecordDict(pairs)
+    assert all(alike(store[k], v) for k, v in pairs.items())
+    assert all(k in store for k in pairs) and alike(list(store), list(pairs))
+    absent = [key(i) for i in range(6000, 7000)] + ["", "train/", "train/n00000000/img_000000.jpeG", -1, 1e300, math.nan, (), b"", "\ud800"]
+    assert not any(k in store for k in absent if k not in pairs)
+    store.save(tmp_path / "store.rec")
+    with recstore.open(tmp_path / "store.rec", verify="full") as opened:
+        assert all(alike(opened[k], v) for k, v in itertools.islice(pairs.items(), 0, None, 97))
+
+
+def test_keys_of_many_blocks():
+    """Over three blocks of keys, whose pieces drift from block to block."""
+    n = 200000
+    store = recstore.RecordDict((f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav", i) for i in range(n))
+    assert all(store[f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav"] == i for i in range(0, n, 7))
+    assert not any(f"set{i // 65536}/g{i // 50 % 2000}/{i}.wav" in store for i in range(0, n, 77))
