@@ -70,7 +70,7 @@ def number_nodes(draw):
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
-@dataclass
+@dataclass(repr=False)
 class Tables:
     """What was drawn so far: entries of TABLES, for values the plain values beside each."""
 
@@ -78,11 +78,6 @@ class Tables:
     values: dict = field(default_factory=dict)  # number: values of the entries
     symbols: dict = field(default_factory=dict)  # number: (texts, n_short, unit)
     trees: list = field(default_factory=list)
-
-    def leaves(self):
-        """Strategies of the leaves that name a table."""
-        return [st.sampled_from(sorted(numbers)).flatmap(make) for numbers, make in (
-            (self.values, self.dicts), (self.symbols, self.symbol_nodes)) if numbers]
 
     def dicts(self, first):
         return st.lists(st.sampled_from(sorted(self.values)), max_size=2).flatmap(lambda more: self.dict_node([first, *more]))
@@ -125,7 +120,7 @@ def add_symbols(tables, drawn):
 
 def add_values(draw, tables):
     """A table under a tree of its own, all of whose arrays lie inside."""
-    node, value = draw(trees_with(tables))
+    node, value = draw(nodes)
     values = [v for v in draw(st.lists(value, min_size=1, max_size=4)) if not arrays_of(node, v)]
     if not values:
         return
@@ -144,7 +139,7 @@ def arrays_of(node, value):
 
 @st.composite
 def table_sets(draw):
-    tables = Tables()
+    tables = current[0] = Tables()
     for _ in range(draw(st.integers(0, 4))):
         if draw(st.booleans()):
             add_symbols(tables, draw(symbol_tables()))
@@ -186,34 +181,52 @@ def pieces_of(children):
     return w.concat(nodes), st.tuples(*values).map(join)
 
 
-def texts(tables):
+current = [Tables()]  # what leaves may name: strategies made once ask it, for making them anew takes most of the time
+
+PLAIN_TEXTS = st.one_of(own.texts.map(lambda t: (w.const(t), st.just(t))), digit_nodes(), hex_nodes(), st.sampled_from([
+    (w.str_(0), own.texts), (w.str_(1), trees.text_below(256)), (w.str_(2), trees.text_below(0x10000)),
+    (w.str_(4), trees.text_below(0x110000))]))  # fmt: skip
+
+
+@st.composite
+def texts(draw):
     """Leaves that may be pieces. Of dicts only those all of whose entries are str."""
-    words = own.texts.map(lambda t: (w.const(t), st.just(t)))
-    found = [words, digit_nodes(), hex_nodes(), st.just((w.str_(0), own.texts)), st.just((w.str_(1), trees.text_below(256))),
-             st.just((w.str_(2), trees.text_below(0x10000))), st.just((w.str_(4), trees.text_below(0x110000)))]
+    tables = current[0]
     strings = [number for number, values in tables.values.items() if {type(v) for v in values} == {str}]
-    if strings:
-        found.append(st.sampled_from(strings).flatmap(lambda number: tables.dict_node([number])))
-    if tables.symbols:
-        found.append(st.sampled_from(sorted(tables.symbols)).flatmap(tables.symbol_nodes))
-    return st.one_of(found)
+    which = draw(st.integers(0, 3))
+    if which == 0 and strings:
+        return draw(tables.dict_node([draw(st.sampled_from(strings))]))
+    if which == 1 and tables.symbols:
+        return draw(tables.symbol_nodes(draw(st.sampled_from(sorted(tables.symbols)))))
+    return draw(PLAIN_TEXTS)
 
 
-def trees_with(tables):
-    pieces = st.lists(st.tuples(texts(tables), st.booleans()), max_size=5).map(pieces_of)
-    groups = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(), hex_nodes(), pieces, *2 * tables.leaves()]
-    leaves = st.sampled_from(groups).flatmap(lambda group: group)  # one_of would weigh each of the old leaves as much
+PIECES = st.lists(st.tuples(texts(), st.booleans()), max_size=5).map(pieces_of)
+GROUPS = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(), hex_nodes(), PIECES]
 
-    def nodes_of(children):
-        names = st.lists(own.keys.filter(trees.small), min_size=5, max_size=5, unique=True)
-        return st.one_of(trees.nodes_of(children), children.map(optionals_of),
-                         st.builds(partial_structs, names, st.lists(children, max_size=5)))
 
-    ends = st.sampled_from([(w.str_(1, True), trees.text_below(256)), (w.str_(4, True), trees.text_below(0x110000)),
-                            (w.bytes_(True), own.blobs)])
-    whole = st.recursive(leaves, nodes_of, max_leaves=6)
-    tail = st.tuples(st.lists(leaves, max_size=3), ends).map(lambda case: trees.tuples_of([*case[0], case[1]], 1))
-    return st.one_of(whole, whole, tail, ends).filter(lambda case: trees.size(case[0]) <= 4096 and legal(case[0]))
+@st.composite
+def leaves(draw):
+    """A leaf of one of the groups; one_of would weigh each of the old leaves as much as a group."""
+    tables = current[0]
+    which = draw(st.integers(-2, len(GROUPS) - 1))
+    if which == -1 and tables.values:
+        return draw(tables.dicts(draw(st.sampled_from(sorted(tables.values)))))
+    if which == -2 and tables.symbols:
+        return draw(tables.symbol_nodes(draw(st.sampled_from(sorted(tables.symbols)))))
+    return draw(GROUPS[max(which, 0)])
+
+
+def nodes_of(children):
+    names = st.lists(own.keys.filter(trees.small), min_size=5, max_size=5, unique=True)
+    return st.one_of(trees.nodes_of(children), children.map(optionals_of),
+                     st.builds(partial_structs, names, st.lists(children, max_size=5)))
+
+
+ENDS = st.sampled_from([(w.str_(1, True), trees.text_below(256)), (w.str_(4, True), trees.text_below(0x110000)),
+                        (w.bytes_(True), own.blobs)])
+WHOLE = st.recursive(leaves(), nodes_of, max_leaves=6)
+TAIL = st.tuples(st.lists(leaves(), max_size=3), ENDS).map(lambda case: trees.tuples_of([*case[0], case[1]], 1))
 
 
 def legal(node, in_ext=False):
@@ -223,14 +236,18 @@ def legal(node, in_ext=False):
     return all(legal(kid, node.kind == 13 or (in_ext and node.kind in (11, 22))) for kid in node.children)
 
 
+nodes = st.one_of(WHOLE, WHOLE, TAIL, ENDS).filter(lambda case: trees.size(case[0]) <= 4096 and legal(case[0]))
+
+
 @st.composite
 def segments(draw):
     """A segment with tables, and its values."""
     tables = draw(table_sets())
-    node, value = draw(trees_with(tables))
+    node, value = draw(nodes)
     values = draw(st.lists(value, min_size=draw(st.sampled_from([1, 1, 0])), max_size=4))
     arrays = bytearray()
     records = [w.encode(node, v, arrays) for v in values]
     blocks = [w.Block(records, len(tables.trees), arrays=bytes(arrays))] if records else []
-    data = w.segment(blocks, [*tables.trees, node], tables=tables.made or None, features_required=127 - 2)
+    data = w.segment(blocks, [*tables.trees, node], tables=tables.made or None, features_required=127 - 2,
+                     max_values=5000, max_bytes=1 << 18)  # damaged counts end soon
     return data, [w.plain(v) for v in values]
