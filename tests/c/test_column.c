@@ -149,9 +149,93 @@ static void test_lists(void) {
     rs_column_clear(&column);
 }
 
+static rs_node decimal_of(uint8_t bits, uint64_t size_bytes, uint64_t base, unsigned scale, unsigned correction) {
+    rs_node node = node_of(RS_FMT_NODE_DECIMAL, bits, size_bytes, base);
+    node.scale = (uint8_t)scale, node.correction = (uint8_t)correction, node.divisor = rs_numbers_divisor(scale);
+    return node;
+}
+
+/* Rows and lists of decimals against the reader of one. */
+static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
+    rs_node list = node_of(LIST, 0, 0, 0);
+    rs_cursor c = cursor(5);
+    rs_column_rows rows = rows_over(bytes, bit_off, body_off);
+    rs_column column = {{0}, 0};
+    uint64_t k;
+    bool taken;
+    CHECK_OK(rs_column_take_rows(&column, &c, &node, &rows, &taken, &err), &err);
+    CHECK(taken && column.seen == RS_COLUMN_FLOAT && column.values.size_bytes == ROWS * 8);
+    for (k = 0; k < ROWS; k++) {
+        const uint8_t *row = bytes + k * STRIDE;
+        double one = rs_decode_decimal_unchecked(&node, row + body_off, rs_load_bits_unchecked(row, STRIDE, bit_off, node.bits));
+        CHECK(memcmp(column.values.data + 8 * k, &one, 8) == 0);
+    }
+    list.children = &node, list.count = 2, rows.body_off = 0;
+    CHECK_OK(rs_column_take_lists(&column, &c, &list, &rows, &taken, &err), &err);
+    CHECK(taken && column.values.size_bytes == ROWS * 24);
+    for (k = 0; k < 2 * ROWS; k++) {
+        const uint8_t *row = bytes + k / 2 * STRIDE, *bodies = row + (2 * node.bits + 7) / 8;
+        uint64_t bits = rs_load_bits_unchecked(row, STRIDE, k % 2 * node.bits, node.bits);
+        double one = rs_decode_decimal_unchecked(&node, bodies + k % 2 * node.size_bytes, bits);
+        CHECK(memcmp(column.values.data + 8 * (ROWS + k), &one, 8) == 0);
+    }
+    rs_column_clear(&column);
+}
+
+static void test_decimals(void) {
+    size_t i;
+    for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
+    check_decimals(decimal_of(0, 2, 5, 2, 0), 0, 3);
+    check_decimals(decimal_of(0, 4, 0 - (uint64_t)9, 3, 0), 0, 1);
+    check_decimals(decimal_of(0, 4, 7, 1, 3), 0, 6);
+    check_decimals(decimal_of(17, 0, 100, 5, 0), 11, 0);
+    check_decimals(decimal_of(33, 0, 100, 2, 11), 7, 0);
+}
+
+/* Packed numbers join what was there, whatever it is. */
+static void test_packed(void) {
+    static const uint8_t ints[] = {3, 0x64, 2, 6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
+    static const int64_t wanted[] = {100, 101, 100};
+    unsigned first, floats, k;
+    for (first = 0; first < 4; first++) {
+        for (floats = 0; floats < 2; floats++) {
+            rs_node node = node_of(RS_FMT_NODE_NUMBERS, 0, 0, 0);
+            uint8_t *exact = make_exact(ints, sizeof ints);
+            rs_place place = {NULL, NULL, 0};
+            rs_column column = {{0}, 0};
+            rs_cursor c = cursor(3);
+            uint64_t n = 0;
+            int shape = 0;
+            node.fixed = false, node.stride = 1, node.head_width = 8, node.max_width = 2;
+            node.number_kind = (uint8_t)floats, node.scale = (uint8_t)floats, node.divisor = rs_numbers_divisor(floats);
+            place.node = &node;
+            c.in = rs_slice_of(exact, sizeof ints);
+            CHECK_OK(rs_column_reserve(&column, 1, &err), &err);
+            if (first != 0) rs_column_put_unchecked(&column, 1u << (first - 1), 0);
+            CHECK_OK(rs_column_take(&column, &c, &place, &shape, &n, &err), &err);
+            CHECK(shape == RS_COLUMN_SEQUENCE && n == 3 && c.in.ptr == c.in.end);
+            CHECK_U64(column.values.size_bytes, 8 * (3 + (first != 0)));
+            for (k = 0; k < 3; k++) {
+                const uint8_t *at = column.values.data + 8 * (k + (first != 0));
+                if (floats != 0) CHECK(rs_load_f64(at) == (double)wanted[k] / 10);
+                else if (first == 3) CHECK(rs_load_f64(at) == (double)wanted[k]);
+                else CHECK(rs_load_u64(at) == (uint64_t)wanted[k]);
+            }
+            c = cursor(2), c.in = rs_slice_of(exact, sizeof ints);
+            CHECK_CODE(rs_column_take(&column, &c, &place, &shape, &n, &err), RS_E_FMT_LIMIT, &err);
+            c = cursor(3), c.in = rs_slice_of(exact, sizeof ints - 1);
+            CHECK_CODE(rs_column_take(&column, &c, &place, &shape, &n, &err), RS_E_FMT_TRUNCATED, &err);
+            rs_column_clear(&column);
+            free(exact);
+        }
+    }
+}
+
 int main(void) {
     RUN(test_ints);
     RUN(test_kinds_that_meet);
     RUN(test_lists);
+    RUN(test_decimals);
+    RUN(test_packed);
     return rs_test_finish("test_column");
 }

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from prop import packed
 from prop.strategies import keys, record_lists, same, scalars, texts, values
 from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, segments
 from prop.trees import trees_and_values
@@ -14,6 +15,7 @@ from ref import writer as w
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
 columns = pytest.importorskip("recstore.columns")
+_columns = pytest.importorskip("recstore._columns")
 
 REFUSALS = (recstore.CorruptError, recstore.VersionError)
 fewer = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -227,6 +229,45 @@ def test_any_order_and_nulls(found, indices, times, compression):
             arrow = view.to_arrow(order)
             arrow.validate(full=True)
             assert arrow.type == plain.type and arrow.to_pylist() == plain.to_pylist()
+
+
+def check_column(view):
+    """One view in every form, against the same made of its values."""
+    found = list(view)
+    for ragged in (None, True):
+        got = column(lambda: view.to_numpy(ragged=ragged))
+        expected = column(lambda: columns.from_values(found, ragged, view._where(None)))
+        assert type(got) is type(expected) and same(list(map(as_list, got)), list(map(as_list, expected)))
+    gathered = _columns.gather(view, None, True)
+    if gathered is None:
+        return
+    shape, n, numbers, seen, offsets, text, valid = gathered
+    assert n == len(found) and [value is not None for value in found] == (list(map(bool, bytes(valid))) if valid else [True] * n)
+    dtype = np.uint8 if seen == 1 else np.float64 if seen & 4 else np.int64
+    bounds = None if offsets is None else np.frombuffer(offsets, np.int64).tolist()
+    for i, value in enumerate(found):
+        if value is None:
+            assert shape == "scalars" or bounds[i] == bounds[i + 1]
+        elif shape == "texts":
+            assert bytes(text)[bounds[i] : bounds[i + 1]] == value.encode()
+        else:
+            some = np.frombuffer(numbers, dtype)[slice(i, i + 1) if shape == "scalars" else slice(bounds[i], bounds[i + 1])]
+            assert same(some.tolist(), np.array([value] if shape == "scalars" else list(value), dtype).tolist())
+
+
+@given(packed.segments())
+@settings(in_folder, max_examples=60)
+def test_columns_of_packed_nodes(tmp_path, case):
+    """Every node kind, in trees that no writer of ours would make."""
+    data, _ = case
+    path = new_path(tmp_path)
+    path.write_bytes(data)
+    with recstore.open(path) as x:
+        ways = dict.fromkeys(way for i in range(min(4, len(x))) for way, _ in paths_of(x[i]))
+        for way in ways:
+            check_column(x.field(way, None))
+            check_column(x[::-1].field(way, 3))
+    path.unlink()
 
 
 def as_list(value):

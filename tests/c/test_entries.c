@@ -1,0 +1,158 @@
+/* test_entries.c: entries of dict nodes as a column takes them: each kind, over several tables, each read once, and numbers of no
+ * entry. */
+#include "rs_entries.h"
+#include "rs_make.h"
+
+static rs_error err;
+enum { GROUP = 8 + 64 * 2, HEAP = 512 };
+
+static const char long_text[] = "a text that is longer than what is copied at once";
+
+/* A table of `any` values by hand: its heap, then one group of offsets. */
+typedef struct made {
+    uint8_t bytes[HEAP + GROUP];
+    uint64_t end;
+    rs_tree tree;
+    rs_table table;
+} made;
+
+static void open_made(made *m) {
+    static const make_node any = {RS_FMT_NODE_ANY, 0, 0, 0, 0, 0, 0, 0};
+    rs_buffer tree = {0};
+    memset(m, 0, sizeof *m);
+    make_tree(&tree, &any, 1, "", 0);
+    if (make_compiled(&tree, &m->tree, &err) != RS_OK) abort();
+    rs_buffer_clear(&tree);
+    m->table.segment = m->bytes, m->table.tree = &m->tree, m->table.kind = RS_FMT_TABLE_VALUES;
+    m->table.block.index_off = HEAP, m->table.block.index_width = 2;
+}
+
+/* Appends an entry and frees its bytes. */
+static void put(made *m, rs_buffer *value) {
+    const uint32_t n = m->table.block.n_records++;
+    uint32_t i;
+    memcpy(m->bytes + m->end, value->data, value->size_bytes);
+    m->end += value->size_bytes;
+    for (i = n; i < 64; i++) rs_store_u16(m->bytes + HEAP + 8 + 2 * i, (uint16_t)m->end);
+    m->table.block.heap_size_bytes = m->end;
+    rs_buffer_clear(value);
+}
+
+typedef struct pair {
+    made one, two;
+    rs_dict dict;
+    rs_node node;
+} pair;
+
+static void open_pair(pair *p) {
+    rs_buffer v = {0};
+    unsigned i;
+    open_made(&p->one), open_made(&p->two);
+    make_tag(&v, 0), put(&p->one, &v);
+    make_tag(&v, 2), put(&p->one, &v);
+    make_int(&v, -70000000), put(&p->one, &v);
+    make_float(&v, 0.1), put(&p->one, &v);
+    make_str(&v, ""), put(&p->two, &v);
+    make_str(&v, long_text), put(&p->two, &v);
+    make_units(&v, 0x0A, 3, 2, 0xE9), put(&p->two, &v);
+    make_head(&v, 0x0D, 1), make_int(&v, 7), put(&p->two, &v);
+    make_units(&v, 0x0B, 1, 4, 0xFF), v.data[3] = 0xD8, put(&p->two, &v); /* U+D8FF: a surrogate has no UTF-8 */
+    memset(&p->dict, 0, sizeof p->dict), memset(&p->node, 0, sizeof p->node);
+    p->dict.n_tables = 2, p->dict.tables[0] = &p->one.table, p->dict.tables[1] = &p->two.table;
+    for (i = 0; i < 2; i++) p->dict.first[i + 1] = p->dict.first[i] + p->dict.tables[i]->block.n_records;
+    p->dict.count = p->dict.first[2];
+    p->node.kind = RS_FMT_NODE_DICT, p->node.fixed = true, p->node.dict = &p->dict, p->node.bits = 4;
+}
+
+static void close_pair(pair *p) { rs_tree_clear(&p->one.tree), rs_tree_clear(&p->two.tree); }
+
+static rs_cursor cursor_of(uint64_t bytes) {
+    rs_cursor c;
+    memset(&c, 0, sizeof c);
+    c.budget.values = 100, c.budget.bytes = bytes, c.budget.depth = 5;
+    return c;
+}
+
+static bool is_text(const rs_entries *entries, const rs_entry *e, const char *text) {
+    return e->kind == RS_ENTRY_TEXT && e->size_bytes == strlen(text) && memcmp(entries->text.data + e->bits, text, e->size_bytes) == 0;
+}
+
+static void test_every_kind(void) {
+    static pair p;
+    const rs_cursor cursor = cursor_of(1000);
+    const rs_entry *e[9], *again = NULL;
+    rs_entries entries;
+    double tenth = 0.1;
+    size_t text_bytes;
+    uint32_t i;
+    memset(&entries, 0, sizeof entries);
+    open_pair(&p);
+    for (i = 9; i-- > 0;) CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &e[i], &err), &err);
+    CHECK(e[0]->kind == RS_ENTRY_NONE);
+    CHECK(e[1]->kind == RS_ENTRY_BOOL && e[1]->bits == 1);
+    CHECK(e[2]->kind == RS_ENTRY_INT && (int64_t)e[2]->bits == -70000000);
+    CHECK(e[3]->kind == RS_ENTRY_FLOAT && memcmp(&e[3]->bits, &tenth, 8) == 0);
+    CHECK(is_text(&entries, e[4], "") && is_text(&entries, e[5], long_text));
+    CHECK(is_text(&entries, e[6], "\xC3\xA9\xC3\xA9\xC3\xA9"));
+    CHECK(e[7]->kind == RS_ENTRY_OTHER && e[8]->kind == RS_ENTRY_OTHER);
+    CHECK(entries.text.capacity_bytes - e[4]->bits >= RS_ENTRY_COPY && entries.n_known == 2);
+    text_bytes = entries.text.size_bytes;
+    for (i = 0; i < 9; i++) {
+        CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, i, &again, &err), &err);
+        CHECK(again == e[i]);
+    }
+    CHECK_U64(entries.text.size_bytes, text_bytes); /* nothing was read again */
+    CHECK_CODE(rs_entries_at(&entries, &cursor, &p.node, 9, &again, &err), RS_E_FMT_VALUE, &err);
+    CHECK_CODE(rs_entries_at(&entries, &cursor, &p.node, UINT64_MAX, &again, &err), RS_E_FMT_VALUE, &err);
+    rs_entries_clear(&entries);
+    CHECK(entries.known == NULL && entries.text.data == NULL);
+    close_pair(&p);
+}
+
+/* Two nodes that name the same tables share what was read. */
+static void test_nodes_in_turn(void) {
+    static pair p;
+    const rs_cursor cursor = cursor_of(1000);
+    const rs_entry *first = NULL, *second = NULL;
+    rs_entries entries;
+    rs_dict other_dict;
+    rs_node other;
+    memset(&entries, 0, sizeof entries), memset(&other_dict, 0, sizeof other_dict);
+    open_pair(&p);
+    other = p.node, other.dict = &other_dict;
+    other_dict.n_tables = 1, other_dict.tables[0] = &p.two.table, other_dict.first[1] = other_dict.count = 5;
+    CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 5, &first, &err), &err);
+    CHECK_OK(rs_entries_at(&entries, &cursor, &other, 1, &second, &err), &err);
+    CHECK(first == second && entries.n_known == 2);
+    CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 5, &second, &err), &err);
+    CHECK(first == second);
+    CHECK_CODE(rs_entries_at(&entries, &cursor, &other, 5, &second, &err), RS_E_FMT_VALUE, &err);
+    rs_entries_clear(&entries);
+    close_pair(&p);
+}
+
+/* Entries whose bytes are no values are refused, and not taken for read. */
+static void test_broken(void) {
+    static pair p;
+    const rs_cursor cursor = cursor_of(1000);
+    const rs_entry *e = NULL;
+    rs_entries entries;
+    memset(&entries, 0, sizeof entries);
+    open_pair(&p);
+    p.one.bytes[p.one.end - 9] = RS_FMT_TAG_STR1; /* of a float: a str that goes beyond its entry */
+    p.one.bytes[p.one.end - 8] = 100;
+    CHECK_CODE(rs_entries_at(&entries, &cursor, &p.node, 3, &e, &err), RS_E_FMT_TRUNCATED, &err);
+    CHECK_CODE(rs_entries_at(&entries, &cursor, &p.node, 3, &e, &err), RS_E_FMT_TRUNCATED, &err);
+    rs_store_u16(p.one.bytes + HEAP + 8 + 2, 60000);
+    CHECK_CODE(rs_entries_at(&entries, &cursor, &p.node, 1, &e, &err), RS_E_FMT_OFFSET, &err);
+    CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 0, &e, &err), &err);
+    rs_entries_clear(&entries);
+    close_pair(&p);
+}
+
+int main(void) {
+    RUN(test_every_kind);
+    RUN(test_nodes_in_turn);
+    RUN(test_broken);
+    return rs_test_finish("test_entries");
+}

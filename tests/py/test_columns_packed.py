@@ -1,0 +1,141 @@
+"""Columns of what the writer packs: decimals, packed numbers, dict entries, texts put together, optional values and keys, each in many
+orders against a list comprehension."""
+
+import random
+
+import numpy as np
+import pytest
+
+import recstore
+from recstore import _columns
+
+rng = random.Random(11)
+N = 4000
+WORDS = [f"{a}{b} of {c}" for a in ("red", "blå", "\u4e2d") for b in ("house", "tree", "a much longer word") for c in "xyz"]
+ROLES = [{"role": role, "rank": i * 3, "tags": ["t", role], "deep": {"code": f"c{i}"}} for i, role in enumerate(("painter", "sculptor", "poet"))]
+PROSE = "the quick brown fox jumps over the lazy dog while several other animals watch from the river bank".split()
+
+
+def sentence():
+    return " ".join(rng.choice(PROSE) for _ in range(rng.randrange(4, 12)))
+
+
+def record(i):
+    walk = [rng.randrange(100, 500) / 100]
+    while len(walk) < 2 + i % 30:
+        walk.append(round(walk[-1] + rng.randrange(-300, 300) / 100, 2))
+    out = {
+        "price": rng.randrange(10**6) / 100, "whole": rng.choice([rng.randrange(900), rng.randrange(9000) / 8]),
+        "box": [rng.randrange(60000) / 100 for _ in range(4)], "walk": walk, "steps": [i * 1000 + k for k in range(i % 20)],
+        "cell": [rng.randrange(1000) for _ in range(3)], "word": rng.choice(WORDS), "year": rng.choice([1801, 1822, 1904, 1999]) * 7919,
+        "file": f"COCO_{i * 7 % 99991:012d}.jpg", "hash": f"{rng.getrandbits(128):032x}", "text": sentence(),
+        "wide": "\u0432\u043e\u0442 " + " ".join(rng.choice(["\u0440\u0430\u0437", "\u0434\u0432\u0430", "\u0442\u0440\u0438"]) for _ in range(9)),
+        "maybe": rng.choice([None, rng.randrange(9) / 4, rng.randrange(9) / 4]), "said": rng.choice([None, *WORDS]), "role": rng.choice(ROLES),
+        "ratings": [rng.choice([10**6, 10**7, 10**8]) for _ in range(i % 4)], "mixed": rng.choice([None, sentence(), WORDS[0]]),
+        "nest": {"k": rng.randrange(50) / 10},
+    }  # fmt: skip
+    if i % 3:
+        out["late"] = rng.choice(WORDS)
+        out["a.b"] = i
+        out["nest"]["sub"] = {"n": i % 77}
+    else:
+        out["a"] = {"b": -i}
+    return out
+
+
+RECORDS = [record(i) for i in range(N)]
+ORDERS = {"all": None, "backwards": range(-1, -N - 1, -1), "some": [0, N - 1, 5, 5, -N, 7], "shuffled": np.random.default_rng(1).permutation(N),
+          "steps": range(0, N, 7)}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["auto", "none"])
+def x(request):
+    with recstore.RecordList(RECORDS, compression=request.param) as x:
+        yield x
+
+
+def kinds(node):
+    yield node.kind
+    for child in node.children:
+        yield from kinds(child)
+
+
+def test_the_writer_packs():
+    """Else the tests below are about less than they say."""
+    with recstore.RecordList(RECORDS) as x:
+        found = set().union(*(kinds(root) for _, _, root in x.info().trees), *(kinds(t.root) for t in x.info().tables if t.root))
+    assert found >= {"decimal", "numbers", "dict", "symbols", "concat", "digits", "optional"}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["price", "whole", "year", "role.rank", "nest.k", "a.b", "word", "file", "hash", "text", "wide", "role.role", "role.deep.code"])
+def test_scalars_and_texts(x, order, name):
+    def read(r):
+        if name == "a.b":
+            return r["a.b"] if "a.b" in r else r["a"]["b"]
+        for key in name.split("."):
+            r = r[key]
+        return r
+
+    chosen = RECORDS if ORDERS[order] is None else [RECORDS[i] for i in ORDERS[order]]
+    expected = [read(r) for r in chosen]
+    got = x.field(name).to_numpy(ORDERS[order])
+    assert got.tolist() == expected
+    gathered = _columns.gather(x.field(name))
+    assert gathered[0] == ("texts" if type(expected[0]) is str else "scalars"), "one pass in C"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_lists(x, order):
+    indices = ORDERS[order]
+    chosen = RECORDS if indices is None else [RECORDS[i] for i in indices]
+    for name in ("box", "cell"):
+        got = x.field(name).to_numpy(indices)
+        assert got.shape == (len(chosen), len(RECORDS[0][name])) and got.tolist() == [r[name] for r in chosen]
+    for name in ("walk", "steps", "ratings", "role.tags"):
+        if name == "role.tags":
+            assert _columns.gather(x.field(name)) is None and x.field(name)[3] == RECORDS[3]["role"]["tags"]
+            continue
+        values, offsets = x.field(name).to_numpy(indices, ragged=True)
+        assert values.dtype == (np.float64 if name == "walk" else np.int64)
+        assert [values[a:b].tolist() for a, b in zip(offsets, offsets[1:])] == [r[name] for r in chosen]
+    assert x.field(("walk", -1)).to_numpy(indices).tolist() == [r["walk"][-1] for r in chosen]
+    assert x.field(("box", 2)).to_numpy(indices).tolist() == [r["box"][2] for r in chosen]
+
+
+def test_none(x):
+    pyarrow = pytest.importorskip("pyarrow")
+    for name in ("maybe", "said", "mixed"):
+        for view in (x, x[::-1], x.shuffled(4)):
+            got = view.field(name).to_arrow()
+            assert got.to_pylist() == [r[name] for r in view] and got.type == pyarrow.array([r[name] for r in view]).type
+            assert _columns.gather(view.field(name), None, True)[6] is not None
+    with pytest.raises(ValueError, match="None"):
+        x.field("maybe").to_numpy()
+
+
+def test_keys_that_records_lack(x):
+    assert x.field("late", default="no").to_numpy().tolist() == [r.get("late", "no") for r in RECORDS]
+    assert x.field("nest.sub.n", default=-1).to_numpy().tolist() == [r["nest"].get("sub", {"n": -1})["n"] for r in RECORDS]
+    for name in ("late", "nest.sub.n"):
+        with pytest.raises(KeyError, match="record 0 has no field"):
+            x.field(name).to_numpy()
+    have = [i for i, r in enumerate(RECORDS) if "late" in r]
+    assert x.field("late").to_numpy(have).tolist() == [RECORDS[i]["late"] for i in have]
+
+
+def test_whole_records():
+    for records in ([rng.choice(WORDS) for _ in range(N)], [rng.randrange(900) / 100 for _ in range(N)], [f"img/{i:08d}.png" for i in range(N)]):
+        with recstore.RecordList(records) as x:
+            shape, n, *_ = _columns.gather(x)
+            assert n == N and shape == ("texts" if type(records[0]) is str else "scalars")
+            assert x.map(lambda r: {"v": r}).field("v").to_numpy().tolist() == records
+            assert np.asarray(x).tolist() == records
+
+
+def test_names(x):
+    if x.info().trees[0][2].kind != "any":
+        assert set(_columns.names(x)) == {name for r in RECORDS for name in r}
+    with recstore.RecordList([rng.choice(ROLES) for _ in range(N)]) as roles:
+        assert set(_columns.names(roles) or ROLES[0]) == set(ROLES[0])
+        assert roles.field("rank").to_numpy().tolist() == [r["rank"] for r in roles]
