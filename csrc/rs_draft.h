@@ -22,8 +22,9 @@ typedef struct rs_draft {
     void *link;                 /* what encoding needs beside the tree: see rs_encode.h */
 } rs_draft;
 
-/* Chooses for all values of a survey, which stand in a block, or `hops` tables away from one. `packer` is asked for what
- * its dictionaries hold, and remembers what was not worth it. RS_E_ARG_LIMIT: no tree within the limits. RS_E_MEM. */
+/* Chooses for all values of a survey, which stand in a block, or `hops` tables away from one. `packer` is asked for
+ * what its dictionaries hold, and remembers what was not worth it. RS_E_ARG_LIMIT: no tree within the limits.
+ * RS_E_MEM. */
 RS_NODISCARD rs_status rs_draft_choose(rs_survey *survey, rs_packer *packer, unsigned hops, rs_draft **out,
                                        rs_error *err);
 

@@ -36,8 +36,8 @@ typedef struct rs_form {
 void rs_form_clear(rs_form *self);
 void rs_forms_clear(rs_forms *self);
 
-/* Chooses for values that `scan` has read in their order. A tree is added only where it saves more than its own bytes and
- * those of its tables. They stand in a block (path 0), or in a table of the dictionary of
+/* Chooses for values that `scan` has read in their order. A tree is added only where it saves more than its own bytes
+ * and those of its tables. They stand in a block (path 0), or in a table of the dictionary of
  * `path`, `hops` tables away from one. After a failure `self` is fit only to be
  * cleared. */
 RS_NODISCARD rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan, uint64_t path,

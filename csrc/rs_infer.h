@@ -7,8 +7,8 @@
 #include "rs_scan.h"
 
 /* Appends to `out` the bytes of a tree that every value fits, and to `links` what encoding with it needs. `scan` has
- * read the values in their order (its `next` is left anywhere). Tables that the tree names are written through `packer`;
- * the values stand in a block (`path` 0), or in a table of the dictionary of
+ * read the values in their order (its `next` is left anywhere). Tables that the tree names are written through
+ * `packer`; the values stand in a block (`path` 0), or in a table of the dictionary of
  * `path`, `hops` tables away from one. RS_E_ARG_LIMIT: no tree within the limits describes
  * them, use `any`. Needs no lock; allocates. */
 RS_NODISCARD rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_packer *packer, uint64_t path,

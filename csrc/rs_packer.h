@@ -37,8 +37,8 @@ typedef struct rs_path_note {
     uint32_t flags;
 } rs_path_note;
 
-/* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows heaps,
- * offsets and trees. `path` is that of the dictionary. `hops` tables lie between these values and a block. */
+/* Writes values as a table, whose entry's place fields it fills but for its kind: the builder's part, which knows
+ * heaps, offsets and trees. `path` is that of the dictionary. `hops` tables lie between these values and a block. */
 typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, uint64_t path, unsigned hops,
                                      rs_block *out, rs_error *err);
 /* Writes the bytes of a symbol table. */

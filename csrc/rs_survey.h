@@ -68,7 +68,8 @@ typedef struct rs_position {
     uint64_t path;
 } rs_position;
 
-/* Owns all that was seen. Zero it but for `values`, `scan`, `packer` and the root's path, then rs_survey_run; rs_survey_clear at the end. */
+/* Owns all that was seen. Zero it but for `values`, `scan`, `packer` and the root's path, then rs_survey_run;
+ * rs_survey_clear at the end. */
 typedef struct rs_survey {
     rs_values values;
     rs_scan *scan;      /* has read the values in their order */

@@ -292,7 +292,8 @@ static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t roo
         copy_few(out, entry.ptr, n);
         return (int)n;
     }
-    if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed || depth > 0 || rs_slice_left(&entry) != root->size_bytes) return -1;
+    if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed || depth > 0) return -1;
+    if (rs_slice_left(&entry) != root->size_bytes) return -1;
     return short_pieces(root, entry.ptr, out, room, depth + 1);
 }
 

@@ -39,9 +39,9 @@ static inline bool rs_text_is(const rs_node *node) {
 RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                    uint64_t bits, rs_error *err);
 
-/* The text of a fixed concat of short pieces of 1-byte units, without the general way's steps: the usual path. Its units,
- * or -1 where anything is out of the ordinary, be it malformed, long, or a piece of another kind: rs_text_take then says
- * what. Counts nothing. */
+/* The text of a fixed concat of short pieces of 1-byte units, without the general way's steps: the usual path. Its
+ * units, or -1 where anything is out of the ordinary, be it malformed, long, or a piece of another kind: rs_text_take
+ * then says what. Counts nothing. */
 int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]);
 
 /* rs_text_put for the value of a record, which is counted against its bytes; begins with an empty text. */

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""A store read otherwise than by its segment: record by record without the classes, for a check, or before it is one; and
-what its blocks, trees and tables are, for people.
+"""A store read otherwise than by its segment: record by record without the classes, for a check, or before it is one;
+and what its blocks, trees and tables are, for people.
 """
 
 from cpython.ref cimport PyObject
@@ -37,8 +37,8 @@ cdef class StoreReader:
 
     @staticmethod
     cdef StoreReader apart(const rs_store *store):
-        """For a check of a store that others read: with trees of its own, and without classes and pickles, since a check
-        runs nobody's code."""
+        """For a check of a store that others read: with trees of its own, and without classes and pickles, since a
+        check runs nobody's code."""
         cdef StoreReader self = StoreReader.over(NULL, classes.CHECKING)
         cdef rs_error err
         check(rs_store_open_prepared(&self.own, store.segment, &store.header, &store.directory, &err), &err)
@@ -78,8 +78,8 @@ cdef inline object taken(PyObject *value):
 
 
 cdef int verify_values(StoreReader reader) except -1:
-    """Makes the keys of each tree and, where it may hold other dicts, arrays or ext values, every record or, of a table,
-    every entry; what a record takes from a table is not made again."""
+    """Makes the keys of each tree and, where it may hold other dicts, arrays or ext values, every record or, of a
+    table, every entry; what a record takes from a table is not made again."""
     cdef rs_store *store = reader.store
     cdef const rs_block *block
     cdef const rs_table *table
