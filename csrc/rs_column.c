@@ -125,8 +125,8 @@ static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *plac
 #define ROW(rows, k) \
     ((rows)->records != NULL ? (rows)->records[k].ptr : (rows)->base + (int64_t)(k) * (rows)->stride_bytes)
 
-/* Writes what n rows store for an int or decimal, `base` added, at `to`; one loop for each form, so that none asks for it
- * again at every row. */
+/* Writes what n rows store for an int or decimal, `base` added, at `to`; one loop for each form, so that none asks for
+ * it again at every row. */
 static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows *rows, uint8_t *to) {
     const uint64_t n = rows->n, at = rows->body_off;
     uint64_t k;

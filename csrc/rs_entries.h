@@ -1,5 +1,5 @@
-/* rs_entries.h: what the entries of dict nodes are to a column. Many records share an entry, so each that a pass comes to
- * is read once: as a number, as UTF-8, or as neither. */
+/* rs_entries.h: what the entries of dict nodes are to a column. Many records share an entry, so each that a pass comes
+ * to is read once: as a number, as UTF-8, or as neither. */
 #ifndef RS_ENTRIES_H
 #define RS_ENTRIES_H
 

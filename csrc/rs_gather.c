@@ -118,6 +118,14 @@ rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_plac
     return take_value(self, &own, place, fits, err);
 }
 
+/* The value that stands in for a field that is lacking. */
+static rs_status take_missing(rs_gather *self, bool *fits, rs_error *err) {
+    rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}};
+    rs_place place = {NULL, NULL, 0};
+    cursor.budget.values = cursor.budget.bytes = rs_slice_left(&self->missing);
+    return take_value(self, &cursor, &place, fits, err);
+}
+
 /* ---- Many of one route ---- */
 
 static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_slice bytes) {
@@ -182,11 +190,13 @@ static rs_status take_dict_rows(rs_gather *self, const rs_cursor *cursor, const 
     return RS_OK;
 }
 
-/* Runs of rows that have the value, each taken as rows of the child, and None between. A key that is not there is
- * for the walk to report. */
+/* Runs of rows that have the value, each taken as rows of the child, and what stands for it between. A key that is not
+ * there and has no such value is for the walk to report. */
 static rs_status take_optional_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
+    const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
     uint64_t end, taken;
+    bool fits = true;
     for (*n = 0; *n < rows->n; *n = end) {
         rs_column_rows run;
         for (end = *n; end < rows->n; end++) {
@@ -202,9 +212,14 @@ static rs_status take_optional_rows(rs_gather *self, const rs_cursor *cursor, co
             }
         }
         *n = end;
-        if (end == rows->n || node->param == 0 || !self->nulls) return RS_OK;
-        RS_TRY(put_null(self, err));
-        RS_TRY(end_value(self, true, err));
+        if (end == rows->n || !fills) return RS_OK;
+        if (node->param == 0) {
+            RS_TRY(take_missing(self, &fits, err));
+            if (!fits) return RS_OK;
+        } else {
+            RS_TRY(put_null(self, err));
+            RS_TRY(end_value(self, true, err));
+        }
         end++;
     }
     return RS_OK;
@@ -257,6 +272,11 @@ static rs_status take_one(rs_gather *self, const rs_source *source, const rs_blo
     bool fits = false;
     RS_TRY(rs_route_walk(route, &cursor, &place, &found, err));
     *why = found == RS_ROUTE_UNSURE ? RS_GATHER_UNSURE : found == RS_ROUTE_LACKING ? RS_GATHER_LACKING : RS_GATHER_DONE;
+    if (found == RS_ROUTE_LACKING && self->missing.ptr != NULL) {
+        RS_TRY(take_missing(self, &fits, err));
+        *why = fits ? RS_GATHER_DONE : RS_GATHER_OTHER;
+        return RS_OK;
+    }
     if (*why != RS_GATHER_DONE) return RS_OK;
     if (place.node != NULL && place.node->kind == RS_FMT_NODE_DICT) {
         const rs_entry *entry;

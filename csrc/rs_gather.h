@@ -37,6 +37,7 @@ typedef struct rs_source {
 typedef struct rs_gather {
     int shape;          /* RS_COLUMN_OTHER until a record that is not None tells */
     bool nulls;         /* None is taken too, as a null */
+    rs_slice missing;   /* the caller's `any` value in place of a field that a record lacks; NULL: RS_GATHER_LACKING */
     rs_column numbers;  /* SCALAR, SEQUENCE; a null scalar is False */
     rs_buffer text;
     rs_buffer offsets;  /* SEQUENCE, TEXT: i64, where each record's numbers or bytes begin, and the end of the last */

@@ -87,7 +87,8 @@ static inline bool rs_route_is_fixed(const rs_route *self) {
 }
 
 /* Walks a record, whose bytes and nothing else stand at the cursor. *found is one of the codes above, and the place of
- * use only when it is RS_ROUTE_FOUND; it may then be that of a dict node, with its number as the bits. Errors: rules 21 and 22 of FORMAT.md. */
+ * use only when it is RS_ROUTE_FOUND; it may then be that of a dict node, with its number as the bits. Errors: rules 21
+ * and 22 of FORMAT.md, and 31. */
 RS_NODISCARD rs_status rs_route_walk(const rs_route *self, rs_cursor *cursor, rs_place *place, int *found,
                                      rs_error *err);
 

@@ -52,8 +52,8 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) 
     return to;
 }
 
-/* The same for units of two bytes: the three forms are made and one chosen, as text in which scripts and spaces alternate
- * defeats the guessing of branches. There is room for 1 byte more than 3 a unit. */
+/* The same for units of two bytes: the three forms are made and one chosen, as text in which scripts and spaces
+ * alternate defeats the guessing of branches. There is room for 1 byte more than 3 a unit. */
 static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     uint64_t i;
     bool surrogate = false;

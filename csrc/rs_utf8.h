@@ -14,8 +14,8 @@ RS_NODISCARD rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_
 RS_NODISCARD rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes,
                                       bool *taken, rs_error *err);
 
-/* Copies n strings of `data`, which stand where `offsets` says, into rows of `width` bytes, zeros after each: the caller
- * has seen that none is longer. */
+/* Copies n strings of `data`, which stand where `offsets` says, into rows of `width` bytes, zeros after each: the
+ * caller has seen that none is longer. */
 void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out);
 
 /* Writes them as code points into rows of `width` u32, zeros after each. The bytes are UTF-8 that rs_utf8_append made,

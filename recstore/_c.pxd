@@ -360,6 +360,7 @@ cdef extern from "recstore.h" nogil:
         const rs_store *store
         const rs_route **routes
     ctypedef struct rs_gather:
+        rs_slice missing
         int shape
         rs_bool nulls
         rs_column numbers

@@ -275,6 +275,7 @@ cdef class Gatherer:
         return self.take(&cursor, &place)
 
     cdef int lack(self, uint64_t index) except -1:
+        """Tells the core what to take for the field of this record and of all that follow it."""
         cdef rs_cursor cursor
         cdef rs_place place
         if not self.has_default:
@@ -288,7 +289,8 @@ cdef class Gatherer:
                 self.fits = False
                 return 0
             self.dumped = dumped[0]
-        cursor.in_ = rs_slice_of(<const char *>self.dumped, len(self.dumped))
+            self.it.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
+        cursor.in_ = self.it.missing
         cursor.arrays = NULL
         cursor.arrays_size = 0
         cursor.budget.values = cursor.budget.bytes = len(self.dumped)

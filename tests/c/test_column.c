@@ -151,7 +151,7 @@ static void test_lists(void) {
 
 static rs_node decimal_of(uint8_t bits, uint64_t size_bytes, uint64_t base, unsigned scale, unsigned correction) {
     rs_node node = node_of(RS_FMT_NODE_DECIMAL, bits, size_bytes, base);
-    node.scale = (uint8_t)scale, node.correction = (uint8_t)correction, node.divisor = rs_numbers_divisor(scale);
+    node.scale = (uint8_t)scale, node.correction = (uint8_t)correction, node.divisor = rs_schema_divisor(scale);
     return node;
 }
 
@@ -207,7 +207,7 @@ static void test_packed(void) {
             uint64_t n = 0;
             int shape = 0;
             node.fixed = false, node.stride = 1, node.head_width = 8, node.max_width = 2;
-            node.number_kind = (uint8_t)floats, node.scale = (uint8_t)floats, node.divisor = rs_numbers_divisor(floats);
+            node.number_kind = (uint8_t)floats, node.scale = (uint8_t)floats, node.divisor = rs_schema_divisor(floats);
             place.node = &node;
             c.in = rs_slice_of(exact, sizeof ints);
             CHECK_OK(rs_column_reserve(&column, 1, &err), &err);

@@ -195,6 +195,13 @@ static void test_stops(void) {
     cursor.in = rs_slice_of(nine, 1);
     CHECK_OK(rs_gather_take(&gather, &cursor, &place, &fits, &err), &err);
     CHECK(fits && gather.n == 7 && rs_load_u64(gather.numbers.values.data + 48) == 9);
+    gather.missing = rs_slice_of(nine, 1);
+    CHECK_OK(run(&o, &gather, NULL, 998, 1, 5, &stop), &err);
+    CHECK(stop.why == RS_GATHER_DONE && gather.n == 12);
+    CHECK(rs_load_u64(gather.numbers.values.data + 56) == 9 && rs_load_u64(gather.numbers.values.data + 88) == 1002);
+    gather.missing = rs_slice_of(text, sizeof text);
+    CHECK_OK(run(&o, &gather, NULL, 5, 1, 5, &stop), &err);
+    CHECK(stop.why == RS_GATHER_OTHER && gather.n == 12);
     rs_gather_clear(&gather);
     close_over(&o);
     REQUIRE_OK(open_over(&o, "o"), &err);

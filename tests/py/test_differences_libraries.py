@@ -3,6 +3,7 @@ messages, as in test_differences.py."""
 
 import io
 import json
+import math
 import pickle
 
 import numpy as np
@@ -85,6 +86,37 @@ def test_torch_stack(torch, fails):
 @row("torch.tensor(x)")
 def test_torch_tensor(torch, n):
     assert torch.tensor(n).tolist() == [0, 1, 2, 3]
+
+
+@row('[r["k"] for r in x]')
+def test_a_field_of_all_records():
+    records = [{"k": i / 4, "o": i or None} for i in range(9)]
+    with RecordList(records) as rows:
+        assert [r["k"] for r in rows] == rows.field("k").to_numpy().tolist() == [r["k"] for r in records]
+        with pytest.raises(ValueError, match="None"):
+            rows.field("o").to_numpy()
+        pytest.importorskip("pyarrow")
+        assert rows.field("o").to_arrow().to_pylist() == [r["o"] for r in records]
+
+
+@row('np.array([r["k"] for r in x])')
+def test_a_field_without_a_copy():
+    with RecordList([{"k": math.sin(i)} for i in range(3000)]) as rows:
+        assert rows.info().zero_copy == ("k",)
+        shared = rows.field("k").to_numpy(copy=None)
+        assert not shared.flags.writeable and rows.field("k").to_numpy().flags.writeable and shared[7] == math.sin(7)
+        with pytest.raises(recstore.BusyError):
+            rows.close()
+        del shared
+
+
+@row("pyarrow.Table.from_pylist(x)")
+def test_tables():
+    pyarrow = pytest.importorskip("pyarrow")
+    records = [{"k": i, "t": f"text {i}"} for i in range(9)]
+    with RecordList(records) as rows:
+        assert pyarrow.Table.from_pylist(rows).equals(pyarrow.Table.from_pylist(records))
+        assert rows.to_arrow().equals(pyarrow.Table.from_pylist(records))
 
 
 @row("np.array(x)")

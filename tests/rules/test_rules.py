@@ -52,6 +52,7 @@ ALLOWED = {
     "path": {"base", "status", "bytes", "format", "any", "schema", "decode"},
     "column": {"base", "status", "bytes", "buffer", "format", "any", "schema", "decode", "path"},
     "route": {"base", "status", "bytes", "format", "any", "schema", "decode", "path"},
+    "text": {"base", "status", "bytes", "format", "any", "schema", "decode"},
     "utf8": {"base", "status", "bytes", "buffer", "format", "any", "schema", "decode", "path", "text"},
     "entries": {"base", "status", "bytes", "buffer", "format", "any", "schema", "decode", "path", "column", "utf8"},
     "os": {"base", "status"},
