@@ -3,7 +3,7 @@
 import dataclasses
 import struct
 
-from recstore import _columns, _views, memory
+from recstore import _columns, _selections, memory
 from recstore._keys import TAG_STR1, TAG_TUPLE
 from recstore.records import RecordList
 
@@ -200,7 +200,7 @@ def describe(segment, records, store=0):
 
 def _zero_copy(segment, store, trees):
     """The names of fields of a store of one block that lie as arrays do."""
-    whole = RecordList.__new__(RecordList)._set(_views.Selection.whole(segment, store))
+    whole = RecordList.__new__(RecordList)._set(_selections.Selection.whole(segment, store))
     found = []
     for path in _paths(trees[0][2]):
         if _columns.shared(whole.field(path)) is not None:

@@ -340,7 +340,7 @@ def encode_later(node, value, arrays):
     if kind == CONCAT:
         return 0, encode_tuple(node, value.values, arrays)
     if kind == OPTIONAL:
-        if value is ABSENT or value is NONE:
+        if value is (NONE if node.param else ABSENT):
             return 0, b""
         bits, body = encode_parts(node.children[0], value, arrays)
         return bits << 1 | 1, body
