@@ -1,0 +1,54 @@
+/* rs_surveyed.h: a block of raw records, surveyed; and drafts as text: `struct(int5, optional-key(dict))`. */
+#ifndef RS_SURVEYED_H
+#define RS_SURVEYED_H
+
+#include "rs_draft.h"
+#include "rs_make.h"
+
+static rs_error err;
+static make_block block;
+static rs_survey survey;
+static rs_span surveyed_spans[MAKE_RECORDS];
+
+/* Of what is in `block`. Pair with forget(). */
+static inline rs_status look(void) {
+    uint64_t begin = 0;
+    uint32_t i;
+    memset(&survey, 0, sizeof survey);
+    for (i = 0; i < block.n; i++) {
+        surveyed_spans[i].off = (uint32_t)begin;
+        surveyed_spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
+        begin = block.ends[i];
+    }
+    survey.values.base = block.raw.data;
+    survey.values.spans = surveyed_spans;
+    survey.values.n = block.n;
+    survey.scan = &block.scan;
+    return rs_survey_run(&survey, &err);
+}
+
+static inline void forget(void) {
+    rs_survey_clear(&survey);
+    make_block_clear(&block);
+}
+
+static inline void add_int(int64_t value) { make_int(&block.raw, value), make_record_end(&block); }
+static inline void add_float(double value) { make_float(&block.raw, value), make_record_end(&block); }
+static inline void add_text(const char *text) { make_str(&block.raw, text), make_record_end(&block); }
+static inline void add_tag(unsigned tag) { make_tag(&block.raw, tag), make_record_end(&block); }
+
+/* A dict with the one-letter keys of `keys`, in that order, each with `value`. */
+static inline void add_dict(const char *keys, int64_t value) {
+    char key[2] = {0};
+    make_head(&block.raw, 0x0F, strlen(keys));
+    for (; *keys != '\0'; keys++) key[0] = *keys, make_str(&block.raw, key), make_int(&block.raw, value);
+    make_record_end(&block);
+}
+
+static inline void add_ints(unsigned tag, uint64_t n, int64_t first, int64_t step) {
+    make_head(&block.raw, tag, n);
+    for (; n > 0; n--, first += step) make_int(&block.raw, first);
+    make_record_end(&block);
+}
+
+#endif

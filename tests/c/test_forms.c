@@ -1,0 +1,186 @@
+/* test_forms.c: runs of values in the form that was chosen for them, whole stores of many blocks: what comes back, which trees
+ * and tables are shared, what a short last block uses, and random records cut into blocks at random. */
+#include "rs_built.h"
+#include "rs_columns.h"
+#include "rs_raw.h"
+#include "rs_verify.h"
+
+static rs_error err;
+
+/* Where a block ends: after record i. */
+typedef bool (*is_last)(uint64_t i);
+
+static built build_blocks(built_record record, uint64_t n, is_last last) {
+    rs_segment_writer writer;
+    rs_builder builder;
+    rs_segment segment;
+    rs_status status = RS_OK;
+    built out = {NULL, 0};
+    uint64_t i;
+    if (!CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) return out;
+    status = rs_builder_open(&builder, &writer, true, &err);
+    for (i = 0; status == RS_OK && i < n; i++) {
+        record(i, &builder.raw, &builder.arrays);
+        status = rs_builder_end_record(&builder, &err);
+        if (status == RS_OK && last(i)) status = rs_builder_flush(&builder, &err);
+    }
+    if (status == RS_OK) status = rs_builder_finish(&builder, &err);
+    if (status == RS_OK) status = rs_segment_writer_finish(&writer, &segment, &err);
+    if (CHECK_OK(status, &err)) {
+        out.data = make_exact(segment.data, segment.size_bytes), out.size = segment.size_bytes;
+        rs_segment_close(&segment);
+    }
+    rs_builder_close(&builder);
+    rs_segment_writer_abort(&writer);
+    return out;
+}
+
+/* Verifies, and reads every record back. */
+static void check_all(const built *b, built_record record, uint64_t n, rs_store *store) {
+    rs_buffer wanted = {0}, arrays = {0}, got = {0};
+    uint64_t i;
+    CHECK_OK(rs_verify_segment(built_slice(b), NULL, &err), &err);
+    memset(store, 0, sizeof *store);
+    REQUIRE_OK(rs_store_open(store, built_slice(b), NULL, &err), &err);
+    for (i = 0; i < n; i++) {
+        rs_record found;
+        rs_cursor cursor;
+        if (!CHECK_OK(rs_store_find(store, i, &found, &err), &err)) break;
+        cursor = rs_store_cursor(store, &found);
+        wanted.size_bytes = got.size_bytes = 0;
+        raw_alone(&cursor, found.tree->nodes, &got);
+        record(i, &wanted, &arrays);
+        if (CHECK(got.size_bytes == wanted.size_bytes && memcmp(got.data, wanted.data, got.size_bytes) == 0)) continue;
+        (void)fprintf(stderr, "    record %llu\n", (unsigned long long)i);
+        break;
+    }
+    rs_buffer_clear(&wanted);
+    rs_buffer_clear(&arrays);
+    rs_buffer_clear(&got);
+}
+
+static bool every_part(uint64_t i) { return (i + 1) % COLUMNS_PART == 0; }
+
+static uint32_t tree_of(rs_store *store, uint64_t record) {
+    rs_record found;
+    return CHECK_OK(rs_store_find(store, record, &found, &err), &err) ? found.block->tree : UINT32_MAX;
+}
+
+/* Words change from block to block: tables are added to, and the others shared. */
+static void test_many_blocks(void) {
+    built b = build_blocks(columns_record, 10 * COLUMNS_PART, every_part);
+    rs_store store;
+    uint64_t i, last = 0;
+    REQUIRE(b.data != NULL);
+    check_all(&b, columns_record, 10 * COLUMNS_PART, &store);
+    CHECK_U64(store.n_blocks, 10);
+    CHECK(store.n_tables >= 10 && store.n_tables < 10 * 4);
+    for (i = 0; i < store.n_tables; i++) { /* before the block that names them: in the order in which they were made */
+        CHECK_OK(rs_store_load_table(&store, (uint32_t)i, &err), &err);
+        CHECK(store.tables[i].block.heap_off >= last);
+        last = store.tables[i].block.heap_off;
+    }
+    CHECK(store.tables[0].block.heap_off < store.blocks[0].heap_off);
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
+static bool at_400_and_440(uint64_t i) { return i == COLUMNS_PART - 1; }
+
+static void test_short_last_block(void) {
+    built b = build_blocks(columns_record, COLUMNS_PART, every_part), c;
+    rs_store store, longer;
+    REQUIRE(b.data != NULL);
+    check_all(&b, columns_record, COLUMNS_PART, &store);
+    /* 40 records of the next part have new words: a tree of their own, and no other tables than for these. */
+    c = build_blocks(columns_record, COLUMNS_PART + 40, at_400_and_440);
+    REQUIRE(c.data != NULL);
+    check_all(&c, columns_record, COLUMNS_PART + 40, &longer);
+    CHECK(longer.n_tables <= store.n_tables + 1);
+    rs_store_close(&longer);
+    rs_store_close(&store);
+    built_clear(&b);
+    built_clear(&c);
+}
+
+/* The same values again and again. */
+static void add_again(uint64_t i, rs_buffer *raw, rs_buffer *arrays) { columns_record(i % COLUMNS_PART, raw, arrays); }
+static bool every_part_and_a_bit(uint64_t i) { return (i + 1) % COLUMNS_PART == 0 || i == 3 * COLUMNS_PART + 20; }
+
+static void test_the_last_tree_again(void) {
+    built b = build_blocks(add_again, 4 * COLUMNS_PART, every_part_and_a_bit);
+    rs_store store;
+    REQUIRE(b.data != NULL);
+    check_all(&b, add_again, 4 * COLUMNS_PART, &store);
+    CHECK_U64(store.n_blocks, 5);
+    CHECK_U64(tree_of(&store, 0), tree_of(&store, COLUMNS_PART));
+    CHECK_U64(tree_of(&store, 0), tree_of(&store, 3 * COLUMNS_PART + 30));
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
+/* Dicts of three orders of keys, each with words of its own: one path, three dictionaries in one block. */
+static void add_orders(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const char *const orders[] = {"abc", "cba", "bac", "acb", "cab"};
+    const char *order = orders[i % 5];
+    char key[2] = {0}, word[40];
+    unsigned k;
+    (void)arrays;
+    make_head(raw, 0x0F, 3);
+    for (k = 0; k < 3; k++) {
+        key[0] = order[k];
+        (void)snprintf(word, sizeof word, "%s %c word %u of block %u", order, order[k], (unsigned)(i / 5 % 12), (unsigned)(i / COLUMNS_PART));
+        make_str(raw, key), make_str(raw, word);
+    }
+}
+
+static void test_dictionaries_of_one_path(void) {
+    built b = build_blocks(add_orders, 4 * COLUMNS_PART, every_part);
+    built_layout layout;
+    rs_store store;
+    unsigned i;
+    REQUIRE(b.data != NULL);
+    check_all(&b, add_orders, 4 * COLUMNS_PART, &store);
+    built_read(&b, &layout);
+    for (i = 0; i < 4; i++) CHECK(layout.blocks[i].heap_size_bytes < COLUMNS_PART * 6); /* of 70 */
+    rs_store_close(&store);
+    built_clear(&b);
+}
+
+/* ---- Random records, in blocks cut at random ---- */
+
+static uint64_t seed;
+
+/* One of few, mostly, so that tables pay. */
+static void add_random(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    uint64_t kept;
+    (void)arrays;
+    make_state = (seed * 1000003 + i / 97 * 31) * 2654435761u + 1;
+    kept = make_random(30) + i % 29 * (1 + make_random(3));
+    make_state = (seed + kept * 7919) * 0x9E3779B97F4A7C15u + 1;
+    make_head(raw, 0x0D, 2);
+    make_random_value(raw, 1 + (unsigned)(seed % 3));
+    make_random_value(raw, (unsigned)(seed % 4));
+}
+
+static bool at_random(uint64_t i) { return (i * 2654435761u + seed * 40503u) % 1000 < 6; }
+
+static void test_random(void) {
+    for (seed = 1; seed <= 40; seed++) {
+        built b = build_blocks(add_random, 1500, at_random);
+        rs_store store;
+        REQUIRE(b.data != NULL);
+        check_all(&b, add_random, 1500, &store);
+        rs_store_close(&store);
+        built_clear(&b);
+    }
+}
+
+int main(void) {
+    RUN(test_many_blocks);
+    RUN(test_short_last_block);
+    RUN(test_the_last_tree_again);
+    RUN(test_dictionaries_of_one_path);
+    RUN(test_random);
+    return rs_test_finish("test_forms");
+}

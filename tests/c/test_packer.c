@@ -1,0 +1,166 @@
+/* test_packer.c: dictionaries that grow from run to run, are full, are forgotten; symbol tables that are used again. */
+#include "rs_packer.h"
+#include "rs_make.h"
+
+static rs_error err;
+static rs_packer packer;
+static uint32_t written, last_n;
+static uint64_t last_root;
+
+static rs_status write_values(void *owner, const rs_values *values, unsigned hops, rs_block *out, rs_error *e) {
+    (void)e;
+    memset(out, 0, sizeof *out);
+    CHECK(owner == &packer && hops == 1);
+    written++, last_n = values->n, last_root = packer.root;
+    return RS_OK;
+}
+
+static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *e) {
+    (void)owner, (void)e;
+    memset(out, 0, sizeof *out);
+    out->heap_size_bytes = bytes->size_bytes;
+    written++;
+    return RS_OK;
+}
+
+static void start(void) {
+    memset(&packer, 0, sizeof packer);
+    packer.owner = &packer, packer.write_values = write_values, packer.write_bytes = write_bytes;
+    written = 0;
+    rs_packer_begin_run(&packer);
+}
+
+/* The ints from `first` on, as `any` values of 5 bytes. */
+static rs_dictionary *extend(uint64_t path, bool fresh, uint32_t first, uint32_t n) {
+    rs_buffer bytes = {0};
+    rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
+    rs_values values = {NULL, spans, n};
+    rs_dictionary *d = NULL;
+    uint32_t i;
+    if (spans == NULL) abort();
+    for (i = 0; i < n; i++) {
+        spans[i].off = (uint32_t)bytes.size_bytes;
+        make_int(&bytes, (int64_t)first + i + (1 << 20));
+        spans[i].size_bytes = (uint32_t)bytes.size_bytes - spans[i].off;
+    }
+    values.base = bytes.data;
+    CHECK_OK(rs_packer_extend(&packer, path, fresh, &values, 1, &d, &err), &err);
+    rs_buffer_clear(&bytes);
+    free(spans);
+    return d;
+}
+
+static uint32_t number_of(const rs_dictionary *d, uint32_t value) {
+    rs_buffer bytes = {0};
+    uint32_t number;
+    make_int(&bytes, (int64_t)value + (1 << 20));
+    number = rs_dictionary_find(d, rs_slice_of(bytes.data, bytes.size_bytes));
+    rs_buffer_clear(&bytes);
+    return number;
+}
+
+static void test_growing(void) {
+    rs_dictionary *d;
+    start();
+    CHECK(rs_packer_find(&packer, 7, 0) == NULL);
+    d = extend(7, false, 0, 10);
+    CHECK(written == 1 && last_n == 10 && last_root == 7 && packer.root == 0);
+    CHECK(rs_packer_find(&packer, 7, 100) == d && rs_packer_find(&packer, 8, 0) == NULL);
+    rs_packer_begin_run(&packer);
+    CHECK(extend(7, false, 5, 10) == d); /* five of them are there */
+    CHECK(written == 2 && last_n == 5 && d->n_tables == 2 && d->tables[1] == 1);
+    CHECK(extend(7, false, 0, 15) == d && written == 2); /* nothing new: no table */
+    CHECK(number_of(d, 0) == 0 && number_of(d, 14) == 14 && number_of(d, 15) == UINT32_MAX);
+    CHECK_U64(rs_packer_n_tables(&packer), 2);
+    rs_packer_clear(&packer);
+}
+
+/* 64 tables, and no 65th: not even when nobody asked before. */
+static void test_full(void) {
+    rs_dictionary *d, *next;
+    uint32_t i;
+    start();
+    d = extend(7, false, 0, 1);
+    for (i = 1; i < RS_FMT_DICT_TABLES; i++) CHECK(extend(7, false, i, 1) == d);
+    CHECK(rs_packer_find(&packer, 7, 0) == d && rs_packer_find(&packer, 7, 1) == NULL);
+    CHECK(extend(7, false, 3, 5) == d); /* nothing new */
+    next = extend(7, false, RS_FMT_DICT_TABLES - 1, 2);
+    CHECK(next != d && d->n_tables == RS_FMT_DICT_TABLES && next->n_tables == 1);
+    CHECK(number_of(next, RS_FMT_DICT_TABLES - 1) == 0); /* all it was asked for, the known one too */
+    CHECK(rs_packer_find(&packer, 7, 0) == next);
+    rs_packer_clear(&packer);
+}
+
+/* Several dictionaries of one path in one run: none is forgotten before its values are encoded. */
+static void test_forgetting(void) {
+    rs_dictionary *d[5];
+    uint32_t i;
+    start();
+    for (i = 0; i < 5; i++) d[i] = extend(7, true, 1000 * i, 10);
+    for (i = 0; i < 5; i++) CHECK(d[i] != d[(i + 1) % 5] && number_of(d[i], 1000 * i + 9) == 9);
+    CHECK(extend(7, true, 4002, 10) == d[4]); /* made in this run, and has most of them */
+    rs_packer_begin_run(&packer);
+    (void)extend(7, true, 9000, 10);
+    for (i = 0; i < 4; i++) CHECK(number_of(d[i], 1000 * i) == UINT32_MAX);
+    CHECK(number_of(d[4], 4000) == 0); /* the one before the newest stays: the last block's tree may name it */
+    CHECK_U64(packer.kept_bytes, 22 * 5);
+    rs_packer_clear(&packer);
+}
+
+static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
+    static char texts[2000][40];
+    static uint8_t wide[2000][80];
+    rs_symbol_string strings[2000];
+    rs_symbol_table *table = NULL;
+    uint32_t i, k;
+    for (i = 0; i < n; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], format, i * 7919 % 1000);
+        strings[i].n_units = strlen(texts[i]);
+        for (k = 0; k < strings[i].n_units; k++) wide[i][2 * k] = (uint8_t)texts[i][k], wide[i][2 * k + 1] = 4;
+        strings[i].units = unit == 1 ? (const uint8_t *)texts[i] : wide[i];
+    }
+    CHECK_OK(rs_packer_symbols(&packer, 7, strings, n, unit, &table, &err), &err);
+    return table;
+}
+
+static void test_symbols(void) {
+    rs_symbol_table *first, *other, *third;
+    start();
+    CHECK(symbols("few %u", 20, 1) == NULL && written == 0); /* not worth a table */
+    first = symbols("the same words and %u", 2000, 1);
+    REQUIRE(first != NULL);
+    CHECK(first->unit_bytes == 1 && first->number == 0 && written == 1);
+    rs_packer_begin_run(&packer);
+    CHECK(symbols("the same words and %u", 1500, 1) == first && written == 1);
+    other = symbols("nothing like it, %u XYZ", 2000, 1); /* the old one does badly: a new one */
+    CHECK(other != NULL && other != first && written == 2);
+    third = symbols("the same words and %u", 2000, 2); /* of other units */
+    CHECK(third != NULL && third->unit_bytes == 2 && written == 3);
+    CHECK(first->encoder != NULL); /* used in this run */
+    rs_packer_begin_run(&packer);
+    CHECK(symbols("QQQQ 0000 %u WWWW 0000", 2000, 1) != NULL && written == 4);
+    CHECK(first->encoder == NULL && other->encoder != NULL && third->encoder != NULL);
+    rs_packer_clear(&packer);
+}
+
+static void test_random_strings(void) {
+    static uint8_t noise[40000];
+    rs_symbol_string strings[1000];
+    rs_symbol_table *table = NULL;
+    uint32_t i;
+    start();
+    for (i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)make_random(256);
+    for (i = 0; i < 1000; i++) strings[i].units = noise + 40 * i, strings[i].n_units = 40;
+    CHECK_OK(rs_packer_symbols(&packer, 7, strings, 1000, 1, &table, &err), &err);
+    CHECK(table == NULL && written == 0);
+    rs_packer_clear(&packer);
+}
+
+int main(void) {
+    RUN(test_growing);
+    RUN(test_full);
+    RUN(test_forgetting);
+    RUN(test_symbols);
+    RUN(test_random_strings);
+    return rs_test_finish("test_packer");
+}

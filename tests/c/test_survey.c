@@ -1,0 +1,159 @@
+/* test_survey.c: what is seen of a run of values: alternatives, shapes of dicts that share a struct, classes of lists, and
+ * where counting distinct values ends. */
+#include "rs_surveyed.h"
+
+static const rs_alternative *only(void) { return survey.root.n == 1 ? &survey.root.alternatives[0] : NULL; }
+
+/* Alternatives of kind struct at the root. */
+static uint32_t n_structs(void) {
+    uint32_t i, n = 0;
+    for (i = 0; i < survey.root.n; i++) n += survey.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
+    return n;
+}
+
+static void check_keys(const rs_alternative *a, const char *wanted) {
+    char keys[64] = {0};
+    uint32_t i;
+    REQUIRE(a != NULL && a->kind == RS_FMT_NODE_STRUCT && a->n_children < sizeof keys);
+    for (i = 0; i < a->n_children; i++) keys[i] = (char)a->keys[i].ptr[2];
+    CHECK_STR(keys, wanted);
+}
+
+static void test_shapes_of_one_order(void) {
+    add_dict("abd", 1), add_dict("abcd", 2), add_dict("ad", 3), add_dict("bcde", 4), add_dict("abd", 5);
+    REQUIRE_OK(look(), &err);
+    check_keys(only(), "abcde");
+    CHECK(only()->n == 5 && only()->n_shapes == 4);
+    CHECK_U64(only()->children[0].alternatives[0].n, 4); /* a */
+    CHECK_U64(only()->children[2].alternatives[0].n, 2); /* c, though its place came later */
+    CHECK(only()->children[4].alternatives[0].min == 4);
+    forget();
+}
+
+static void test_shapes_of_another_order(void) {
+    add_dict("abc", 1), add_dict("bac", 2), add_dict("cb", 3), add_dict("xyz", 4), add_dict("", 5), add_dict("abz", 6);
+    REQUIRE_OK(look(), &err);
+    check_keys(&survey.root.alternatives[0], "abzc"); /* two of three keys in common */
+    CHECK_U64(survey.root.n, 5);
+    CHECK_U64(n_structs(), 5);
+    forget();
+}
+
+/* 1 and True are one key to Python: a struct may have one of them. Neither do NaN and tuples join. */
+static void test_keys_that_are_equal(void) {
+    unsigned i;
+    for (i = 0; i < 2; i++) {
+        make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
+        (i == 0 ? make_int(&block.raw, 1) : make_tag(&block.raw, 2)), make_int(&block.raw, 0), make_record_end(&block);
+    }
+    REQUIRE_OK(look(), &err);
+    CHECK_U64(n_structs(), 2);
+    forget();
+    for (i = 0; i < 2; i++) { /* ints alone are told apart by their bytes */
+        make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "a"), make_int(&block.raw, 0);
+        make_int(&block.raw, (int64_t)(1 + 1000 * i)), make_int(&block.raw, 0), make_record_end(&block);
+    }
+    REQUIRE_OK(look(), &err);
+    CHECK_U64(n_structs(), 1);
+    forget();
+}
+
+/* More structs than a position takes: the others are `any`, and then none joins, or the encoder would look for it there. */
+static void test_too_many_shapes(void) {
+    char key[16];
+    unsigned i, k;
+    for (k = 0; k < 2; k++) {
+        for (i = 0; i < 300; i++) {
+            (void)snprintf(key, sizeof key, "k%u", i);
+            make_head(&block.raw, 0x0F, 1), make_str(&block.raw, key), make_int(&block.raw, 1), make_record_end(&block);
+        }
+        /* Has a key of the first and one of a dict that went under `any`. */
+        make_head(&block.raw, 0x0F, 2), make_str(&block.raw, "k0"), make_int(&block.raw, 1);
+        make_str(&block.raw, "k299"), make_int(&block.raw, 1), make_record_end(&block);
+    }
+    REQUIRE_OK(look(), &err);
+    CHECK_U64(survey.root.n, 251);
+    CHECK_U64(n_structs(), 250);
+    CHECK_U64(survey.root.alternatives[250].kind, RS_FMT_NODE_ANY);
+    CHECK_U64(survey.root.alternatives[250].n, 2 * 51);
+    CHECK(survey.root.closed && survey.root.alternatives[0].n_shapes == 1);
+    forget();
+}
+
+static void add_elements(unsigned a, unsigned b) {
+    unsigned tags[2] = {a, b}, i;
+    make_head(&block.raw, 0x0D, 2);
+    for (i = 0; i < 2; i++) tags[i] == 8 ? make_float(&block.raw, 0.5) : make_tag(&block.raw, tags[i]);
+    make_record_end(&block);
+}
+
+static void test_classes_of_lists(void) {
+    const rs_alternative *a;
+    add_ints(0x0D, 0, 0, 0); /* of what it is shows later */
+    add_elements(0x91, 0x92), add_elements(8, 8), add_elements(8, 0x91), add_elements(2, 1), add_elements(0, 0x91);
+    add_ints(0x0D, 0, 0, 0);
+    REQUIRE_OK(look(), &err);
+    a = survey.root.alternatives;
+    REQUIRE(survey.root.n == 3);
+    CHECK(a[0].elements == RS_ELEMENTS_INTS && a[0].n == 2 && a[0].count_min == 0 && a[0].count_max == 2);
+    CHECK(a[1].elements == RS_ELEMENTS_FLOATS && a[1].n == 1 && a[1].total == 2);
+    CHECK(a[2].elements == RS_ELEMENTS_MIXED && a[2].n == 4 && a[2].children->n == 4); /* the last empty one: any will do */
+    CHECK(a[0].children->n == 0); /* numbers are looked at together */
+    forget();
+}
+
+/* At the limit a list of numbers goes to the lists of any elements, which would take it when encoding. */
+static void test_lists_at_the_limit(void) {
+    char name[16];
+    unsigned i;
+    add_elements(0, 0x91);
+    for (i = 0; i < 249; i++) {
+        (void)snprintf(name, sizeof name, "C%u", i);
+        make_ext(&block.raw, 25, name), make_head(&block.raw, 0x0E, 0), make_record_end(&block);
+    }
+    add_ints(0x0D, 3, 5, 1);
+    REQUIRE_OK(look(), &err);
+    CHECK(survey.root.n == 250 && survey.root.alternatives[0].n == 2 && survey.root.alternatives[0].total == 5);
+    forget();
+}
+
+static void test_distinct_values(void) {
+    uint32_t i;
+    for (i = 0; i < 2000; i++) add_int(i % 100);
+    REQUIRE_OK(look(), &err);
+    CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 100 && only()->n_where == 2000);
+    forget();
+    for (i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
+    REQUIRE_OK(look(), &err);
+    CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && survey.kept_bytes < 64 * 1024);
+    forget();
+    for (i = 0; i < 1000; i++) add_int(i); /* so few are kept, whatever they are */
+    REQUIRE_OK(look(), &err);
+    CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 1000);
+    forget();
+    for (i = 0; i < 10; i++) add_int(7); /* constant: none kept */
+    REQUIRE_OK(look(), &err);
+    CHECK(only() != NULL && only()->constant && only()->distinct == NULL);
+    forget();
+}
+
+static void test_payloads_are_no_entries(void) {
+    uint32_t i;
+    for (i = 0; i < 50; i++) make_ext(&block.raw, 13, NULL), make_int(&block.raw, i % 2), make_record_end(&block);
+    REQUIRE_OK(look(), &err);
+    REQUIRE(only() != NULL && only()->kind == RS_FMT_NODE_EXT);
+    CHECK(only()->distinct != NULL && only()->children->payload && only()->children->alternatives[0].distinct == NULL);
+    forget();
+}
+
+int main(void) {
+    RUN(test_shapes_of_one_order);
+    RUN(test_shapes_of_another_order);
+    RUN(test_keys_that_are_equal);
+    RUN(test_too_many_shapes);
+    RUN(test_classes_of_lists);
+    RUN(test_lists_at_the_limit);
+    RUN(test_distinct_values);
+    RUN(test_payloads_are_no_entries);
+    return rs_test_finish("test_survey");
+}

@@ -1,0 +1,65 @@
+/* test_value_set.c: distinct values numbered as they come, found again by their bytes and only by them. */
+#include "rs_value_set.h"
+#include "rs_make.h"
+
+static rs_error err;
+
+enum { MANY = 100000 };
+
+static rs_slice value_at(const rs_buffer *bytes, uint32_t i) {
+    return rs_slice_of(bytes->data + 4 * (size_t)i, 4);
+}
+
+static void test_empty(void) {
+    rs_value_set set = {0};
+    CHECK(rs_value_set_find(&set, NULL, rs_slice_of((const uint8_t *)"x", 1), 5) == UINT32_MAX);
+    rs_value_set_clear(&set);
+    rs_value_set_clear(&set);
+}
+
+static void test_many(void) {
+    rs_value_set set = {0};
+    rs_buffer bytes = {0};
+    uint32_t i, wrong = 0;
+    for (i = 0; i < 2 * MANY; i++) make_bytes(&bytes, &i, 4);
+    for (i = 0; i < MANY; i++) {
+        rs_span span = {4 * i, 4};
+        rs_slice value = value_at(&bytes, i);
+        wrong += rs_value_set_find(&set, bytes.data, value, rs_value_set_hash(value)) != UINT32_MAX;
+        REQUIRE_OK(rs_value_set_add(&set, span, rs_value_set_hash(value), &err), &err);
+    }
+    for (i = 0; i < 2 * MANY; i++) {
+        rs_slice value = value_at(&bytes, i);
+        wrong += rs_value_set_find(&set, bytes.data, value, rs_value_set_hash(value)) != (i < MANY ? i : UINT32_MAX);
+    }
+    CHECK_U64(wrong, 0);
+    CHECK(set.n == MANY && set.size_bytes == 4 * MANY && set.n_slots >= 2 * (uint64_t)set.n);
+    rs_value_set_clear(&set);
+    CHECK(set.n == 0 && set.slots == NULL && set.spans == NULL);
+    rs_buffer_clear(&bytes);
+}
+
+/* Of one hash, all of them: bytes and length tell them apart. */
+static void test_equal_hashes(void) {
+    static const uint8_t bytes[] = "abcabd";
+    static const rs_span spans[] = {{0, 3}, {3, 3}, {0, 2}, {0, 0}, {0, 6}};
+    rs_value_set set = {0};
+    uint32_t i;
+    for (i = 0; i < 5; i++) {
+        rs_slice value = rs_slice_of(bytes + spans[i].off, spans[i].size_bytes);
+        CHECK(rs_value_set_find(&set, bytes, value, UINT64_MAX) == UINT32_MAX);
+        REQUIRE_OK(rs_value_set_add(&set, spans[i], UINT64_MAX, &err), &err);
+    }
+    for (i = 0; i < 5; i++) {
+        rs_slice value = rs_slice_of(bytes + spans[i].off, spans[i].size_bytes);
+        CHECK_U64(rs_value_set_find(&set, bytes, value, UINT64_MAX), i);
+    }
+    rs_value_set_clear(&set);
+}
+
+int main(void) {
+    RUN(test_empty);
+    RUN(test_many);
+    RUN(test_equal_hashes);
+    return rs_test_finish("test_value_set");
+}
