@@ -7,11 +7,12 @@ static rs_packer packer;
 static uint32_t written, last_n;
 static uint64_t last_root;
 
-static rs_status write_values(void *owner, const rs_values *values, unsigned hops, rs_block *out, rs_error *e) {
+static rs_status write_values(void *owner, const rs_values *values, uint64_t path, unsigned hops, rs_block *out,
+                              rs_error *e) {
     (void)e;
     memset(out, 0, sizeof *out);
     CHECK(owner == &packer && hops == 1);
-    written++, last_n = values->n, last_root = packer.root;
+    written++, last_n = values->n, last_root = path;
     return RS_OK;
 }
 
@@ -64,7 +65,7 @@ static void test_growing(void) {
     start();
     CHECK(rs_packer_find(&packer, 7, 0) == NULL);
     d = extend(7, false, 0, 10);
-    CHECK(written == 1 && last_n == 10 && last_root == 7 && packer.root == 0);
+    CHECK(written == 1 && last_n == 10 && last_root == 7);
     CHECK(rs_packer_find(&packer, 7, 100) == d && rs_packer_find(&packer, 8, 0) == NULL);
     rs_packer_begin_run(&packer);
     CHECK(extend(7, false, 5, 10) == d); /* five of them are there */
