@@ -42,7 +42,7 @@ ALLOWED = {
     "scan": BASE | {"any"},
     "numbers": BASE | {"any", "schema"},
     "tables": BASE | LAYOUT | {"symbols"},
-    "survey": BASE | {"any", "scan", "value_set"},
+    "survey": BASE | {"any", "scan", "value_set", "packer"},
     "pieces": BASE | {"any", "scan", "numbers", "value_set", "survey"},
     "packer": BASE | {"offsets", "symbols_train", "value_set"},
     "draft": BASE | WRITE | {"any", "schema", "numbers"},
