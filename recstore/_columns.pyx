@@ -21,7 +21,8 @@ from recstore import errors
 
 cdef extern from "Python.h":
     bint PyIndex_Check(object)
-    Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
+    # NULL in place of an exception: an int beyond all indices is the last or first of them.
+    Py_ssize_t clipped_index "PyNumber_AsSsize_t"(object, void *) except? -1
     int PyUnicode_KIND(object)
     void *PyUnicode_DATA(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
@@ -112,7 +113,7 @@ cdef class Routes:
             out.unit_bytes = <unsigned>PyUnicode_KIND(key)
         out.is_index = PyIndex_Check(key)
         if out.is_index:
-            out.index = PyNumber_AsSsize_t(key, None)
+            out.index = clipped_index(key, NULL)
         return <uint32_t>(len(self.held) - 1)
 
     cdef Source source(self, Segment segment, int store):
@@ -175,7 +176,7 @@ cdef int32_t within_ext(const rs_node *node, object key) except? -4:
         return <int32_t>names.index(key) if key in names else RS_ROUTE_NONE
     if not described[2] or not PyIndex_Check(key):
         return RS_ROUTE_NONE
-    i = PyNumber_AsSsize_t(key, None)
+    i = clipped_index(key, NULL)
     return <int32_t>i if 0 <= i < len(names) else RS_ROUTE_ASK
 
 

@@ -18,7 +18,8 @@ from _collections_abc import Mapping
 cdef extern from "Python.h":
     PyObject *tuple_get "PyTuple_GET_ITEM"(PyObject *, Py_ssize_t)
     bint PyIndex_Check(object)
-    Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
+    # NULL in place of an exception: an int beyond all indices is the last or first of them.
+    Py_ssize_t clipped_index "PyNumber_AsSsize_t"(object, void *) except? -1
     int PyUnicode_KIND(object)
     void *PyUnicode_DATA(object)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
@@ -233,7 +234,7 @@ cdef bint find_element(rs_cursor *cursor, rs_place *place, object key) except -1
     cdef rs_bool found = False
     if not PyIndex_Check(key):
         return False
-    i = PyNumber_AsSsize_t(key, None)
+    i = clipped_index(key, NULL)
     check(rs_path_open(cursor, place, &err), &err)
     check(rs_path_element(cursor, place, i, &found, &err), &err)
     return found
@@ -385,7 +386,7 @@ def pick(value, key):
     if names is not None and type(key) is str:
         return (True, value[names.index(key)]) if key in names else (False, None)
     if isinstance(value, (list, tuple)) or type(value).__name__ == "deque":
-        if PyIndex_Check(key) and -len(value) <= PyNumber_AsSsize_t(key, None) < len(value):
+        if PyIndex_Check(key) and -len(value) <= clipped_index(key, NULL) < len(value):
             return True, value[key]
         return False, None
     cls = type(value)

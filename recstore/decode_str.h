@@ -1,4 +1,5 @@
-/* decode_str.h: the part of decode.c that makes str objects of code units, inline where it is hot. For decode.c alone. */
+/* decode_str.h: the part of decode.c that makes str objects of code units, inline where it is hot. For decode.c
+ * alone. */
 #ifndef RS_PY_DECODE_STR_H
 #define RS_PY_DECODE_STR_H
 

@@ -133,6 +133,8 @@ def look_at(value, key):
     """Reads all of it, in each way there is."""
     try:
         repr(value)
+    except REFUSALS:
+        raise
     except ValueError as e:
         # A Counter sorts its counts for this, and damage makes counts of anything.
         assert "most_common" in [frame.name for frame in traceback.extract_tb(e.__traceback__)], e

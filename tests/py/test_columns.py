@@ -338,3 +338,11 @@ def test_a_signal_ends_a_pass():
             signal.signal(signal.SIGALRM, before)
         assert x.field("a")[3] == 3, "the store goes on, and closes"
     assert x.closed
+
+
+def test_an_index_beyond_any_list_finds_nothing():
+    x = recstore.RecordList([{"a": [1, 2]}] * 3)
+    for index in (2, -3, 10**30, -(10**30)):
+        assert list(x.field(("a", index), None)) == [None] * 3
+        assert list(x.field(("a", index), 7).to_numpy()) == [7] * 3
+    assert list(x.field(("a", -2)).to_numpy()) == [1] * 3
