@@ -251,21 +251,28 @@ static inline void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     }
 }
 
-/* Two digits at a time. `to` has room for 24, all of which are written. */
+/* Writes a number of at most 20 digits, padded, where it is to stand: bytes written one by one and then loaded together, to
+ * be copied, would have to wait for the stores. Two digits at a time; `to` has room for 24. */
 static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
-    uint8_t digits[48] = {0};
-    unsigned at = 24, n;
-    while (number >= 100) {
-        unsigned pair = (unsigned)(number % 100);
-        number /= 100;
-        digits[--at] = (uint8_t)('0' + pair % 10);
-        digits[--at] = (uint8_t)('0' + pair / 10);
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+                                "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+    unsigned n = 1, at;
+    uint64_t bound = 10;
+    while (number >= bound && n < RS_FMT_DIGITS_MAX) {
+        n++;
+        bound = n < RS_FMT_DIGITS_MAX ? bound * 10 : bound;
     }
-    digits[--at] = (uint8_t)('0' + number % 10);
-    if (number >= 10) digits[--at] = (uint8_t)('0' + number / 10);
-    while (24 - at < width) digits[--at] = '0';
-    n = 24 - at;
-    memcpy(to, digits + at, 24);
+    if (n < width) {
+        memset(to, '0', width - n);
+        n = width;
+    }
+    for (at = n; number >= 100; number /= 100) {
+        at -= 2;
+        memcpy(to + at, pairs + number % 100 * 2, 2);
+    }
+    if (number >= 10) memcpy(to + at - 2, pairs + number * 2, 2);
+    else to[at - 1] = (uint8_t)('0' + number);
     return n;
 }
 
