@@ -242,8 +242,10 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     at = self->out->size_bytes;
     group = (n * child->bits + 7) / 8;
     if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
-    /* No value grows that much in the tree inferred from it: of another tree, do not make room before looking. */
-    if (size / 64 > rs_slice_left(in)) return misfit(self);
+    /* Of another tree, do not make room before looking. A row may be large where its keys are mostly absent. */
+    if (size / 2048 > rs_slice_left(in)) {
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the rows of a list grow too large");
+    }
     RS_TRY(rs_buffer_append_zeros(self->out, (size_t)(group + size), self->err));
     if (child->fixed) return put_fixed_elements(self, child, n, in, at);
     for (i = 0; i < n; i++) {

@@ -32,7 +32,8 @@ RS_NODISCARD rs_status rs_links_new_shapes(rs_links *self, uint32_t n, rs_shape_
 void rs_links_apply(const rs_links *self, rs_tree *tree);
 
 /* Appends the value `raw` (one that `scan` has read; scan->next stands at its first dict) as `tree` says.
- * RS_E_ARG_RANGE when it does not fit the tree; `out` then holds part of it, and the caller drops that.
+ * RS_E_ARG_RANGE when it does not fit the tree, RS_E_ARG_LIMIT where the rows of a list would take thousands of times
+ * its bytes; `out` then holds part of it, and the caller drops that.
  * Allocates only in `out`; needs no lock. */
 RS_NODISCARD rs_status rs_encode_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_buffer *out,
                                         rs_error *err);

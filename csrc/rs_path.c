@@ -197,8 +197,12 @@ rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
 }
 
 rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *outer, bool *left, rs_error *err) {
-    outer->in = self->in;
     outer->arrays_size = self->arrays_size;
+    outer->in = self->in;
+    while (place->node != NULL && place->node->kind == RS_FMT_NODE_UNION) {
+        RS_TRY(settle_union(self, place, err));
+        outer->in = self->in; /* past the head of the child, which may turn out to be no value */
+    }
     RS_TRY(rs_path_settle_near(self, place, err));
     /* Taking the head of a union or a value moves within the record; where None stands in for a value, it does not. */
     *left = self->in.end != outer->in.end;

@@ -133,8 +133,13 @@ rs_status rs_piece_next(rs_piece_reader *self, rs_buffer *raw, rs_buffer *arrays
 
 rs_status rs_piece_append_all(rs_piece_reader *self, rs_builder *builder, rs_error *err) {
     while (self->next < self->n_records) {
-        RS_TRY(rs_piece_next(self, &builder->raw, &builder->arrays, err));
-        RS_TRY(rs_builder_end_record(builder, err));
+        size_t arrays = builder->arrays.size_bytes;
+        rs_status status = rs_piece_next(self, &builder->raw, &builder->arrays, err);
+        if (status == RS_OK) status = rs_builder_end_record(builder, err);
+        if (status != RS_OK) { /* no part of it stays before the next record */
+            rs_builder_drop_record(builder, arrays);
+            return status;
+        }
         if (rs_builder_is_full(builder)) RS_TRY(rs_builder_flush_beside(builder, err));
     }
     return RS_OK;

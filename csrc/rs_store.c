@@ -164,6 +164,11 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);
     }
     status = link_tree(self, &tree, tables_end, hops, off, err);
+    /* Tables have smaller numbers than what names them, so only bytes that changed meanwhile lead from a tree through
+     * its own tables back to it: taken, they would make a circle. */
+    if (status == RS_OK && self->trees[number].nodes != NULL) {
+        status = rs_error_set(err, RS_E_FMT_TREE, off, "tree %u changed while it was read", number);
+    }
     if (status != RS_OK) {
         rs_tree_clear(&tree);
         return status;

@@ -95,9 +95,13 @@ static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, u
 
 rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes, bool *taken,
                          rs_error *err) {
+    const size_t before = out->size_bytes;
     *taken = true;
-    if (unit_bytes == 1 && rs_decode_widest_unchecked(units, n, 1) < 0x80) {
-        return rs_buffer_append(out, units, (size_t)n, err);
+    if (unit_bytes == 1) {
+        /* Looked at in the copy, which nobody else changes: what reads the text relies on its being UTF-8. */
+        RS_TRY(rs_buffer_append(out, units, (size_t)n, err));
+        if (n == 0 || rs_decode_widest_unchecked(out->data + before, n, 1) < 0x80) return RS_OK;
+        out->size_bytes = before;
     }
     return append_wide(out, units, n, unit_bytes, taken, err);
 }

@@ -1,5 +1,6 @@
 """Building with workers: N processes iterate over the shards of what is built and encode their records; the process
-that builds appends them in the order of the shards, so that the bytes are those that it would write alone.
+that builds appends them in the order of the shards, so that the bytes are those that it would write alone (a set's
+elements excepted, whose order is that of the process that encodes them).
 
 To each worker go two pipes: one brings shards, pickled, one at a time; the other takes back pieces (_shards), and after
 them an end or an error. The builder's process reads ahead of the shard whose turn it is up to RUN_AHEAD bytes, and then

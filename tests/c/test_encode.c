@@ -243,7 +243,7 @@ static void test_ext(void) {
 static void test_no_room_for_misfits(void) {
     static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {LIST, 0, 1, 1, 2, 0, 0, 1000000}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
     make_ints(0x0D, 100000);
-    CHECK_CODE(encode(nodes, 3, NULL, 0), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(encode(nodes, 3, NULL, 0), RS_E_ARG_LIMIT, &err);
     CHECK(encoded.capacity_bytes < 1 << 20);
 }
 

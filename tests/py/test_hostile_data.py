@@ -375,3 +375,14 @@ def test_keys_of_many_blocks():
     store = recstore.RecordDict((f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav", i) for i in range(n))
     assert all(store[f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav"] == i for i in range(0, n, 7))
     assert not any(f"set{i // 65536}/g{i // 50 % 2000}/{i}.wav" in store for i in range(0, n, 77))
+
+
+def test_lists_of_dicts_with_mostly_absent_keys():
+    """Their rows would be a thousand times their bytes under one struct."""
+    draw = random.Random(7)
+    records = [
+        {"n": n, "rows": [{"id": i, f"x{(i + n) % 500:03d}": draw.getrandbits(50)} for i in range(400)]} for n in range(12)
+    ]
+    x = recstore.RecordList(records)
+    assert x.to_list() == records
+    assert x.nbytes <= 1.1 * recstore.RecordList(records, compression="none").nbytes + 4096
