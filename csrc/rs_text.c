@@ -251,8 +251,8 @@ static inline void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     }
 }
 
-/* Writes a number of at most 20 digits, padded, where it is to stand: bytes written one by one and then loaded together,
- * to be copied, would have to wait for the stores. Two digits at a time; `to` has room for 24. */
+/* Writes a number of at most 20 digits, padded, where it is to stand: bytes written one by one and then loaded
+ * together, to be copied, would have to wait for the stores. Two digits at a time; `to` has room for 24. */
 static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
