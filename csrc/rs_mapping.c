@@ -113,6 +113,17 @@ static void describe(const rs_mapping_builder *self, rs_header *header) {
     rs_builder_describe(&self->keys, header);
 }
 
+/* Through a descriptor that cannot write: a child that another thread forks meanwhile keeps the mapping, and one that
+ * could become writable would block sealing for as long as the child lives. */
+static rs_status map_written(const rs_segment_writer *writer, const uint8_t **data, rs_error *err) {
+    int fd;
+    rs_status status;
+    if (rs_os_reopen_readonly(writer->fd, &fd, NULL) != RS_OK) return rs_os_map(writer->fd, writer->position, data, err);
+    status = rs_os_map(fd, writer->position, data, err);
+    rs_os_close(&fd);
+    return status;
+}
+
 rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data,
                                        uint64_t *size_bytes, rs_error *err) {
     const rs_segment_writer *writer = self->keys.writer;
@@ -123,7 +134,7 @@ rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys,
     }
     describe(self, &header);
     header.segment_size = writer->position;
-    RS_TRY(rs_os_map(writer->fd, writer->position, data, err));
+    RS_TRY(map_written(writer, data, err));
     *size_bytes = writer->position;
     status = rs_store_open_prepared(keys, rs_slice_of(*data, (size_t)*size_bytes), &header, &self->directories[1], err);
     if (status != RS_OK) rs_os_unmap(*data, *size_bytes);

@@ -82,8 +82,9 @@ RS_NODISCARD rs_status rs_os_sync_directory(const char *path, rs_error *err);
 
 /* --- Protection. --- */
 
-/* Forbids writing, growing, shrinking and further seals for good, for every descriptor of this memory. RS_E_SYS
- * where the file is not sealable or is mapped writable somewhere. */
+/* Forbids writing, growing, shrinking and further seals for good, for every descriptor of this memory. A page that is
+ * held for a moment (by the kernel, in a pipe) is waited for, some seconds at most. RS_E_SYS where the file is not
+ * sealable, or is mapped writable somewhere, or a page stays held. */
 RS_NODISCARD rs_status rs_os_seal(int fd, rs_error *err);
 
 /* Marks a file as in use for as long as this descriptor, and its copies in forked children, live: a shared flock. */

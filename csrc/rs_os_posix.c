@@ -377,17 +377,28 @@ rs_status rs_os_sync_directory(const char *path, rs_error *err) {
 /* ---------------------------------------------------------------- protection */
 
 #if defined(F_ADD_SEALS)
-enum { SEALS = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
+enum {
+    SEALS = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL,
+    SEAL_TRIES = 50 /* of up to 0.15 s each: the kernel itself waits so long for pages that it holds */
+};
 #endif
 
 rs_status rs_os_seal(int fd, rs_error *err) {
 #if defined(F_ADD_SEALS)
-    if (fcntl(fd, F_ADD_SEALS, (int)SEALS) == 0) return RS_OK;
+    static const struct timespec pause = {0, 20 * 1000 * 1000};
+    unsigned i;
+    for (i = 0; i < SEAL_TRIES; i++) {
+        if (fcntl(fd, F_ADD_SEALS, (int)SEALS) == 0) return RS_OK;
+        if (errno != EBUSY) return fail(err, "sealing a segment failed");
+        (void)nanosleep(&pause, NULL);
+    }
+    errno = EBUSY;
+    return fail(err, "sealing a segment failed: its pages stay held by something else, or mapped writable");
 #else
     (void)fd;
     errno = ENOSYS;
-#endif
     return fail(err, "sealing a segment failed");
+#endif
 }
 
 rs_status rs_os_lease(int fd, rs_error *err) {

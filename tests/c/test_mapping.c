@@ -5,6 +5,9 @@
 #include "rs_raw.h"
 #include "rs_verify.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static rs_error err;
 
 /* ---- Keys and values ---- */
@@ -329,14 +332,40 @@ static void refuse(rs_mapping_builder *b, uint8_t key, uint8_t value) {
     CHECK(b->keys.raw.size_bytes == keys && b->values.raw.size_bytes == values);
 }
 
-/* Keys read back while the segment is still being written, blocks of which are full, and then the end as ever. */
-static void read_back(rs_mapping_builder *b, uint64_t n) {
+/* A child that lives, with all mappings of its parent, until end_child closes the pipe. */
+typedef struct child {
+    pid_t pid;
+    int ends[2];
+} child;
+
+static void begin_child(child *self) {
+    REQUIRE(pipe(self->ends) == 0);
+    self->pid = fork();
+    REQUIRE(self->pid >= 0);
+    if (self->pid == 0) {
+        char byte;
+        (void)close(self->ends[1]);
+        _exit(read(self->ends[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    (void)close(self->ends[0]);
+}
+
+static void end_child(const child *self) {
+    int status = 1;
+    (void)close(self->ends[1]);
+    CHECK(waitpid(self->pid, &status, 0) == self->pid && status == 0);
+}
+
+/* Keys read back while the segment is still being written, blocks of which are full, and then the end as ever. The child
+ * that is forked meanwhile keeps the mapping. */
+static void read_back(rs_mapping_builder *b, uint64_t n, child *forked) {
     rs_store keys;
     const uint8_t *data;
     uint64_t size, i;
     REQUIRE_OK(rs_mapping_builder_open_keys(b, &keys, &data, &size, &err), &err);
     CHECK_U64(keys.header.n_records, n);
     for (i = 0; i < n && same_record(&keys, i, i, str_key); i++) {}
+    begin_child(forked);
     rs_store_close(&keys);
     rs_os_unmap(data, size);
 }
@@ -350,6 +379,7 @@ static void test_builder_states(void) {
     const uint8_t *data;
     static uint64_t hashes[100], order[200];
     uint64_t i, size;
+    child forked;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
     CHECK_CODE(rs_mapping_builder_open_keys(&builder, &keys, &data, &size, &err), RS_E_STATE_FINISHED, &err);
@@ -368,7 +398,7 @@ static void test_builder_states(void) {
     CHECK_CODE(rs_mapping_builder_write_tables(&builder, &err), RS_E_STATE_FINISHED, &err);
     make_tag(&builder.keys.raw, 0);
     CHECK_CODE(rs_mapping_builder_end_pair(&builder, &err), RS_E_STATE_FINISHED, &err);
-    read_back(&builder, 100);
+    read_back(&builder, 100, &forked);
     REQUIRE_OK(rs_keys_build(hashes, NULL, 100, MAPPED_SEED, 3, &table, &err), &err);
     REQUIRE_OK(rs_keys_build(hashes, NULL, 99, MAPPED_SEED, 3, &wrong, &err), &err);
     CHECK_CODE(rs_mapping_builder_finish(&builder, &wrong, NULL, 99, &err), RS_E_ARG_RANGE, &err);
@@ -379,6 +409,7 @@ static void test_builder_states(void) {
     rs_mapping_builder_close(&builder);
     rs_mapping_builder_close(&builder);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    end_child(&forked);
     CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
     rs_segment_close(&segment);
     rs_buffer_clear(&table);

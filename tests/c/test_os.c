@@ -88,6 +88,52 @@ static void test_anonymous_and_seal(void) {
 #endif
 }
 
+#if defined(__linux__)
+static void *let_go_later(void *pipe_end) {
+    static const struct timespec later = {0, 500 * 1000 * 1000};
+    char page[4096];
+    (void)nanosleep(&later, NULL);
+    CHECK(read(*(const int *)pipe_end, page, sizeof page) == sizeof page);
+    return NULL;
+}
+
+/* A page of the memory lies in a pipe, which holds it as the kernel holds one that it moves. */
+static void test_sealing_waits_for_held_pages(void) {
+    static const char page[4096] = {1};
+    bool sealable = false;
+    int fd = -1, ends[2];
+    loff_t from = 0;
+    pthread_t thread;
+    REQUIRE_OK(rs_os_create_anonymous(&fd, &sealable, &err), &err);
+    REQUIRE_OK(rs_os_write_at(fd, page, sizeof page, 0, &err), &err);
+    REQUIRE(pipe(ends) == 0);
+    REQUIRE(splice(fd, &from, ends[1], NULL, sizeof page, 0) == sizeof page);
+    REQUIRE(pthread_create(&thread, NULL, let_go_later, ends) == 0);
+    CHECK_OK(rs_os_seal(fd, &err), &err);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(rs_os_is_sealed(fd));
+    rs_os_close(&fd);
+    (void)close(ends[0]), (void)close(ends[1]);
+}
+
+/* A mapping that can write never lets go by itself: an error that says so. */
+static void test_sealing_gives_up(void) {
+    bool sealable = false;
+    int fd = -1;
+    void *data;
+    REQUIRE_OK(rs_os_create_anonymous(&fd, &sealable, &err), &err);
+    REQUIRE_OK(rs_os_write_at(fd, "abc", 3, 0, &err), &err);
+    data = mmap(NULL, 3, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(data != MAP_FAILED);
+    CHECK_CODE(rs_os_seal(fd, &err), RS_E_SYS, &err);
+    CHECK_U64(err.sys_errno, EBUSY);
+    CHECK(!rs_os_is_sealed(fd));
+    CHECK(munmap(data, 3) == 0);
+    CHECK_OK(rs_os_seal(fd, &err), &err);
+    rs_os_close(&fd);
+}
+#endif
+
 static void test_seal_refuses_a_plain_file(void) {
     int fd = -1;
     REQUIRE_OK(rs_os_create_file(at("plain"), &fd, &err), &err);
@@ -472,6 +518,8 @@ int main(void) {
     RUN(test_random_and_time);
     RUN(test_thread);
 #if defined(__linux__)
+    RUN(test_sealing_waits_for_held_pages);
+    RUN(test_sealing_gives_up);
     RUN(test_headroom_of_the_machine);
     RUN(test_headroom_version_2);
     RUN(test_headroom_inside_containers);
