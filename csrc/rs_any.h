@@ -79,6 +79,8 @@ static inline bool rs_tag_is_int64(uint8_t tag) {
 }
 /* Body bytes of INT8 to INT64. */
 static inline unsigned rs_tag_int_size(uint8_t tag) { return 1u << (tag - RS_FMT_TAG_INT8); }
+/* Bytes of an int of such a tag, the tag included. */
+static inline unsigned rs_any_int_size(uint8_t tag) { return rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag); }
 /* Sign-extends an int of 1, 2, 4 or 8 bytes; the caller has checked that they are there. */
 static inline int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_bytes) {
     switch (size_bytes) {
@@ -87,6 +89,13 @@ static inline int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_byte
     case 4: return (int32_t)rs_load_u32(p);
     default: return (int64_t)rs_load_u64(p);
     }
+}
+
+/* Takes an int, of which rs_tag_is_int64, off a value that was checked before. */
+static inline int64_t rs_any_take_int_unchecked(rs_slice *in) {
+    const uint8_t *p = in->ptr;
+    in->ptr += rs_any_int_size(*p);
+    return rs_tag_is_small(*p) ? rs_tag_small_value(*p) : rs_load_int_unchecked(p + 1, rs_tag_int_size(*p));
 }
 
 #endif

@@ -101,6 +101,32 @@ static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
     return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
 }
 
+/* Copies n bytes, mostly few: a call of memcpy takes longer for those. */
+static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
+    if (n > 32) {
+        memcpy(to, from, n);
+    } else if (n >= 16) {
+        uint8_t a[16], b[16];
+        memcpy(a, from, 16);
+        memcpy(b, from + n - 16, 16);
+        memcpy(to, a, 16);
+        memcpy(to + n - 16, b, 16);
+    } else if (n >= 8) {
+        uint64_t a = rs_load_u64(from), b = rs_load_u64(from + n - 8);
+        rs_store_u64(to, a);
+        rs_store_u64(to + n - 8, b);
+    } else if (n >= 4) {
+        uint32_t a = rs_load_u32(from), b = rs_load_u32(from + n - 4);
+        rs_store_u32(to, a);
+        rs_store_u32(to + n - 4, b);
+    } else if (n > 0) {
+        uint8_t a = from[0], b = from[n >> 1], c = from[n - 1];
+        to[0] = a;
+        to[n >> 1] = b;
+        to[n - 1] = c;
+    }
+}
+
 /* Reads n_bits (0 to 64) that start bit_off bits into the group [group, group + size_bytes), least
  * significant bit first. The caller has checked that they lie inside; no byte beyond the group is read. */
 static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t size_bytes, uint64_t bit_off,

@@ -222,15 +222,10 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
 }
 
 rs_status rs_decode_skip(rs_cursor *self, const rs_node *node, rs_error *err) {
-    const uint8_t *group, *body;
-    rs_slice bits_of;
+    const uint8_t *body;
     uint64_t bits;
-    RS_TRY(rs_decode_take(self, node->alone_bytes, &group, err));
-    bits_of = rs_slice_of(group, node->alone_bytes);
-    bits = rs_decode_bits_unchecked(&bits_of, 0, node->bits);
-    if (!node->fixed) return skip_appended(self, node, bits, err);
-    RS_TRY(rs_decode_take(self, node->size_bytes, &body, err));
-    return check_fixed(self, node, body, bits, err);
+    RS_TRY(rs_decode_take_alone(self, node, &body, &bits, err));
+    return body == NULL ? skip_appended(self, node, bits, err) : check_fixed(self, node, body, bits, err);
 }
 
 rs_status rs_decode_check_record(rs_cursor *self, const rs_tree *tree, rs_error *err) {

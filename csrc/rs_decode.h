@@ -211,6 +211,36 @@ static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *
     return n;
 }
 
+/* Takes what stands alone at the cursor: the bits, and the body where the node is fixed (*body is NULL where it is not,
+ * and follows at the cursor). */
+RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const rs_node *node, const uint8_t **body,
+                                                          uint64_t *bits, rs_error *err) {
+    const uint8_t *p;
+    rs_slice group;
+    RS_TRY(rs_decode_take(self, node->alone_bytes, &p, err));
+    group = rs_slice_of(p, node->alone_bytes);
+    *bits = rs_decode_bits_unchecked(&group, 0, node->bits);
+    *body = NULL;
+    return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
+}
+
+/* Goes from a union to the child that its bits name: *node, *body and *bits become the child's. A fixed union's child stands
+ * at the body, another one alone at the cursor. */
+RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
+                                                      uint64_t *bits, rs_error *err) {
+    const rs_node *child;
+    rs_slice group;
+    if (RS_UNLIKELY(*bits >= (*node)->n_children)) {
+        return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+    }
+    child = *node = &(*node)->children[*bits];
+    if (*body == NULL) return rs_decode_take_alone(self, child, body, bits, err);
+    group = rs_slice_of(*body, child->alone_bytes);
+    *bits = rs_decode_bits_unchecked(&group, 0, child->bits);
+    *body += child->alone_bytes;
+    return RS_OK;
+}
+
 /* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be
  * made for. For units of 4 bytes it is the exact maximum. Reads n * unit_bytes bytes that the caller has taken. */
 static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes) {

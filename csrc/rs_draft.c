@@ -12,7 +12,8 @@ enum {
     TABLE_BITS = 8 * 240,     /* what a table costs beside its entries: its own entry, a tree, offsets */
     ENTRY_BITS = 17,          /* and an entry: its offset */
     FEW = 4096,               /* so few entries, a small part of the whole, need no second thought */
-    WORTH_NOTING = 1024,
+    SYMBOLS_BYTES = 2048,     /* what a symbol table takes at least */
+    WORTH_NOTING = 1024,      /* values of a path: what fewer say of it is not remembered */
     MAX_HOPS = 3              /* tables whose entries name tables */
 };
 
@@ -35,10 +36,6 @@ static rs_status no_memory(chooser *self) {
 }
 
 static rs_status choose_position(chooser *self, const rs_position *at, arm *out);
-
-static uint64_t path_of(uint64_t path, const void *bytes, size_t size) {
-    return rs_schema_hash_key(path, (const uint8_t *)bytes, size);
-}
 
 /* ---- Tables ---- */
 
@@ -161,7 +158,8 @@ static rs_status draft_pieces(chooser *self, const rs_pieces *pieces, uint64_t p
     if (d == NULL) return no_memory(self);
     d->link = (void *)&classes[pieces->classes];
     for (i = 0; i < pieces->n; i++) {
-        RS_TRY(draft_piece(self, &pieces->at[i], pieces->n_fits, path_of(path, &i, sizeof i), &d->children[i]));
+        uint64_t below = rs_schema_hash_key(path, (const uint8_t *)&i, sizeof i);
+        RS_TRY(draft_piece(self, &pieces->at[i], pieces->n_fits, below, &d->children[i]));
     }
     *out = d;
     return RS_OK;
@@ -177,8 +175,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     out->bits = 8 * (bytes + a->counts_bytes);
     if (unit > 2 || a->n_where < a->n) return RS_OK;
     /* About what text takes; a table is made and compared only for what is chosen in the end. */
-    coded = 8 * (bytes * 9 / 20 / (unit == 2 ? 2 : 1) * (unit == 2 ? 3 : 2) / 2 + a->n + 2048);
-    if (coded < out->bits && bytes >= 2048) {
+    coded = 8 * (bytes * (unit == 1 ? 45 : 34) / 100 + a->n + SYMBOLS_BYTES);
+    if (coded < out->bits && bytes >= SYMBOLS_BYTES) {
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
         out->bits = coded;
         out->draft->of = a;
@@ -189,7 +187,7 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     if (!alike && a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);
     if (alike) {
         uint64_t left = a->n - pieces.n_fits;
-        uint64_t bits = pieces.bits + 8 * TABLE_BITS / 16 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
+        uint64_t bits = pieces.bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
         if (bits < out->bits) {
             if (left > 0) {
                 *rest = *out;

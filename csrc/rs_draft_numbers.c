@@ -46,15 +46,6 @@ unsigned rs_draft_width(uint64_t range) {
     return bits;
 }
 
-static int64_t take_int(rs_slice *in) {
-    uint8_t tag = *in->ptr++;
-    int64_t value;
-    if (rs_tag_is_small(tag)) return rs_tag_small_value(tag);
-    value = rs_load_int_unchecked(in->ptr, rs_tag_int_size(tag));
-    in->ptr += rs_tag_int_size(tag);
-    return value;
-}
-
 static rs_slice value_at(const rs_survey *survey, uint32_t where) {
     return rs_slice_of(survey->values.base + where, UINT32_MAX);
 }
@@ -73,7 +64,7 @@ rs_status rs_draft_ints(rs_survey *survey, const rs_alternative *a, rs_draft **o
     if (a->n_where < a->n || a->n < 64 || whole < 12) return RS_OK;
     for (i = 0; i < a->n_where; i++) {
         rs_slice in = value_at(survey, a->where[i]);
-        int64_t value = take_int(&in);
+        int64_t value = rs_any_take_int_unchecked(&in);
         above[rs_numbers_width((uint64_t)value - (uint64_t)a->min)]++;
         below[rs_numbers_width((uint64_t)a->max - (uint64_t)value)]++;
     }
@@ -236,7 +227,7 @@ static bool read_list(lists *self, uint32_t i, uint64_t *n) {
             if (!rs_numbers_from_float(rs_load_f64(in.ptr + 1), self->scale, &self->numbers[k])) return false;
             in.ptr += 9;
         } else {
-            self->numbers[k] = take_int(&in);
+            self->numbers[k] = rs_any_take_int_unchecked(&in);
         }
     }
     return true;

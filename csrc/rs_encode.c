@@ -13,15 +13,8 @@ static rs_status misfit(encoder *self) {
 }
 
 static bool take_int(rs_slice *in, int64_t *out) {
-    uint8_t tag = *in->ptr;
-    if (rs_tag_is_small(tag)) {
-        *out = rs_tag_small_value(tag);
-        in->ptr++;
-        return true;
-    }
-    if (!rs_tag_is_int64(tag)) return false;
-    *out = rs_load_int_unchecked(in->ptr + 1, rs_tag_int_size(tag));
-    in->ptr += 1 + rs_tag_int_size(tag);
+    if (!rs_tag_is_int64(*in->ptr)) return false;
+    *out = rs_any_take_int_unchecked(in);
     return true;
 }
 
@@ -95,7 +88,7 @@ static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice 
     for (i = 0; i < n; i++) {
         uint8_t tag = *in.ptr;
         if (!accepts(self, child, in)) return false;
-        in.ptr += tag == RS_FMT_TAG_FLOAT ? 9 : rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag);
+        in.ptr += tag == RS_FMT_TAG_FLOAT ? 9 : rs_any_int_size(tag);
     }
     return true;
 }

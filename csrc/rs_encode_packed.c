@@ -87,8 +87,7 @@ static bool take_number(const rs_node *node, rs_slice *in, int64_t *out) {
         return true;
     }
     if (!rs_tag_is_int64(tag)) return false;
-    *out = rs_tag_is_small(tag) ? rs_tag_small_value(tag) : rs_load_int_unchecked(in->ptr + 1, rs_tag_int_size(tag));
-    in->ptr += rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag);
+    *out = rs_any_take_int_unchecked(in);
     return true;
 }
 

@@ -45,9 +45,9 @@ static rs_status settle_symbols(infer *self, rs_draft *d) {
     uint32_t i;
     if (strings == NULL) return no_memory(self);
     for (i = 0; i < a->n_where; i++) {
-        rs_slice in = rs_slice_of(self->survey.values.base + a->where[i] + 1, UINT32_MAX);
-        strings[i].n_units = rs_scan_varint_unchecked(&in);
-        strings[i].units = in.ptr;
+        rs_slice units = rs_survey_units(&self->survey, a->where[i], unit);
+        strings[i].n_units = rs_slice_left(&units) / unit;
+        strings[i].units = units.ptr;
     }
     status = rs_packer_symbols(self->packer, d->path, strings, a->n_where, unit, &table, self->err);
     free(strings);

@@ -118,25 +118,6 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     }
 }
 
-/* The child of a union that the bits name. A fixed union's child stands at the body, another one at the cursor. */
-static rs_status settle_union(rs_cursor *self, rs_place *place, rs_error *err) {
-    const rs_node *child;
-    const uint8_t *p = place->body;
-    rs_slice group;
-    if (place->bits >= place->node->n_children) return no_child(err);
-    child = &place->node->children[place->bits];
-    if (p == NULL) {
-        RS_TRY(rs_decode_take(self, child->alone_bytes, &p, err));
-        if (child->fixed) RS_TRY(rs_decode_take(self, child->size_bytes, &place->body, err));
-    } else {
-        place->body = p + child->alone_bytes;
-    }
-    group = rs_slice_of(p, child->alone_bytes);
-    place->bits = rs_decode_bits_unchecked(&group, 0, child->bits);
-    place->node = child;
-    return RS_OK;
-}
-
 /* The value of an optional; None, as an `any` value, or no change, where it has none. */
 static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {
     static const uint8_t none[1] = {RS_FMT_TAG_NONE};
@@ -156,14 +137,8 @@ static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent,
 
 /* A node standing alone at the cursor. */
 static rs_status place_alone(rs_cursor *self, const rs_node *root, rs_place *out, rs_error *err) {
-    const uint8_t *p;
-    rs_slice group;
-    RS_TRY(rs_decode_take(self, root->alone_bytes, &p, err));
-    group = rs_slice_of(p, root->alone_bytes);
     out->node = root;
-    out->bits = rs_decode_bits_unchecked(&group, 0, root->bits);
-    out->body = NULL;
-    return root->fixed ? rs_decode_take(self, root->size_bytes, &out->body, err) : RS_OK;
+    return rs_decode_take_alone(self, root, &out->body, &out->bits, err);
 }
 
 /* To the entry of a dict node. */
@@ -178,7 +153,7 @@ rs_status rs_path_settle_near(rs_cursor *self, rs_place *place, rs_error *err) {
     bool absent = false;
     while (place->node != NULL && !absent) {
         switch (place->node->kind) {
-        case RS_FMT_NODE_UNION: RS_TRY(settle_union(self, place, err)); break;
+        case RS_FMT_NODE_UNION: RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err)); break;
         case RS_FMT_NODE_OPTIONAL: RS_TRY(settle_optional(self, place, &absent, err)); break;
         case RS_FMT_NODE_ANY: place->node = NULL; break;
         default: return RS_OK;
@@ -200,7 +175,7 @@ rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *out
     outer->arrays_size = self->arrays_size;
     outer->in = self->in;
     while (place->node != NULL && place->node->kind == RS_FMT_NODE_UNION) {
-        RS_TRY(settle_union(self, place, err));
+        RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err));
         outer->in = self->in; /* past the head of the child, which may turn out to be no value */
     }
     RS_TRY(rs_path_settle_near(self, place, err));

@@ -25,12 +25,6 @@ typedef struct table {
     rs_piece_classes classes;
 } table;
 
-static rs_slice string_at(const rs_survey *survey, uint32_t where) {
-    rs_slice in = rs_slice_of(survey->values.base + where + 1, UINT32_MAX);
-    uint64_t n = rs_scan_varint_unchecked(&in);
-    return rs_slice_of(in.ptr, (size_t)n);
-}
-
 /* Cuts one string; the number of tokens, 0 where there are too many or the string is empty or long. *shape becomes a
  * hash over their classes. */
 static uint32_t cut(const uint8_t *class_of, rs_slice s, uint16_t cuts[RS_PIECES_MAX + 1], uint64_t *shape) {
@@ -70,8 +64,8 @@ static uint64_t elect(const table *t, const rs_alternative *a, uint32_t *n_token
     uint16_t cuts[RS_PIECES_MAX + 1];
     for (i = 0; i < VOTERS && i < a->n_where; i++) {
         uint64_t shape;
-        uint32_t count = cut(t->class_of, string_at(t->survey, a->where[(size_t)i * a->n_where / VOTERS % a->n_where]),
-                             cuts, &shape);
+        uint32_t where = a->where[(size_t)i * a->n_where / VOTERS % a->n_where];
+        uint32_t count = cut(t->class_of, rs_survey_units(t->survey, where, 1), cuts, &shape);
         for (k = 0; k < n && shapes[k] != shape; k++) continue;
         if (k == n) {
             shapes[n] = shape;
@@ -99,7 +93,7 @@ static rs_status fill(table *t, const rs_alternative *a, bool *alike, rs_error *
     t->cuts = (uint16_t *)malloc((size_t)a->n_where * (t->n_tokens + 1) * sizeof *t->cuts);
     if (t->strings == NULL || t->cuts == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for pieces");
     for (i = 0; i < a->n_where; i++) {
-        rs_slice s = string_at(t->survey, a->where[i]);
+        rs_slice s = rs_survey_units(t->survey, a->where[i], 1);
         if (cut(t->class_of, s, cuts, &shape) != t->n_tokens || shape != elected) {
             if (++misfits > 16 + a->n_where / 10) return RS_OK;
             continue;

@@ -154,7 +154,7 @@ static rs_elements elements_of(rs_slice in, uint64_t n) {
     for (i = 0; i < n; i++) {
         uint8_t tag = *in.ptr;
         if (!rs_tag_is_int64(tag)) return RS_ELEMENTS_MIXED;
-        in.ptr += rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag);
+        in.ptr += rs_any_int_size(tag);
     }
     return RS_ELEMENTS_INTS;
 }
@@ -468,14 +468,8 @@ static void pass_numbers(const head *h, rs_slice *in) {
         return;
     }
     for (i = 0; i < h->count; i++) {
-        uint8_t tag = *in->ptr;
-        in->ptr += rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag);
+        in->ptr += rs_any_int_size(*in->ptr);
     }
-}
-
-static uint64_t varint_size(uint64_t n) {
-    uint8_t bytes[10];
-    return rs_put_varint(bytes, n);
 }
 
 static rs_status observe_elements(rs_survey *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
@@ -485,7 +479,7 @@ static rs_status observe_elements(rs_survey *self, rs_alternative *a, const head
         if (a->n == 0 || h->count < a->count_min) a->count_min = h->count;
         if (h->count > a->count_max) a->count_max = h->count;
         a->total += h->count;
-        a->counts_bytes += varint_size(h->count);
+        a->counts_bytes += rs_varint_size(h->count);
         if (a->elements == RS_ELEMENTS_INTS || a->elements == RS_ELEMENTS_FLOATS) {
             pass_numbers(h, in);
             return RS_OK;
@@ -525,7 +519,7 @@ static rs_status observe_array(rs_alternative *a, rs_slice *in, rs_error *err) {
 static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
     uint64_t n = rs_scan_varint_unchecked(in);
     a->total += n;
-    a->counts_bytes += varint_size(n);
+    a->counts_bytes += rs_varint_size(n);
     in->ptr += n << shift;
 }
 

@@ -82,6 +82,13 @@ typedef struct rs_survey {
     uint64_t n_compared; /* keys, for shapes that might join a struct */
 } rs_survey;
 
+/* The units, each of unit_bytes, of the str that begins at a place noted in rs_alternative.where. */
+static inline rs_slice rs_survey_units(const rs_survey *self, uint32_t where, unsigned unit_bytes) {
+    rs_slice in = rs_slice_of(self->values.base + where + 1, UINT32_MAX);
+    uint64_t n = rs_scan_varint_unchecked(&in);
+    return rs_slice_of(in.ptr, (size_t)(n * unit_bytes));
+}
+
 /* Reads all values. RS_E_ARG_LIMIT: no tree within the limits describes them. RS_E_MEM. */
 RS_NODISCARD rs_status rs_survey_run(rs_survey *self, rs_error *err);
 /* An empty set that lives as long as the survey; NULL without memory. */

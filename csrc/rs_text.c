@@ -162,15 +162,13 @@ static rs_status put_pieces(rs_text *self, rs_cursor *cursor, const rs_node *nod
 static rs_status put_entry(rs_text *self, const rs_cursor *outer, const rs_node *node, uint64_t i, rs_error *err) {
     const rs_table *table;
     const rs_node *root;
-    const uint8_t *p, *body = NULL;
-    rs_slice group;
+    const uint8_t *body;
+    uint64_t bits;
     rs_cursor cursor = *outer;
     RS_TRY(rs_dict_find(node, i, &table, &cursor.in, err));
     root = table->tree->nodes;
-    RS_TRY(rs_decode_take(&cursor, root->alone_bytes, &p, err));
-    group = rs_slice_of(p, root->alone_bytes);
-    if (root->fixed) RS_TRY(rs_decode_take(&cursor, root->size_bytes, &body, err));
-    RS_TRY(rs_text_put(self, &cursor, root, body, rs_decode_bits_unchecked(&group, 0, root->bits), err));
+    RS_TRY(rs_decode_take_alone(&cursor, root, &body, &bits, err));
+    RS_TRY(rs_text_put(self, &cursor, root, body, bits, err));
     return cursor.in.ptr == cursor.in.end ? RS_OK : RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
 }
 
@@ -205,51 +203,14 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
             RS_TRY(rs_decode_take(cursor, node->children->size_bytes, &body, err));
         }
         return rs_text_put(self, cursor, node->children, body, bits >> 1, err);
-    case RS_FMT_NODE_UNION: {
-        const rs_node *child;
-        rs_slice group;
-        if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
-        }
-        child = &node->children[bits];
-        p = body;
-        if (body == NULL) RS_TRY(rs_decode_take(cursor, child->alone_bytes, &p, err));
-        group = rs_slice_of(p, child->alone_bytes);
-        if (body != NULL) body += child->alone_bytes;
-        else if (child->fixed) RS_TRY(rs_decode_take(cursor, child->size_bytes, &body, err));
-        return rs_text_put(self, cursor, child, body, rs_decode_bits_unchecked(&group, 0, child->bits), err);
-    }
+    case RS_FMT_NODE_UNION:
+        RS_TRY(rs_decode_choose(cursor, &node, &body, &bits, err));
+        return rs_text_put(self, cursor, node, body, bits, err);
     default: return no_text(err);
     }
 }
 
 /* ---- Short texts ---- */
-
-/* Copies n bytes, mostly few: a call of memcpy takes longer for those. */
-static inline void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
-    if (n > 32) {
-        memcpy(to, from, n);
-    } else if (n > 16) {
-        uint8_t a[16], b[16];
-        memcpy(a, from, 16);
-        memcpy(b, from + n - 16, 16);
-        memcpy(to, a, 16);
-        memcpy(to + n - 16, b, 16);
-    } else if (n >= 8) {
-        uint64_t a = rs_load_u64(from), b = rs_load_u64(from + n - 8);
-        rs_store_u64(to, a);
-        rs_store_u64(to + n - 8, b);
-    } else if (n >= 4) {
-        uint32_t a = rs_load_u32(from), b = rs_load_u32(from + n - 4);
-        rs_store_u32(to, a);
-        rs_store_u32(to + n - 4, b);
-    } else if (n > 0) {
-        uint8_t a = from[0], b = from[n >> 1], c = from[n - 1];
-        to[0] = a;
-        to[n >> 1] = b;
-        to[n - 1] = c;
-    }
-}
 
 /* Writes a number of at most 20 digits, padded, where it is to stand: bytes written one by one and then loaded
  * together, to be copied, would have to wait for the stores. Two digits at a time; `to` has room for 24. */
@@ -280,7 +241,7 @@ static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
 static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
     size_t n = size - 2;
     if (size < 2 || p[0] != RS_FMT_TAG_STR1 || p[1] != n || n >= 0x80 || n > room) return -1;
-    copy_few(to, p + 2, n);
+    rs_copy_few(to, p + 2, n);
     return (int)n;
 }
 
@@ -296,7 +257,7 @@ static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t roo
     if (root->kind == RS_FMT_NODE_STR && root->param == 1 && (root->flags & RS_FMT_FLAG_REST) != 0) {
         size_t n = rs_slice_left(&entry);
         if (n > room) return -1;
-        copy_few(out, entry.ptr, n);
+        rs_copy_few(out, entry.ptr, n);
         return (int)n;
     }
     if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed || depth > 0) return -1;
@@ -320,7 +281,7 @@ static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, 
         case RS_FMT_NODE_SAME: {
             size_t from = begins[child->count], size = begins[child->count + 1] - from;
             if (size > room - at) return -1;
-            copy_few(out + at, out + from, size);
+            rs_copy_few(out + at, out + from, size);
             n = (int)size;
             break;
         }

@@ -29,11 +29,6 @@ static inline void rs_text_begin(rs_text *self) {
 
 void rs_text_clear(rs_text *self);
 
-/* Whether a node's value is a text of this module (symbols, concat, digits, hex). */
-static inline bool rs_text_is(const rs_node *node) {
-    return node->kind == RS_FMT_NODE_SYMBOLS || (node->kind >= RS_FMT_NODE_CONCAT && node->kind <= RS_FMT_NODE_HEX);
-}
-
 /* Appends the text of a node to `self`: of one that is fixed its body stands at `body`, of another at the cursor. Any
  * node may be asked for its text: one that is no str is RS_E_FMT_VALUE. */
 RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,

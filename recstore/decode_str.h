@@ -10,24 +10,6 @@
 #define APART __attribute__((noinline))
 #define HOT static inline __attribute__((always_inline))
 
-/* Copies 1 to 32 bytes, which a call of memcpy takes longer for. */
-HOT void copy_few(uint8_t *to, const uint8_t *from, size_t n) {
-    if (n >= 16) {
-        uint8_t a[16], b[16];
-        memcpy(a, from, 16), memcpy(b, from + n - 16, 16);
-        memcpy(to, a, 16), memcpy(to + n - 16, b, 16);
-    } else if (n >= 8) {
-        uint64_t a = rs_load_u64(from), b = rs_load_u64(from + n - 8);
-        rs_store_u64(to, a), rs_store_u64(to + n - 8, b);
-    } else if (n >= 4) {
-        uint32_t a = rs_load_u32(from), b = rs_load_u32(from + n - 4);
-        rs_store_u32(to, a), rs_store_u32(to + n - 4, b);
-    } else {
-        uint8_t a = from[0], b = from[n >> 1], c = from[n - 1];
-        to[0] = a, to[n >> 1] = b, to[n - 1] = c;
-    }
-}
-
 /* Whether all of n > 0 bytes are below 128. Steps overlap at the end, so no byte is looked at alone. */
 HOT bool is_ascii(const uint8_t *p, size_t n) {
     uint64_t all = 0;
@@ -56,11 +38,7 @@ HOT PyObject *latin1_str(const uint8_t *units, uint64_t n) {
         if (RS_UNLIKELY(s == NULL)) return NULL;
         data = (uint8_t *)((PyCompactUnicodeObject *)s + 1);
     }
-    if (n <= 32) {
-        copy_few(data, units, (size_t)n);
-    } else {
-        memcpy(data, units, (size_t)n);
-    }
+    rs_copy_few(data, units, (size_t)n);
     return s;
 }
 
