@@ -224,8 +224,8 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
     return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
 }
 
-/* Goes from a union to the child that its bits name: *node, *body and *bits become the child's. A fixed union's child stands
- * at the body, another one alone at the cursor. */
+/* Goes from a union to the child that its bits name: *node, *body and *bits become the child's. A fixed union's child
+ * stands at the body, another one alone at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
     const rs_node *child;

@@ -116,11 +116,10 @@ static void describe(const rs_mapping_builder *self, rs_header *header) {
 /* Through a descriptor that cannot write: a child that another thread forks meanwhile keeps the mapping, and one that
  * could become writable would block sealing for as long as the child lives. */
 static rs_status map_written(const rs_segment_writer *writer, const uint8_t **data, rs_error *err) {
-    int fd;
-    rs_status status;
-    if (rs_os_reopen_readonly(writer->fd, &fd, NULL) != RS_OK) return rs_os_map(writer->fd, writer->position, data, err);
-    status = rs_os_map(fd, writer->position, data, err);
-    rs_os_close(&fd);
+    int own = -1;
+    rs_status status = rs_os_reopen_readonly(writer->fd, &own, NULL);
+    status = rs_os_map(status == RS_OK ? own : writer->fd, writer->position, data, err);
+    rs_os_close(&own);
     return status;
 }
 

@@ -18,7 +18,6 @@ from recstore._store cimport Segment
 from recstore._views cimport Records
 from recstore import classes, errors
 
-import array
 import operator
 import os
 
@@ -402,6 +401,7 @@ cdef class KeyHashes:
 def merge_twins(twins, n):
     """From `KeyHashes.twins` over n records: `(dead keys, dead values, firsts, lasts)`, two sets and two arrays: a key
     that came again keeps its first place and takes its last value."""
+    import array
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
     firsts = array.array("Q", (r for r in range(n) if r not in dead_keys))

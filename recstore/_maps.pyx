@@ -15,8 +15,6 @@ from recstore._store cimport Segment, sealed, set_label
 from recstore import classes, errors
 from recstore._keys import merge_twins
 
-import array
-
 
 cdef str entry_name(uint64_t number, key):
     """What an error calls an entry."""
@@ -41,6 +39,7 @@ cdef class MappingBuilder:
     def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
                   bint threaded=True):
         cdef rs_error err
+        import array  # here and in _keys, not above: it brings collections, a third of what `import recstore` takes
         self.active = False
         self.label = label
         self.backing = backing

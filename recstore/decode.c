@@ -400,19 +400,17 @@ static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32
     return out;
 }
 
-/* A struct n of whose keys are there. */
-static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
+/* Gives `out` its values, of a partial struct those that are there, and gives it back. */
+HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8_t *head, PyObject *out, bool partial) {
     const rs_node *child = node->children, *end = child + node->n_children;
-    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
+    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
     rs_slice group = rs_slice_of(head, node->group_bytes);
     Py_ssize_t i = 0;
-    TRY(rs_decode_enter(&self->cursor, n, &self->err));
-    out = partial_dict(node, &group, n);
     if (RS_UNLIKELY(out == NULL)) return NULL;
     for (; child != end; child++, i++) {
         PyObject *item;
         int set;
-        if (is_absent(child, &group)) continue;
+        if (partial && is_absent(child, &group)) continue;
         item = child_value(self, child, head, &group);
         if (RS_UNLIKELY(item == NULL)) return dropped(out);
         set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
@@ -423,13 +421,18 @@ static PyObject *partial_value(decode_state *self, const rs_node *node, const ui
     return out;
 }
 
+/* A struct n of whose keys are there. */
+static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    TRY(rs_decode_enter(&self->cursor, n, &self->err));
+    return filled_struct(self, node, head, partial_dict(node, &group, n), true);
+}
+
 /* A struct; the head is taken, bodies that are not fixed follow at the cursor. */
 static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
-    const rs_node *child = node->children, *end = child + node->n_children;
-    PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
-    rs_slice group = rs_slice_of(head, node->group_bytes);
-    Py_ssize_t i = 0;
+    PyObject *out;
     if (RS_UNLIKELY(node->partial)) {
+        rs_slice group = rs_slice_of(head, node->group_bytes);
         uint32_t n = rs_decode_row_count(node, &group);
         if (n != node->n_children) return partial_value(self, node, head, n);
     }
@@ -437,17 +440,7 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
     /* From six keys on the table of a new dict would be made twice; a copy of one has its room at once. For fewer it is
      * the other way round: then finding a key to replace its value costs more than adding it. */
     out = node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
-    if (RS_UNLIKELY(out == NULL)) return NULL;
-    for (; child != end; child++, i++) {
-        PyObject *item = child_value(self, child, head, &group);
-        int set;
-        if (RS_UNLIKELY(item == NULL)) return dropped(out);
-        set = PyDict_SetItem(out, PyTuple_GET_ITEM(keys, i), item);
-        Py_DECREF(item);
-        if (RS_UNLIKELY(set < 0)) return dropped(out);
-    }
-    rs_decode_leave(&self->cursor);
-    return out;
+    return filled_struct(self, node, head, out, false);
 }
 
 /* A tuple node, whose value is a tuple or a list. */

@@ -1,6 +1,7 @@
 """Keeps the tests on the installed package: the checkout's recstore/ folder has no compiled modules, and both
 `python -m pytest` and a subprocess started in the checkout would find it first."""
 
+import gc
 import os
 import pathlib
 import sys
@@ -10,6 +11,13 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or os.curdir).resolve() != ROOT]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _a_small_heap():
+    """Many tests collect garbage; none is to look through all test modules and what they import each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

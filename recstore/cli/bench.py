@@ -1,13 +1,10 @@
 """`recstore bench FILE`: decode, size and workers on the user's own records, against what is installed here."""
 
 import os
-import signal
-import sys
-import tempfile
 
 from recstore import memory
 from recstore.cli import bench_timing as timing
-from recstore.cli.running import TrialError, bars, run_trial
+from recstore.cli.running import TrialError, measured, run_trial
 from recstore.cli.text import safe_text, size_text, table, to_json
 
 # The rivals that workers read too: every one of them would take a process for each method.
@@ -17,19 +14,10 @@ _READS, _REPEATS = 20_000, 5
 
 def run(options):
     """Run the benchmark; the exit status."""
-    # So that a terminated benchmark, like an interrupted one, ends its trials first.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with tempfile.TemporaryDirectory(prefix="recstore-bench-") as folder, bars() as shown:
-            found = _measure(shown, os.path.join(folder, "pool"), options)
-    except TrialError as error:
-        print(f"recstore bench: {safe_text(str(error))}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("recstore bench: interrupted, all workers ended", file=sys.stderr)
-        return 130
-    print(to_json(found) if options.json else safe_text(_report(found)))
-    return 0
+    found, status = measured("bench", lambda shown, pool: _measure(shown, pool, options))
+    if found is not None:
+        print(to_json(found) if options.json else safe_text(_report(found)))
+    return status
 
 
 def _measure(shown, pool, options):

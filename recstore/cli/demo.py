@@ -5,14 +5,12 @@ Each row is measured by a process of its own (trial.py); this one starts them, d
 
 import importlib.util
 import os
-import signal
 import sys
-import tempfile
 import time
 
 from recstore import memory
 from recstore.cli import trial
-from recstore.cli.running import TrialError, bars, run_trial
+from recstore.cli.running import TrialError, measured, run_trial
 from recstore.cli.text import size_text, table
 from recstore.cli.workers import METHODS
 
@@ -27,17 +25,10 @@ _HEADINGS = (
 def run(kind, path, records, workers):
     """Run the demo; the exit status."""
     begin = time.monotonic()
-    # So that a terminated demo, like an interrupted one, ends its trials first.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with tempfile.TemporaryDirectory(prefix="recstore-demo-") as folder, bars() as shown:
-            rows, intro = _measure(shown, os.path.join(folder, "pool"), kind, path, records, workers)
-    except TrialError as error:
-        print(f"recstore demo: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("recstore demo: interrupted, all workers ended", file=sys.stderr)
-        return 130
+    found, status = measured("demo", lambda shown, pool: _measure(shown, pool, kind, path, records, workers))
+    if found is None:
+        return status
+    rows, intro = found
     print(intro)
     print()
     print(table([_HEADINGS, *[_cells(row, workers) for row in rows]], left=2))

@@ -2,10 +2,14 @@
 
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 
 from recstore.cli import trial
+from recstore.cli.text import safe_text
 
 
 class TrialError(Exception):
@@ -102,6 +106,18 @@ class _RichBars(_PlainBars):
         self._progress.remove_task(self._task)
 
 
-def bars():
-    """What shows progress on standard error: a context manager."""
-    return _RichBars() if importlib.util.find_spec("rich") else _PlainBars()
+def measured(command, measure):
+    """Run `measure(shown, pool)`, with what shows the progress of its trials and a path for their records. Its result
+    and 0, or None and the exit status after what went wrong was printed."""
+    # So that a terminated command, like an interrupted one, ends its trials first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    shown = _RichBars() if importlib.util.find_spec("rich") else _PlainBars()
+    try:
+        with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder, shown:
+            return measure(shown, os.path.join(folder, "pool")), 0
+    except TrialError as error:
+        print(f"recstore {command}: {safe_text(str(error))}", file=sys.stderr)
+        return None, 1
+    except KeyboardInterrupt:
+        print(f"recstore {command}: interrupted, all workers ended", file=sys.stderr)
+        return None, 130

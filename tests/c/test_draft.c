@@ -2,26 +2,11 @@
  * optional keys, unions, and what happens when a tree grows too large. */
 #include "rs_surveyed.h"
 #include "rs_numbers.h"
-
-#include <stdarg.h>
-
-static char text[65536];
-static size_t text_size;
-
-static void say(const char *format, ...) RS_PRINTF(1, 2);
-static void say(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    text_size += (size_t)vsnprintf(text + text_size, sizeof text - text_size, format, args);
-    va_end(args);
-    if (text_size >= sizeof text) abort();
-}
+#include "rs_say.h"
 
 static void say_draft(const rs_draft *d) {
-    static const char *const names[] = {"", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union",
-                                        "ndarray", "ext", "decimal", "numbers", "dict", "symbols", "concat", "digits", "hex", "same", "optional"};
     uint32_t i;
-    say("%s", names[d->kind]);
+    say_kind(d->kind);
     if (d->kind == RS_FMT_NODE_INT || d->kind == RS_FMT_NODE_DECIMAL) say("%u", d->param);
     if (d->kind == RS_FMT_NODE_DECIMAL && d->aux.ptr[9] != 0) say("~%u", d->aux.ptr[9]);
     if (d->kind == RS_FMT_NODE_NUMBERS) say("/%u", d->aux.ptr[10]);
@@ -37,12 +22,12 @@ static const char *drafted(void) {
     rs_draft *root = NULL;
     rs_status status = look();
     memset(&packer, 0, sizeof packer);
-    text_size = 0;
+    said_size = 0;
     if (status == RS_OK) status = rs_draft_choose(&survey, &packer, 0, &root, &err);
     if (status == RS_OK) say_draft(root);
     else say("%s", rs_status_name(status));
     forget();
-    return text;
+    return said;
 }
 
 /* ---- Numbers ---- */
@@ -128,7 +113,7 @@ static void test_texts(void) {
     CHECK_STR(drafted(), "concat(const, digits, const)");
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, i % 20 == 7 ? "other %u of them" : "img_%05u.jpg", i * 7 % 65536), add_text(name);
     (void)drafted();
-    CHECK(strncmp(text, "union(concat(const, digits, const), ", 36) == 0);
+    CHECK(strncmp(said, "union(concat(const, digits, const), ", 36) == 0);
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)i * 0x9E3779B97F4A7C15u), add_text(name);
     CHECK(strcmp(drafted(), "symbols") == 0); /* alone it is one word: pieces need two */
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "word %u", i % 30), add_text(name);
@@ -169,8 +154,8 @@ static void test_too_many_nodes(void) {
         make_record_end(&block);
     }
     (void)drafted();
-    CHECK(strncmp(text, "struct(", 7) == 0);
-    CHECK(strstr(text, "concat") == NULL);
+    CHECK(strncmp(said, "struct(", 7) == 0);
+    CHECK(strstr(said, "concat") == NULL);
 }
 
 int main(void) {

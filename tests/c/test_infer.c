@@ -3,33 +3,16 @@
 #include "rs_infer.h"
 #include "rs_encode.h"
 #include "rs_make.h"
-
-#include <stdarg.h>
+#include "rs_say.h"
 
 static rs_error err;
 static make_block block;
 
 /* ---- Trees as text: `struct(int5+-3, union(const, str0), list*4(bool))` ---- */
 
-static char text[16384];
-static size_t text_size;
-
-static void say(const char *format, ...) RS_PRINTF(1, 2);
-static void say(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    text_size += (size_t)vsnprintf(text + text_size, sizeof text - text_size, format, args);
-    va_end(args);
-    if (text_size >= sizeof text) abort();
-}
-
 static void say_node(const rs_node *n) {
-    static const char *const names[] = {"",      "any",  "const", "int",    "float", "bool",   "str",
-                                        "bytes", "list", "list",  "struct", "union", "ndarray", "ext",
-                                        "decimal", "numbers", "dict", "symbols", "concat", "digits", "hex",
-                                        "same", "optional"};
     uint32_t i;
-    say("%s", n->kind == RS_FMT_NODE_TUPLE && n->param == 1 ? "tuple" : names[n->kind]);
+    say_kind(n->kind == RS_FMT_NODE_TUPLE && n->param != 1 ? RS_FMT_NODE_LIST : n->kind); /* a tuple node makes lists too */
     if (n->kind == RS_FMT_NODE_INT) say("%u+%lld", n->param, (long long)n->base);
     if (n->kind == RS_FMT_NODE_STR) say("%u", n->param);
     if ((n->kind == RS_FMT_NODE_LIST || n->kind == RS_FMT_NODE_NUMBERS) && n->param == 1) say("-tuple");
@@ -93,7 +76,7 @@ static const char *inferred(void) {
     rs_buffer bytes = {0};
     rs_tree tree;
     rs_status status = infer(block.n, &bytes);
-    text_size = 0;
+    said_size = 0;
     if (status == RS_OK) status = make_compiled(&bytes, &tree, &err);
     if (status == RS_OK) {
         say_node(tree.nodes);
@@ -104,7 +87,7 @@ static const char *inferred(void) {
     rs_buffer_clear(&bytes);
     forget();
     make_block_clear(&block);
-    return text;
+    return said;
 }
 
 static void add_int(int64_t value) {
@@ -308,8 +291,8 @@ static void test_many_classes(void) {
         for (k = 0; k < 2; k++) add_ext(25, name, k);
     }
     (void)inferred();
-    CHECK(strncmp(text, "union(ext25(int1+0), ", 21) == 0);
-    CHECK_STR(text + text_size - 6, ", any)");
+    CHECK(strncmp(said, "union(ext25(int1+0), ", 21) == 0);
+    CHECK_STR(said + said_size - 6, ", any)");
 }
 
 /* ---- Limits ---- */
@@ -326,8 +309,8 @@ static void test_many_shapes(void) {
         }
     }
     (void)inferred();
-    CHECK(strncmp(text, "union(struct(int1+0), ", 22) == 0);
-    CHECK_STR(text + text_size - 6, ", any)");
+    CHECK(strncmp(said, "union(struct(int1+0), ", 22) == 0);
+    CHECK_STR(said + said_size - 6, ", any)");
 }
 
 /* Dicts of more keys than a tree has nodes. */

@@ -71,20 +71,24 @@ def resealed(out):
     return writer.reseal(out)
 
 
-def main():
+def add(segments, broken):
+    """Writes these segments, and these damaged ones, and their lines of the manifest; nothing where one of them stands in it."""
     manifest = HERE / "manifest.txt"
-    if manifest.exists():
-        raise SystemExit("golden segments are never regenerated")
-    segments = stores()
+    lines = manifest.read_text().splitlines(keepends=True) if manifest.exists() else []
     files = {f"v1-{name}.rec": data for name, data in segments.items()}
-    for name, (source, *_) in literals.DAMAGED.items():
-        files[f"v1-damaged-{name}.rec"] = damaged(name, segments[source])
-    lines = []
-    for name, data in sorted(files.items()):
-        assert len(data) < 40_000, name
+    files.update({f"v1-damaged-{name}.rec": data for name, data in broken.items()})
+    if any(line.split()[1] in files for line in lines):
+        raise SystemExit("golden segments are never regenerated")
+    for name, data in files.items():
+        assert len(data) < 40_000, (name, len(data))
         (HERE / name).write_bytes(data)
         lines.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
-    manifest.write_text("".join(lines))
+    manifest.write_text("".join(sorted(lines, key=lambda line: line.split()[1])))
+
+
+def main():
+    segments = stores()
+    add(segments, {name: damaged(name, segments[source]) for name, (source, *_) in literals.DAMAGED.items()})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ NEVER REGENERATED, like those of make.py: the committed files are what the first
 refuses to run where one of them stands in the manifest.
 """
 
-import hashlib
 import pathlib
 import struct
 import sys
@@ -57,19 +56,8 @@ def damaged(name, data):
 
 
 def main():
-    manifest = HERE / "manifest.txt"
     segments = {name: store(name, *how) for name, how in literals_ext.STORES.items()}
-    files = {f"v1-{name}.rec": data for name, data in segments.items()}
-    for name, (source, *_) in literals_ext.DAMAGED.items():
-        files[f"v1-damaged-{name}.rec"] = damaged(name, segments[source])
-    lines = manifest.read_text().splitlines(keepends=True)
-    if any(line.split()[1] in files for line in lines):
-        raise SystemExit("golden segments are never regenerated")
-    for name, data in files.items():
-        assert len(data) < 40_000, (name, len(data))
-        (HERE / name).write_bytes(data)
-        lines.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
-    manifest.write_text("".join(sorted(lines, key=lambda line: line.split()[1])))
+    make.add(segments, {name: damaged(name, segments[source]) for name, (source, *_) in literals_ext.DAMAGED.items()})
 
 
 if __name__ == "__main__":

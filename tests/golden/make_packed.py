@@ -3,7 +3,6 @@
 NEVER REGENERATED, like those of make.py, once a release reads them. It refuses to run where one of them stands in the manifest.
 """
 
-import hashlib
 import pathlib
 import sys
 
@@ -11,6 +10,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from golden import literals_packed as lit  # noqa: E402
+from golden import make  # noqa: E402
 from ref import mapping_writer as mw  # noqa: E402
 from ref import writer as w  # noqa: E402
 from ref.reader import crc32c  # noqa: E402
@@ -104,19 +104,8 @@ def damaged():
 
 
 def main():
-    manifest = HERE / "manifest.txt"
-    made = {"packed-numbers": numbers(), "packed-texts": texts(), "packed-digits": digits(), "packed-optionals": optionals(),
-            "tables": tables(), "tables-mapping": mapping()}  # fmt: skip
-    files = {f"v1-{name}.rec": data for name, data in made.items()}
-    files.update({f"v1-damaged-{name}.rec": data for name, data in damaged().items()})
-    lines = manifest.read_text().splitlines(keepends=True)
-    if any(line.split()[1] in files for line in lines):
-        raise SystemExit("golden segments are never regenerated")
-    for name, data in files.items():
-        assert len(data) < 40_000, (name, len(data))
-        (HERE / name).write_bytes(data)
-        lines.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
-    manifest.write_text("".join(sorted(lines, key=lambda line: line.split()[1])))
+    make.add({"packed-numbers": numbers(), "packed-texts": texts(), "packed-digits": digits(), "packed-optionals": optionals(),
+              "tables": tables(), "tables-mapping": mapping()}, damaged())  # fmt: skip
 
 
 if __name__ == "__main__":

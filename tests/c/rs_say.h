@@ -1,0 +1,28 @@
+/* rs_say.h: trees and drafts as text, to be compared with what a test wants. */
+#ifndef RS_SAY_H
+#define RS_SAY_H
+
+#include "rs_test.h"
+
+#include <stdarg.h>
+
+static char said[65536];
+static size_t said_size;
+
+static inline void say(const char *format, ...) RS_PRINTF(1, 2);
+static inline void say(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    said_size += (size_t)vsnprintf(said + said_size, sizeof said - said_size, format, args);
+    va_end(args);
+    if (said_size >= sizeof said) abort();
+}
+
+static inline void say_kind(unsigned kind) {
+    static const char *const names[] = {"", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union",
+                                        "ndarray", "ext", "decimal", "numbers", "dict", "symbols", "concat", "digits", "hex", "same",
+                                        "optional"};
+    say("%s", names[kind]);
+}
+
+#endif
