@@ -103,8 +103,14 @@ static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
 
 /* Copies n bytes, mostly few: a call of memcpy takes longer for those. */
 static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
-    if (n > 32) {
+    if (n > 64) {
         memcpy(to, from, n);
+    } else if (n > 32) {
+        uint8_t a[32], b[32];
+        memcpy(a, from, 32);
+        memcpy(b, from + n - 32, 32);
+        memcpy(to, a, 32);
+        memcpy(to + n - 32, b, 32);
     } else if (n >= 16) {
         uint8_t a[16], b[16];
         memcpy(a, from, 16);

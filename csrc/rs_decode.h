@@ -254,11 +254,11 @@ static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t
         return widest;
     } else {
         uint64_t all = 0, size = n * unit_bytes;
-        for (; i + 8 <= size; i += 8) all |= rs_load_u64(units + i);
-        if (i < size) {
-            uint64_t last = 0;
-            memcpy(&last, units + i, (size_t)(size - i));
-            all |= last;
+        if (size >= 8) {
+            for (; i + 8 < size; i += 8) all |= rs_load_u64(units + i);
+            all |= rs_load_u64(units + size - 8);
+        } else if (size > 0) {
+            all = rs_load_few_unchecked(units, size);
         }
         all |= all >> 32;
         all |= all >> 16;

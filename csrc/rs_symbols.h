@@ -71,23 +71,24 @@ typedef struct rs_symbols_step {
 } rs_symbols_step;
 
 /* Decodes the lowest code of the word. False when the code has no meaning or is the escape; `used` is then past it and
- * *entry tells which: an escape has length 0. */
-static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, rs_symbols_step *step,
-                                         uint32_t *entry) {
+ * *entry tells which: an escape has length 0. With `some` only the first `left` bytes of the word are codes: behind them
+ * nothing is decoded, without a branch on where they end, and true is the answer. */
+static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool some, uint64_t left,
+                                         rs_symbols_step *step, uint32_t *entry) {
     const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);
-    const uint32_t wide = first >= self->n_short;
-    const uint32_t number = first + ((0u - wide) & (both - 255 * self->n_short - first));
+    const uint32_t there = !some || step->used < left, wide = first >= self->n_short;
+    uint32_t number = first + ((0u - wide) & (both - 255 * self->n_short - first));
     uint32_t length, offset;
-    step->used += 1 + wide;
+    step->used += some ? (0u - there) & (1 + wide) : 1 + wide;
     step->word = RS_SYMBOLS_EITHER(wide != 0) ? step->word >> 16 : step->word >> 8;
     *entry = 1;
-    if (RS_UNLIKELY(number >= self->n_symbols)) return false;
+    if (RS_UNLIKELY(number >= self->n_symbols)) return !there;
     *entry = rs_symbols_entry_unchecked(self, number);
     length = *entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
     offset = *entry >> RS_SYMBOLS_LENGTH_BITS;
-    if (RS_UNLIKELY(length - 1 >= rs_symbols_max_units(unit_bytes) || offset > self->pool_units)) return false;
+    if (RS_UNLIKELY(length - 1 >= rs_symbols_max_units(unit_bytes) || offset > self->pool_units)) return !there;
     memcpy(step->out, self->pool + (size_t)offset * unit_bytes, RS_SYMBOLS_COPY);
-    step->out += (size_t)length * unit_bytes;
+    step->out += (size_t)(some ? (0u - there) & length : length) * unit_bytes;
     return true;
 }
 
@@ -110,21 +111,21 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
         step.used = 0;
         if (RS_LIKELY(left >= 8)) {
             step.word = rs_load_u64(p);
-            if (RS_LIKELY(rs_symbols_decode_one(&self, unit_bytes, &step, &entry) &&
-                          rs_symbols_decode_one(&self, unit_bytes, &step, &entry) &&
-                          rs_symbols_decode_one(&self, unit_bytes, &step, &entry) &&
-                          rs_symbols_decode_one(&self, unit_bytes, &step, &entry))) {
+            if (RS_LIKELY(rs_symbols_decode_one(&self, unit_bytes, false, 8, &step, &entry) &&
+                          rs_symbols_decode_one(&self, unit_bytes, false, 8, &step, &entry) &&
+                          rs_symbols_decode_one(&self, unit_bytes, false, 8, &step, &entry) &&
+                          rs_symbols_decode_one(&self, unit_bytes, false, 8, &step, &entry))) {
                 p += step.used;
                 continue;
             }
         } else {
-            unsigned i;
-            bool plain = true;
+            bool plain;
             if (left == 0) break;
             step.word = rs_load_few_unchecked(p, left);
-            for (i = 0; i < 4 && step.used < left && plain; i++) {
-                plain = rs_symbols_decode_one(&self, unit_bytes, &step, &entry);
-            }
+            plain = rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
+                    rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
+                    rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry) &&
+                    rs_symbols_decode_one(&self, unit_bytes, true, left, &step, &entry);
             if (RS_UNLIKELY(step.used > left)) return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
             if (RS_LIKELY(plain)) {
                 p += step.used;

@@ -53,7 +53,7 @@ static PyObject *wide_str(const uint8_t *units, uint64_t n, unsigned unit_bytes)
         return PyUnicode_FromKindAndData((int)unit_bytes, units, (Py_ssize_t)n);
     }
     s = PyUnicode_New((Py_ssize_t)n, unit_bytes == 2 ? 0xFFFF : widest);
-    if (RS_LIKELY(s != NULL)) memcpy(PyUnicode_DATA(s), units, (size_t)(n * unit_bytes));
+    if (RS_LIKELY(s != NULL)) rs_copy_few(PyUnicode_DATA(s), units, (size_t)(n * unit_bytes));
     return s;
 }
 
