@@ -152,7 +152,7 @@ static rs_status draft_piece(chooser *self, const rs_piece *piece, uint64_t n, u
 }
 
 static rs_status draft_pieces(chooser *self, const rs_pieces *pieces, uint64_t path, rs_draft **out) {
-    static const uint8_t classes[3] = {0, RS_PIECES_WORDS, RS_PIECES_FINE};
+    static const uint8_t classes[RS_PIECES_CLASSES] = {0, RS_PIECES_WORDS, RS_PIECES_FINE, RS_PIECES_PARTS, RS_PIECES_FIELDS};
     uint32_t i;
     rs_draft *d = rs_draft_inner(self->survey, RS_FMT_NODE_CONCAT, 0, pieces->n);
     if (d == NULL) return no_memory(self);
@@ -188,7 +188,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     if (alike) {
         uint64_t left = a->n - pieces.n_fits;
         uint64_t bits = pieces.bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
-        if (bits < out->bits) {
+        /* What has only separators in common must promise more: words that do not repeat take less in codes. */
+        if (bits < (pieces.classes < RS_PIECES_PARTS ? out->bits : out->bits / 2)) {
             if (left > 0) {
                 *rest = *out;
                 rest->draft->n = left;

@@ -5,13 +5,18 @@
 
 #include "rs_numbers.h"
 
-enum { VOTERS = 32, DIGITS = 18, SHORT_HEX = 4, MAX_ENTRY = 65536, SETTLED = 1024 };
+enum { VOTERS = 32, DIGITS = 18, SHORT_HEX = 4, MAX_ENTRY = 65536, SETTLED = 4096 };
 enum { DECIMAL = 1, LOWER = 2, UPPER = 4 };
 
 unsigned rs_piece_class(rs_piece_classes classes, uint8_t c) {
     bool digit = c >= '0' && c <= '9', letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 128;
-    if (classes == RS_PIECES_WORDS) return digit || letter;
-    return digit ? 2 : letter;
+    bool gap = c == ' ' || c == '\t' || c == ',' || c == ';' || c == '|';
+    switch (classes) {
+    case RS_PIECES_WORDS: return digit || letter;
+    case RS_PIECES_FINE: return digit ? 2 : letter;
+    case RS_PIECES_PARTS: return gap || c == '/' || c == '\\';
+    default: return gap;
+    }
 }
 
 /* The strings, cut: token k of string i is [cuts[i * stride + k], cuts[i * stride + k + 1]). */
@@ -266,18 +271,19 @@ static void fill_digits(uint8_t digits_of[256]) {
 }
 
 rs_status rs_pieces_find(rs_survey *survey, const rs_alternative *a, rs_pieces *out, bool *found, rs_error *err) {
-    static const rs_piece_classes both[2] = {RS_PIECES_WORDS, RS_PIECES_FINE};
     uint8_t class_of[256], digits_of[256];
-    unsigned i, c;
+    unsigned classes, c;
     *found = false;
     if (a->n_where < a->n || a->n < 16) return RS_OK;
     fill_digits(digits_of);
-    for (i = 0; i < 2; i++) {
-        table t = {class_of, digits_of, survey, NULL, NULL, 0, 0, both[i]};
+    for (classes = RS_PIECES_WORDS; classes < RS_PIECES_CLASSES; classes++) {
+        table t = {class_of, digits_of, survey, NULL, NULL, 0, 0, (rs_piece_classes)classes};
         bool alike;
         rs_pieces some;
         rs_status status;
-        for (c = 0; c < 256; c++) class_of[c] = (uint8_t)rs_piece_class(both[i], (uint8_t)c);
+        /* Names that differ in their signs ("x6u_kE", "x-6ukE") are alike only where they are left whole. */
+        if (classes == RS_PIECES_PARTS && *found) break;
+        for (c = 0; c < 256; c++) class_of[c] = (uint8_t)rs_piece_class((rs_piece_classes)classes, (uint8_t)c);
         status = fill(&t, a, &alike, err);
         if (status == RS_OK && alike) {
             status = columns(&t, &some, err);

@@ -31,7 +31,10 @@ typedef struct rs_piece {
 /* Where a piece that is not told by its neighbours ends: before the first character of another class. */
 typedef enum rs_piece_classes {
     RS_PIECES_WORDS = 1,  /* letters and digits, others */
-    RS_PIECES_FINE = 2    /* letters, digits, others */
+    RS_PIECES_FINE = 2,   /* letters, digits, others */
+    RS_PIECES_PARTS = 3,  /* what separates fields or parts of a path, others */
+    RS_PIECES_FIELDS = 4, /* what separates fields, others */
+    RS_PIECES_CLASSES = 5
 } rs_piece_classes;
 
 typedef struct rs_pieces {
