@@ -174,6 +174,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (bytes + a->counts_bytes);
     if (unit > 2 || a->n_where < a->n) return RS_OK;
+    out->draft->of = a;
+    out->draft->path = a->path;
     /* About what text takes; a table is made and compared only for what is chosen in the end. */
     coded = 8 * (bytes * (unit == 1 ? 45 : 34) / 100 + a->n + SYMBOLS_BYTES);
     if (coded < out->bits && bytes >= SYMBOLS_BYTES) {

@@ -15,10 +15,10 @@ typedef struct rs_draft {
     uint32_t n_children;
     struct rs_draft **children;
     uint64_t n;                 /* values that stand here */
-    uint64_t path;              /* dict, symbols: whose table */
+    uint64_t path;              /* dict, symbols, str: whose table */
     rs_values entries;          /* dict, until it is settled: what its tables have to hold */
     bool fresh;                 /* dict: a dictionary of its own, not the path's so far */
-    const rs_alternative *of;   /* symbols, until they are settled: the strings */
+    const rs_alternative *of;   /* symbols, until they are settled, and str that might be symbols: the strings */
     void *link;                 /* what encoding needs beside the tree: see rs_encode.h */
 } rs_draft;
 

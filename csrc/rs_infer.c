@@ -6,6 +6,9 @@
 #include "rs_draft.h"
 #include "rs_numbers.h"
 
+enum { LITTLE_TEXT = 16384 }; /* units of a position: for more a table of its own pays */
+#define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65)
+
 typedef struct infer {
     rs_survey survey;
     rs_packer *packer;
@@ -35,34 +38,100 @@ static rs_status settle_dict(infer *self, rs_draft *d) {
     return RS_OK;
 }
 
-static rs_status settle_symbols(infer *self, rs_draft *d) {
-    const rs_alternative *a = d->of;
-    unsigned unit = 1u << a->elements;
-    rs_symbol_string *strings = (rs_symbol_string *)malloc((a->n_where + 1) * sizeof *strings);
-    rs_symbol_table *table = NULL;
-    rs_status status;
-    uint8_t *aux;
+static unsigned unit_of(const rs_draft *d) { return 1u << d->of->elements; }
+
+/* The strings of a draft; returns behind the last. */
+static rs_symbol_string *list_strings(const infer *self, const rs_draft *d, rs_symbol_string *out) {
     uint32_t i;
-    if (strings == NULL) return no_memory(self);
-    for (i = 0; i < a->n_where; i++) {
-        rs_slice units = rs_survey_units(&self->survey, a->where[i], unit);
-        strings[i].n_units = rs_slice_left(&units) / unit;
-        strings[i].units = units.ptr;
+    for (i = 0; i < d->of->n_where; i++, out++) {
+        rs_slice units = rs_survey_units(&self->survey, d->of->where[i], unit_of(d));
+        out->n_units = rs_slice_left(&units) / unit_of(d);
+        out->units = units.ptr;
     }
-    status = rs_packer_symbols(self->packer, d->path, strings, a->n_where, unit, &table, self->err);
-    free(strings);
-    RS_TRY(status);
-    if (table == NULL) {
-        d->kind = RS_FMT_NODE_STR;
-        d->param = (uint8_t)unit;
-        return RS_OK;
-    }
+    return out;
+}
+
+/* Makes the draft one of symbols of a table, or without a table of plain strings. */
+static rs_status settle_strings(infer *self, rs_draft *d, rs_symbol_table *table) {
+    uint8_t *aux;
+    d->kind = table == NULL ? RS_FMT_NODE_STR : RS_FMT_NODE_SYMBOLS;
+    d->param = table == NULL ? (uint8_t)unit_of(d) : 0;
+    if (table == NULL) return RS_OK;
     aux = (uint8_t *)rs_arena_take(&self->survey.arena, 4);
     if (aux == NULL) return no_memory(self);
     rs_store_u32(aux, table->number);
     d->aux = rs_slice_of(aux, 4);
     d->link = table;
     return RS_OK;
+}
+
+static rs_status settle_symbols(infer *self, rs_draft *d) {
+    rs_symbol_string *strings;
+    rs_symbol_table *table = NULL;
+    rs_status status;
+    if (d->link != NULL) return RS_OK; /* with others */
+    strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
+    if (strings == NULL) return no_memory(self);
+    (void)list_strings(self, d, strings);
+    status = rs_packer_symbols(self->packer, d->path, strings, d->of->n_where, unit_of(d), &table, self->err);
+    free(strings);
+    RS_TRY(status);
+    return settle_strings(self, d, table);
+}
+
+/* ---- One symbol table for all positions that have little text, and whose own would cost too much ---- */
+
+static bool has_little(const rs_draft *d, unsigned unit) {
+    if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
+    /* Shorter strings would gain nothing, and there may be very many of them. */
+    return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_where;
+}
+
+/* Lists the drafts of little text; with `out` NULL they are counted. */
+static uint32_t list_little(rs_draft *d, unsigned unit, rs_draft **out, uint32_t n) {
+    uint32_t i;
+    if (has_little(d, unit)) {
+        if (out != NULL) out[n] = d;
+        n++;
+    }
+    for (i = 0; i < d->n_children; i++) n = list_little(d->children[i], unit, out, n);
+    return n;
+}
+
+/* Symbols for those drafts that the table makes smaller. */
+static rs_status share_table(infer *self, rs_draft *const *drafts, uint32_t n, const rs_symbol_string *strings,
+                             rs_symbol_table *table) {
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        uint64_t plain = drafts[i]->of->total * unit_of(drafts[i]), coded;
+        RS_TRY(rs_packer_coded(table, strings, drafts[i]->of->n_where, &coded, self->err));
+        strings += drafts[i]->of->n_where;
+        /* Plain strings are read faster: they stay where little would be gained. */
+        if (coded < plain - plain / 4) RS_TRY(settle_strings(self, drafts[i], table));
+    }
+    return RS_OK;
+}
+
+static rs_status settle_little(infer *self, rs_draft *root, unsigned unit) {
+    uint32_t n = list_little(root, unit, NULL, 0), i;
+    size_t n_strings = 0;
+    rs_draft **drafts;
+    rs_symbol_string *strings, *end;
+    rs_symbol_table *table = NULL;
+    rs_status status;
+    if (n < 2) return RS_OK;
+    drafts = (rs_draft **)rs_arena_take(&self->survey.arena, n * sizeof *drafts);
+    if (drafts == NULL) return no_memory(self);
+    (void)list_little(root, unit, drafts, 0);
+    for (i = 0; i < n; i++) n_strings += drafts[i]->of->n_where;
+    end = strings = (rs_symbol_string *)malloc((n_strings + 1) * sizeof *strings);
+    if (strings == NULL) return no_memory(self);
+    for (i = 0; i < n; i++) end = list_strings(self, drafts[i], end);
+    status = rs_packer_symbols(self->packer, self->survey.root.path ^ LITTLE_TEXT_PATH, strings, n_strings, unit, &table,
+                               self->err);
+    if (status == RS_OK && table != NULL) status = share_table(self, drafts, n, strings, table);
+    free(strings);
+    return status;
 }
 
 /* Which dicts are of a struct with optional keys: by the hashes of their shapes, in ascending order. */
@@ -174,6 +243,8 @@ rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_packer *packe
     self.err = err;
     status = rs_survey_run(&self.survey, err);
     if (status == RS_OK) status = rs_draft_choose(&self.survey, packer, hops, &root, err);
+    if (status == RS_OK) status = settle_little(&self, root, 1);
+    if (status == RS_OK) status = settle_little(&self, root, 2);
     if (status == RS_OK) status = settle(&self, root);
     if (status == RS_OK) status = emit_tree(root, links, out, err);
     rs_survey_clear(&self.survey);

@@ -293,3 +293,16 @@ rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_stri
     rs_buffer_clear(&scratch);
     return status;
 }
+
+rs_status rs_packer_coded(const rs_symbol_table *table, const rs_symbol_string *strings, size_t n, uint64_t *out,
+                          rs_error *err) {
+    rs_buffer scratch = {NULL, 0, 0};
+    rs_status status = RS_OK;
+    size_t i;
+    for (i = 0; i < n && status == RS_OK; i++) {
+        status = rs_symbols_encode(table->encoder, strings[i].units, strings[i].n_units, &scratch, err);
+    }
+    *out = scratch.size_bytes;
+    rs_buffer_clear(&scratch);
+    return status;
+}

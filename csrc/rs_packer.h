@@ -90,4 +90,8 @@ uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);
 RS_NODISCARD rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
                                          unsigned unit_bytes, rs_symbol_table **out, rs_error *err);
 
+/* How many bytes strings take in codes of a table. RS_E_MEM. */
+RS_NODISCARD rs_status rs_packer_coded(const rs_symbol_table *table, const rs_symbol_string *strings, size_t n,
+                                       uint64_t *out, rs_error *err);
+
 #endif

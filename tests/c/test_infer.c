@@ -297,6 +297,44 @@ static void test_many_classes(void) {
 
 /* ---- Limits ---- */
 
+/* Texts of n letters, half of which are words of a few: enough of them for a symbol table, not each for one of its own. */
+static void add_text_of(unsigned seed) {
+    static const char *const words[] = {"republic ", "kingdom ", "of the ", "united ", "island "};
+    char text[64] = "";
+    unsigned i, used = 0;
+    for (i = 0; i < 4; i++) {
+        used += (unsigned)snprintf(text + used, sizeof text - used, "%s%c%c", words[(seed * 7 + i * seed) % 5],
+                                   (int)('a' + seed * (i + 3) % 23), (int)('a' + seed * (i + 11) % 19));
+    }
+    make_str(&block.raw, text);
+}
+
+/* Positions with little text have one symbol table; what it would hardly make smaller stays plain. */
+static void test_little_text(void) {
+    static const char *const keys[] = {"a", "b", "c", "d"};
+    char random[20];
+    unsigned i, k;
+    for (i = 0; i < 120; i++) {
+        make_head(&block.raw, 0x0F, 5);
+        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), add_text_of(i * 4 + k + 1);
+        for (k = 0; k < sizeof random - 1; k++) random[k] = (char)(' ' + make_random(90));
+        random[k] = 0;
+        make_str(&block.raw, "e"), make_str(&block.raw, random);
+        make_record_end(&block);
+    }
+    tables_written = 0;
+    CHECK_STR(inferred(), "struct(symbols, symbols, symbols, symbols, str1)");
+    CHECK_U64(tables_written, 1);
+    for (i = 0; i < 12; i++) { /* not enough even together */
+        make_head(&block.raw, 0x0F, 2);
+        for (k = 0; k < 2; k++) make_str(&block.raw, keys[k]), add_text_of(i * 2 + k + 1);
+        make_record_end(&block);
+    }
+    tables_written = 0;
+    CHECK_STR(inferred(), "struct(str1, str1)");
+    CHECK_U64(tables_written, 0);
+}
+
 /* More shapes than a position may have: the rest goes under `any`. */
 static void test_many_shapes(void) {
     char key[8];
@@ -385,6 +423,7 @@ int main(void) {
     RUN(test_ext);
     RUN(test_ext_of_dicts);
     RUN(test_many_classes);
+    RUN(test_little_text);
     RUN(test_many_shapes);
     RUN(test_many_keys);
     RUN(test_any_tree);

@@ -76,9 +76,26 @@ static void test_not_alike(void) {
     CHECK_STR(found(), "none");
 }
 
+/* Names that differ in their signs are left whole, between what separates parts of paths, or fields. */
+static void test_separators(void) {
+    static const char *const names[] = {"x6u_kE", "a-b-cd", "qwert", "_zu--i", "o.o"}, *const deep[] = {"a/b", "c", "/d_e/f-"};
+    char s[64];
+    unsigned i;
+    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%u id%03u/%s/%04u.wav", i % 2, i * 7 % 40, names[i * 3 % 5], i), add_text(s);
+    CHECK_STR(found(), "digits const dict const dict const text");
+    CHECK(pieces.classes == RS_PIECES_PARTS);
+    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%s|%s", deep[i * 7 % 3], names[i * 3 % 5]), add_text(s);
+    CHECK_STR(found(), "dict const dict");
+    CHECK(pieces.classes == RS_PIECES_FIELDS);
+    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img %u/%u", i, i % 7), add_text(s); /* alike in all their signs: cut there */
+    CHECK_STR(found(), "const digits const digits");
+    CHECK(pieces.classes < RS_PIECES_PARTS);
+}
+
 int main(void) {
     RUN(test_kinds);
     RUN(test_odd_numbers);
+    RUN(test_separators);
     RUN(test_not_alike);
     return rs_test_finish("test_pieces");
 }

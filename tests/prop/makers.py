@@ -29,6 +29,13 @@ def numbered(text, width):
     return lambda r: text % tuple(r.randrange(width) for _ in range(text.count("%")))
 
 
+def parts(separators, count, seed):
+    """Names between separators, each of a few and with signs of its own, as lists of files have them."""
+    r = random.Random(seed)
+    pools = [["".join(r.choices("abz09-_.é", k=r.randrange(1, 16))) for _ in range(count)] for _ in separators]
+    return lambda r: "".join(r.choice(pool) + separator for pool, separator in zip(pools, separators, strict=True))
+
+
 def sentences(words):
     return lambda r: " ".join(r.choice(words) for _ in range(r.randrange(12)))
 
@@ -47,6 +54,7 @@ key_leaves = st.one_of(
     st.builds(ints, st.sampled_from([0, -5, 10**6, -(1 << 63)]), st.sampled_from([1, 2, 50, 300, 70000, 1 << 40, 1 << 63])),
     st.builds(decimals, st.integers(0, 8)),
     st.builds(numbered, st.sampled_from(FORMATS), st.sampled_from([10, 1000, 10**6, 10**19])),
+    st.builds(parts, st.sampled_from([" /", "/ / ", ["|", " - ", ""], ["\t\\", ""], ["", " ", ",", "/", ""]]), st.sampled_from([2, 5, 40]), st.integers(0, 9)),
     st.builds(sentences, st.sampled_from([WORDS, WIDE_WORDS, WORDS + WIDE_WORDS])),
     st.just(lambda r: r.choice([None, True, False])),
     st.just(lambda r: r.randbytes(r.randrange(12))),
