@@ -152,7 +152,8 @@ static rs_status draft_piece(chooser *self, const rs_piece *piece, uint64_t n, u
 }
 
 static rs_status draft_pieces(chooser *self, const rs_pieces *pieces, uint64_t path, rs_draft **out) {
-    static const uint8_t classes[RS_PIECES_CLASSES] = {0, RS_PIECES_WORDS, RS_PIECES_FINE, RS_PIECES_PARTS, RS_PIECES_FIELDS};
+    static const uint8_t classes[RS_PIECES_CLASSES] = {0, RS_PIECES_WORDS, RS_PIECES_FINE, RS_PIECES_PARTS,
+                                                       RS_PIECES_FIELDS};
     uint32_t i;
     rs_draft *d = rs_draft_inner(self->survey, RS_FMT_NODE_CONCAT, 0, pieces->n);
     if (d == NULL) return no_memory(self);
@@ -174,16 +175,14 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (bytes + a->counts_bytes);
     if (unit > 2 || a->n_where < a->n) return RS_OK;
-    out->draft->of = a;
-    out->draft->path = a->path;
     /* About what text takes; a table is made and compared only for what is chosen in the end. */
     coded = 8 * (bytes * (unit == 1 ? 45 : 34) / 100 + a->n + SYMBOLS_BYTES);
     if (coded < out->bits && bytes >= SYMBOLS_BYTES) {
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
         out->bits = coded;
-        out->draft->of = a;
-        out->draft->path = a->path;
     }
+    out->draft->of = a;
+    out->draft->path = a->path;
     if (unit != 1 || self->frugal || (rs_packer_known(self->packer, a->path) & RS_PATH_NO_PIECES) != 0) return RS_OK;
     RS_TRY(rs_pieces_find(self->survey, a, &pieces, &alike, self->err));
     if (!alike && a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);

@@ -83,6 +83,7 @@ static rs_status settle_symbols(infer *self, rs_draft *d) {
 
 static bool has_little(const rs_draft *d, unsigned unit) {
     if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
+    if (d->n < d->of->n) return false; /* most of the strings have another form */
     /* Shorter strings would gain nothing, and there may be very many of them. */
     return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_where;
 }
@@ -98,38 +99,32 @@ static uint32_t list_little(rs_draft *d, unsigned unit, rs_draft **out, uint32_t
     return n;
 }
 
-/* Symbols for those drafts that the table makes smaller. */
-static rs_status share_table(infer *self, rs_draft *const *drafts, uint32_t n, const rs_symbol_string *strings,
-                             rs_symbol_table *table) {
-    uint32_t i;
-    for (i = 0; i < n; i++) {
-        uint64_t plain = drafts[i]->of->total * unit_of(drafts[i]), coded;
-        RS_TRY(rs_packer_coded(table, strings, drafts[i]->of->n_where, &coded, self->err));
-        strings += drafts[i]->of->n_where;
-        /* Plain strings are read faster: they stay where little would be gained. */
-        if (coded < plain - plain / 4) RS_TRY(settle_strings(self, drafts[i], table));
-    }
-    return RS_OK;
-}
-
 static rs_status settle_little(infer *self, rs_draft *root, unsigned unit) {
     uint32_t n = list_little(root, unit, NULL, 0), i;
     size_t n_strings = 0;
     rs_draft **drafts;
+    rs_symbol_group *groups;
     rs_symbol_string *strings, *end;
     rs_symbol_table *table = NULL;
     rs_status status;
     if (n < 2) return RS_OK;
     drafts = (rs_draft **)rs_arena_take(&self->survey.arena, n * sizeof *drafts);
-    if (drafts == NULL) return no_memory(self);
+    groups = (rs_symbol_group *)rs_arena_take(&self->survey.arena, n * sizeof *groups);
+    if (drafts == NULL || groups == NULL) return no_memory(self);
     (void)list_little(root, unit, drafts, 0);
     for (i = 0; i < n; i++) n_strings += drafts[i]->of->n_where;
     end = strings = (rs_symbol_string *)malloc((n_strings + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
-    for (i = 0; i < n; i++) end = list_strings(self, drafts[i], end);
-    status = rs_packer_symbols(self->packer, self->survey.root.path ^ LITTLE_TEXT_PATH, strings, n_strings, unit, &table,
-                               self->err);
-    if (status == RS_OK && table != NULL) status = share_table(self, drafts, n, strings, table);
+    for (i = 0; i < n; i++) {
+        groups[i].strings = end;
+        groups[i].n = drafts[i]->of->n_where;
+        end = list_strings(self, drafts[i], end);
+    }
+    status = rs_packer_share(self->packer, self->survey.root.path ^ LITTLE_TEXT_PATH, groups, n, unit, &table,
+                             self->err);
+    for (i = 0; i < n && status == RS_OK && table != NULL; i++) {
+        if (groups[i].joins) status = settle_strings(self, drafts[i], table);
+    }
     free(strings);
     return status;
 }

@@ -385,12 +385,12 @@ enum {
 
 rs_status rs_os_seal(int fd, rs_error *err) {
 #if defined(F_ADD_SEALS)
-    static const struct timespec pause = {0, 20 * 1000 * 1000};
+    static const struct timespec moment = {0, 20 * 1000 * 1000};
     unsigned i;
     for (i = 0; i < SEAL_TRIES; i++) {
         if (fcntl(fd, F_ADD_SEALS, (int)SEALS) == 0) return RS_OK;
         if (errno != EBUSY) return fail(err, "sealing a segment failed");
-        (void)nanosleep(&pause, NULL);
+        (void)nanosleep(&moment, NULL);
     }
     errno = EBUSY;
     return fail(err, "sealing a segment failed: its pages stay held by something else, or mapped writable");

@@ -225,35 +225,42 @@ static rs_symbol_table *newest_symbols(const rs_packer *self, uint64_t path, uns
     return NULL;
 }
 
-/* Makes a table and, where it takes less than `worth` bytes with the strings' codes, keeps it. */
-static rs_status make_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
-                              unsigned unit_bytes, uint64_t worth, rs_buffer *bytes, rs_symbol_table **out,
-                              rs_error *err) {
-    rs_symbol_table *t;
+/* Writes a table and remembers it; takes over its encoder. */
+static rs_status keep_symbols(rs_packer *self, uint64_t path, unsigned unit_bytes, const rs_buffer *bytes,
+                              rs_symbols_encoder *encoder, rs_symbol_table **out, rs_error *err) {
+    rs_symbol_table *t = (rs_symbol_table *)calloc(1, sizeof *t);
     rs_block block;
-    uint64_t coded;
-    rs_status status = rs_symbols_train(strings, n, unit_bytes, bytes, &coded, err);
-    if (status == RS_E_ARG_LIMIT) return RS_OK;
-    RS_TRY(status);
-    if (coded + bytes->size_bytes + RS_FMT_BLOCK_SIZE >= worth) return RS_OK;
-    t = (rs_symbol_table *)calloc(1, sizeof *t);
-    if (t == NULL) return no_memory(err);
-    t->path = path;
-    t->unit_bytes = unit_bytes;
-    status = rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &t->encoder, err);
-    if (status == RS_OK) status = self->write_bytes(self->owner, bytes, &block, err);
+    rs_status status = t == NULL ? no_memory(err) : self->write_bytes(self->owner, bytes, &block, err);
     if (status == RS_OK) status = add_table(self, &block, RS_FMT_TABLE_SYMBOLS, &t->number, err);
     if (status != RS_OK) {
-        rs_symbols_encoder_close(t->encoder);
+        rs_symbols_encoder_close(encoder);
         free(t);
         return status;
     }
-    t->coded = coded;
+    t->path = path;
+    t->unit_bytes = unit_bytes;
+    t->encoder = encoder;
     t->used = self->run;
     t->next = self->symbols;
     self->symbols = t;
     retire_symbols(self, path, unit_bytes);
     *out = t;
+    return RS_OK;
+}
+
+/* Makes a table and, where it takes less than `worth` bytes with the strings' codes, keeps it. */
+static rs_status make_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
+                              unsigned unit_bytes, uint64_t worth, rs_buffer *bytes, rs_symbol_table **out,
+                              rs_error *err) {
+    rs_symbols_encoder *encoder;
+    uint64_t coded;
+    rs_status status = rs_symbols_train(strings, n, unit_bytes, bytes, &coded, err);
+    if (status == RS_E_ARG_LIMIT) return RS_OK;
+    RS_TRY(status);
+    if (coded + bytes->size_bytes + RS_FMT_BLOCK_SIZE >= worth) return RS_OK;
+    RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
+    RS_TRY(keep_symbols(self, path, unit_bytes, bytes, encoder, out, err));
+    (*out)->coded = coded;
     return RS_OK;
 }
 
@@ -294,15 +301,84 @@ rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_stri
     return status;
 }
 
-rs_status rs_packer_coded(const rs_symbol_table *table, const rs_symbol_string *strings, size_t n, uint64_t *out,
-                          rs_error *err) {
+/* ---- Tables that several positions share ---- */
+
+typedef struct weight {
+    uint64_t units, coded, saved; /* of the groups that join; `saved` in bytes */
+} weight;
+
+/* Which groups join when they have this encoder. */
+static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group *groups, uint32_t n,
+                              unsigned unit_bytes, weight *out, rs_error *err) {
     rs_buffer scratch = {NULL, 0, 0};
     rs_status status = RS_OK;
-    size_t i;
+    uint32_t i;
+    size_t k;
+    memset(out, 0, sizeof *out);
     for (i = 0; i < n && status == RS_OK; i++) {
-        status = rs_symbols_encode(table->encoder, strings[i].units, strings[i].n_units, &scratch, err);
+        uint64_t units = 0, plain;
+        scratch.size_bytes = 0;
+        for (k = 0; k < groups[i].n && status == RS_OK; k++) {
+            const rs_symbol_string *s = &groups[i].strings[k];
+            units += s->n_units;
+            status = rs_symbols_encode(encoder, s->units, s->n_units, &scratch, err);
+        }
+        plain = units * unit_bytes;
+        /* Plain strings are read faster: they stay where little would be gained. */
+        groups[i].joins = scratch.size_bytes < plain - plain / 4;
+        if (!groups[i].joins) continue;
+        out->units += units;
+        out->coded += scratch.size_bytes;
+        out->saved += plain - scratch.size_bytes;
     }
-    *out = scratch.size_bytes;
     rs_buffer_clear(&scratch);
     return status;
+}
+
+/* A new table for the groups, kept where it saves more than itself and what `old_saved` an old one saves. */
+static rs_status make_shared(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
+                             uint64_t old_saved, rs_buffer *bytes, rs_symbol_table **out, rs_error *err) {
+    rs_symbols_encoder *encoder;
+    uint64_t coded, units = 0;
+    weight found;
+    size_t n_strings = (size_t)(groups[n - 1].strings - groups[0].strings) + groups[n - 1].n, i;
+    rs_status status;
+    for (i = 0; i < n_strings; i++) units += groups[0].strings[i].n_units;
+    if (units < MIN_UNITS) return RS_OK;
+    status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, bytes, &coded, err);
+    if (status == RS_E_ARG_LIMIT) return RS_OK;
+    RS_TRY(status);
+    RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
+    status = weigh_groups(encoder, groups, n, unit_bytes, &found, err);
+    if (status != RS_OK || found.saved <= old_saved + bytes->size_bytes + RS_FMT_BLOCK_SIZE) {
+        rs_symbols_encoder_close(encoder);
+        return status;
+    }
+    RS_TRY(keep_symbols(self, path, unit_bytes, bytes, encoder, out, err));
+    (*out)->units = found.units;
+    (*out)->coded = found.coded;
+    return RS_OK;
+}
+
+rs_status rs_packer_share(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
+                          rs_symbol_table **out, rs_error *err) {
+    rs_symbol_table *old = newest_symbols(self, path, unit_bytes), *made = NULL;
+    rs_buffer bytes = {NULL, 0, 0};
+    weight found = {0, 0, 0};
+    rs_status status;
+    *out = NULL;
+    if (old != NULL) {
+        RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
+        if (found.saved > 0) *out = old;
+    }
+    /* As good as ever: as in rs_packer_symbols. */
+    if (*out == NULL || (double)found.coded / (double)found.units > 1.05 * (double)old->coded / (double)old->units) {
+        status = make_shared(self, path, groups, n, unit_bytes, found.saved, &bytes, &made, err);
+        rs_buffer_clear(&bytes);
+        RS_TRY(status);
+        if (made != NULL) *out = made;
+        else if (*out != NULL) RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
+    }
+    if (*out != NULL) (*out)->used = self->run;
+    return RS_OK;
 }

@@ -90,8 +90,16 @@ uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);
 RS_NODISCARD rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
                                          unsigned unit_bytes, rs_symbol_table **out, rs_error *err);
 
-/* How many bytes strings take in codes of a table. RS_E_MEM. */
-RS_NODISCARD rs_status rs_packer_coded(const rs_symbol_table *table, const rs_symbol_string *strings, size_t n,
-                                       uint64_t *out, rs_error *err);
+/* The strings of one of the positions that may share a table. */
+typedef struct rs_symbol_group {
+    const rs_symbol_string *strings;
+    size_t n;
+    bool joins; /* whether they take at least a quarter less in it */
+} rs_symbol_group;
+
+/* The same for several positions at once, whose strings stand one after the other: a table that saves more, in the
+ * groups that join, than it takes. */
+RS_NODISCARD rs_status rs_packer_share(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n,
+                                       unsigned unit_bytes, rs_symbol_table **out, rs_error *err);
 
 #endif

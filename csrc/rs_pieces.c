@@ -15,8 +15,10 @@ unsigned rs_piece_class(rs_piece_classes classes, uint8_t c) {
     case RS_PIECES_WORDS: return digit || letter;
     case RS_PIECES_FINE: return digit ? 2 : letter;
     case RS_PIECES_PARTS: return gap || c == '/' || c == '\\';
-    default: return gap;
+    case RS_PIECES_FIELDS: break;
+    default: RS_ASSERT(false);
     }
+    return gap;
 }
 
 /* The strings, cut: token k of string i is [cuts[i * stride + k], cuts[i * stride + k + 1]). */

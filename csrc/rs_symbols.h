@@ -71,8 +71,8 @@ typedef struct rs_symbols_step {
 } rs_symbols_step;
 
 /* Decodes the lowest code of the word. False when the code has no meaning or is the escape; `used` is then past it and
- * *entry tells which: an escape has length 0. With `some` only the first `left` bytes of the word are codes: behind them
- * nothing is decoded, without a branch on where they end, and true is the answer. */
+ * *entry tells which: an escape has length 0. With `some` only the first `left` bytes of the word are codes: behind
+ * them nothing is decoded, without a branch on where they end, and true is the answer. */
 static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool some, uint64_t left,
                                          rs_symbols_step *step, uint32_t *entry) {
     const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);

@@ -111,8 +111,8 @@ def measured(command, measure):
     and 0, or None and the exit status after what went wrong was printed."""
     # So that a terminated command, like an interrupted one, ends its trials first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    shown = _RichBars() if importlib.util.find_spec("rich") else _PlainBars()
     try:
+        shown = _RichBars() if importlib.util.find_spec("rich") else _PlainBars()
         with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder, shown:
             return measure(shown, os.path.join(folder, "pool")), 0
     except TrialError as error:

@@ -43,13 +43,15 @@ def ints(draw):
 bounds = st.one_of(st.none(), ints())
 names = st.text("abc./\\: é\ud800", max_size=8)
 path_classes = [pathlib.PurePosixPath, pathlib.PureWindowsPath, type(pathlib.Path())]
+# PureWindowsPath("//a/") is one of which Python 3.11 itself makes another path, through str as through pickle.
+paths = st.builds(lambda cls, s: cls(s), st.sampled_from(path_classes), names).filter(lambda p: type(p)(str(p)).parts == p.parts)
 uuids = st.binary(min_size=16, max_size=16).map(lambda raw: uuid.UUID(bytes=raw))
 complexes = st.builds(complex, own.floats, own.floats)
 
 hashable = st.one_of(  # equal only to values of their own type, but for what is at most once in a set anyway
     complexes, st.builds(lambda a, b, c: range(a, b, c or 1), ints(), ints(), ints()), st.just(...), dates, times, moments,
     spans, zones, decimals.filter(lambda d: not d.is_snan()),
-    st.fractions(), uuids, st.builds(lambda cls, s: cls(s), st.sampled_from(path_classes), names),
+    st.fractions(), uuids, paths,
     st.frozensets(st.one_of(ints(), own.texts, st.frozensets(own.texts, max_size=2)), max_size=4),
 )
 plain_keys = st.one_of(own.texts, ints(), hashable)
