@@ -185,7 +185,6 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     out->draft->path = a->path;
     if (unit != 1 || self->frugal || (rs_packer_known(self->packer, a->path) & RS_PATH_NO_PIECES) != 0) return RS_OK;
     RS_TRY(rs_pieces_find(self->survey, a, &pieces, &alike, self->err));
-    if (!alike && a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);
     if (alike) {
         uint64_t left = a->n - pieces.n_fits;
         uint64_t bits = pieces.bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
@@ -199,8 +198,10 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
             out->bits = pieces.bits;
             RS_TRY(draft_pieces(self, &pieces, a->path, &out->draft));
             out->draft->n = pieces.n_fits;
+            return RS_OK;
         }
     }
+    if (a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);
     return RS_OK;
 }
 

@@ -6,7 +6,10 @@
 #include "rs_draft.h"
 #include "rs_numbers.h"
 
-enum { LITTLE_TEXT = 16384 }; /* units of a position: for more a table of its own pays */
+enum {
+    LITTLE_TEXT = 16384, /* units of a position: for more a table of its own pays */
+    LITTLE_GAIN = 64     /* less than such a part of the values is not worth the slower reading */
+};
 #define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65)
 
 typedef struct infer {
@@ -107,6 +110,7 @@ static rs_status settle_little(infer *self, rs_draft *root, unsigned unit) {
     rs_symbol_string *strings, *end;
     rs_symbol_table *table = NULL;
     rs_status status;
+    uint64_t least = 0;
     if (n < 2) return RS_OK;
     drafts = (rs_draft **)rs_arena_take(&self->survey.arena, n * sizeof *drafts);
     groups = (rs_symbol_group *)rs_arena_take(&self->survey.arena, n * sizeof *groups);
@@ -120,8 +124,10 @@ static rs_status settle_little(infer *self, rs_draft *root, unsigned unit) {
         groups[i].n = drafts[i]->of->n_where;
         end = list_strings(self, drafts[i], end);
     }
-    status = rs_packer_share(self->packer, self->survey.root.path ^ LITTLE_TEXT_PATH, groups, n, unit, &table,
-                             self->err);
+    for (i = 0; i < self->survey.values.n; i++) least += self->survey.values.spans[i].size_bytes;
+    least /= LITTLE_GAIN;
+    status = rs_packer_share(self->packer, self->survey.root.path ^ (LITTLE_TEXT_PATH + unit), groups, n, unit, least,
+                             &table, self->err);
     for (i = 0; i < n && status == RS_OK && table != NULL; i++) {
         if (groups[i].joins) status = settle_strings(self, drafts[i], table);
     }

@@ -335,9 +335,9 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
     return status;
 }
 
-/* A new table for the groups, kept where it saves more than itself and what `old_saved` an old one saves. */
+/* A new table for the groups, kept where it saves `least` bytes more than it takes. */
 static rs_status make_shared(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
-                             uint64_t old_saved, rs_buffer *bytes, rs_symbol_table **out, rs_error *err) {
+                             uint64_t least, rs_buffer *bytes, rs_symbol_table **out, rs_error *err) {
     rs_symbols_encoder *encoder;
     uint64_t coded, units = 0;
     weight found;
@@ -350,7 +350,7 @@ static rs_status make_shared(rs_packer *self, uint64_t path, rs_symbol_group *gr
     RS_TRY(status);
     RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
     status = weigh_groups(encoder, groups, n, unit_bytes, &found, err);
-    if (status != RS_OK || found.saved <= old_saved + bytes->size_bytes + RS_FMT_BLOCK_SIZE) {
+    if (status != RS_OK || found.saved <= least + bytes->size_bytes + RS_FMT_BLOCK_SIZE) {
         rs_symbols_encoder_close(encoder);
         return status;
     }
@@ -361,24 +361,27 @@ static rs_status make_shared(rs_packer *self, uint64_t path, rs_symbol_group *gr
 }
 
 rs_status rs_packer_share(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
-                          rs_symbol_table **out, rs_error *err) {
+                          uint64_t least, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, path, unit_bytes), *made = NULL;
     rs_buffer bytes = {NULL, 0, 0};
     weight found = {0, 0, 0};
     rs_status status;
     *out = NULL;
+    if ((rs_packer_known(self, path) & RS_PATH_NO_SHARED_TABLE) != 0) return RS_OK;
     if (old != NULL) {
         RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
-        if (found.saved > 0) *out = old;
+        if (found.saved > least) *out = old;
     }
     /* As good as ever: as in rs_packer_symbols. */
     if (*out == NULL || (double)found.coded / (double)found.units > 1.05 * (double)old->coded / (double)old->units) {
-        status = make_shared(self, path, groups, n, unit_bytes, found.saved, &bytes, &made, err);
+        if (*out != NULL) least = found.saved;
+        status = make_shared(self, path, groups, n, unit_bytes, least, &bytes, &made, err);
         rs_buffer_clear(&bytes);
         RS_TRY(status);
         if (made != NULL) *out = made;
         else if (*out != NULL) RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
     }
     if (*out != NULL) (*out)->used = self->run;
+    else rs_packer_note(self, path, RS_PATH_NO_SHARED_TABLE);
     return RS_OK;
 }

@@ -30,7 +30,7 @@ typedef struct rs_symbol_table {
 } rs_symbol_table;
 
 /* What was found out about a path in one block, so that the next ones need not try again. */
-enum { RS_PATH_NO_DICT = 1, RS_PATH_NO_PIECES = 2 };
+enum { RS_PATH_NO_DICT = 1, RS_PATH_NO_PIECES = 2, RS_PATH_NO_SHARED_TABLE = 4 };
 typedef struct rs_path_note {
     uint64_t path;   /* 0: an empty place */
     uint32_t run;    /* of which run */
@@ -97,9 +97,9 @@ typedef struct rs_symbol_group {
     bool joins; /* whether they take at least a quarter less in it */
 } rs_symbol_group;
 
-/* The same for several positions at once, whose strings stand one after the other: a table that saves more, in the
- * groups that join, than it takes. */
+/* The same for several positions at once, whose strings stand one after the other: a table that saves, in the groups
+ * that join, `least` bytes more than it takes. */
 RS_NODISCARD rs_status rs_packer_share(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n,
-                                       unsigned unit_bytes, rs_symbol_table **out, rs_error *err);
+                                       unsigned unit_bytes, uint64_t least, rs_symbol_table **out, rs_error *err);
 
 #endif
