@@ -6,7 +6,7 @@ import sys
 from _collections_abc import Mapping
 from _weakref import ref
 
-from recstore import _blobs, _keys, _maps, _selections, _store, _views, classes, handles, places
+from recstore import _blobs, _keys, _selections, _store, _views, classes, handles, places
 from recstore.errors import EncodeError, OutOfSpaceError, SegmentExistsError
 
 ARRAYS = ("copy", "view")
@@ -112,6 +112,8 @@ def build_mapping(mapping_or_pairs, options, factory=None):
 
 
 def _stream_pairs(pairs, factory, options):
+    from recstore import _maps
+
     builder = new_builder(_maps.MappingBuilder, options)
     try:
         fill(builder, pairs, options)
@@ -181,6 +183,8 @@ def save_mapping(mapping, path):
     if segment is not None and mapping.is_whole:
         write_segment(segment, path)
         return
+    from recstore import _maps
+
     pairs = zip(mapping, _durable(mapping._values))
     _write_compact(_maps.MappingBuilder, pairs, path, FACTORIES.index(mapping.factory))
 
