@@ -3,10 +3,6 @@
 
 static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
-static rs_status no_child(rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
-}
-
 /* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget,
  * so that elements of no bytes end it too. */
 static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
@@ -72,15 +68,9 @@ static rs_status pass_numbers(rs_cursor *self, const rs_node *node, rs_error *er
 }
 
 static rs_status pass_union(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
-    const uint8_t *p;
-    const rs_node *child;
-    rs_slice group;
-    if (bits >= node->n_children) return no_child(err);
-    child = &node->children[bits];
-    RS_TRY(rs_decode_take(self, child->alone_bytes, &p, err));
-    if (child->fixed) return rs_decode_take(self, child->size_bytes, &p, err);
-    group = rs_slice_of(p, child->alone_bytes);
-    return pass_appended(self, child, rs_decode_bits_unchecked(&group, 0, child->bits), err);
+    const uint8_t *body = NULL;
+    RS_TRY(rs_decode_choose(self, &node, &body, &bits, err));
+    return body != NULL ? RS_OK : pass_appended(self, node, bits, err);
 }
 
 static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err) {

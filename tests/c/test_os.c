@@ -1,11 +1,10 @@
 /* test_os.c: rs_os.h against the real system, and its reading of memory limits against folders made up here. */
 #define _GNU_SOURCE
+#include "rs_folder.h"
 #include "rs_os.h"
-#include "rs_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,16 +13,6 @@
 #include <unistd.h>
 
 static rs_error err;
-static char base[64];
-
-/* A path under the test's folder; one of four turns of static memory. */
-static const char *at(const char *name) {
-    static char paths[4][1024];
-    static unsigned turn;
-    char *path = paths[turn++ % 4];
-    (void)snprintf(path, 1024, "%s/%s", base, name);
-    return path;
-}
 
 static void write_text(const char *name, const char *text) {
     char path[1024];
@@ -39,11 +28,6 @@ static void write_text(const char *name, const char *text) {
     REQUIRE(file != NULL);
     CHECK(fputs(text, file) >= 0);
     CHECK(fclose(file) == 0);
-}
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
 }
 
 /* ---------------------------------------------------------------- descriptors */
@@ -504,8 +488,7 @@ static void test_thread(void) {
 }
 
 int main(void) {
-    (void)snprintf(base, sizeof base, "/tmp/recstore_test_os_XXXXXX");
-    if (mkdtemp(base) == NULL) return 1;
+    if (!folder_begin("test_os")) return 1;
     RUN(test_anonymous_and_seal);
     RUN(test_seal_refuses_a_plain_file);
     RUN(test_private_directory);
@@ -527,6 +510,6 @@ int main(void) {
     RUN(test_headroom_long_names_and_junk);
     RUN(test_reserve_beyond_headroom);
 #endif
-    CHECK(nftw(base, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    folder_end();
     return rs_test_finish("test_os");
 }
