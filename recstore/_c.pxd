@@ -480,8 +480,12 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err)
     void rs_mapping_builder_drop_pair(rs_mapping_builder *self, size_t keys_arrays_mark, size_t values_arrays_mark)
     rs_status rs_mapping_builder_write_tables(rs_mapping_builder *self, rs_error *err)
-    rs_status rs_mapping_builder_open_keys(rs_mapping_builder *self, rs_store *keys, const uint8_t **data,
-                                           uint64_t *size_bytes, rs_error *err)
+    ctypedef struct rs_written_keys:
+        rs_slice bytes "bytes"
+        rs_header header
+        rs_directory directory
+    rs_status rs_mapping_builder_map_keys(rs_mapping_builder *self, rs_written_keys *out, rs_error *err)
+    void rs_written_keys_unmap(rs_written_keys *self)
     rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order,
                                         uint64_t n, rs_error *err)
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""One field of many records into arrays: the loop is the core's (csrc/rs_gather.h) and runs without the interpreter
-lock, a piece at a time. Here are what it needs of the interpreter, keys looked up in trees, and the memory of what
-comes out.
+"""One field of many records into arrays: the loop is the core's (csrc/read/rs_gather.h) and runs without the
+interpreter lock, a piece at a time. Here are what it needs of the interpreter, keys looked up in trees, and the memory
+of what comes out.
 
 Whoever gathers has entered every segment that it reads: `close` in another thread waits for it to end.
 """

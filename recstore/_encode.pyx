@@ -47,7 +47,7 @@ def varint(uint64_t n):
 
 # Where values go, and what the builder wants and learns (a classes.Writer or None), borrowed. `python` counts the values that Python
 # code described: it may have changed the containers that are being stored, itself or in another thread. `keys` is not 0 within
-# a dict key or a set. `places` gets where the positions of arrays stand (csrc/rs_piece.h), or is NULL.
+# a dict key or a set. `places` gets where the positions of arrays stand (csrc/write/rs_piece.h), or is NULL.
 cdef struct Out:
     rs_buffer *raw
     rs_buffer *arrays

@@ -5,7 +5,7 @@ from libc.stdint cimport uint64_t
 
 import os
 
-cdef extern from "rs_os.h" nogil:
+cdef extern from "os/rs_os.h" nogil:
     ctypedef struct rs_os_memory_roots:
         const char *proc
         const char *file_system

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Building mappings: keys and values streamed into one segment, and the table over the keys at its end
-(csrc/rs_mapping.h)."""
+(csrc/write/rs_mapping_builder.h)."""
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -174,18 +174,20 @@ cdef class MappingBuilder:
     cdef tuple find_order(self):
         """What merge_twins says of all pairs; nothing is dead and there are no arrays when every key came once."""
         cdef rs_store store
+        cdef rs_written_keys written
         cdef rs_error err
-        cdef const uint8_t *data = NULL
-        cdef uint64_t size = 0
         suspects = self.hashes.suspects()
         if not suspects and not self.hashes.opaque:
             return (), (), None, None
-        check(rs_mapping_builder_open_keys(&self.builder, &store, &data, &size, &err), &err)
+        check(rs_mapping_builder_map_keys(&self.builder, &written, &err), &err)
         try:
-            twins = self.hashes.twins(suspects, StoreReader.over(&store, self.settings.reader()).read)
+            check(rs_store_open_prepared(&store, written.bytes, &written.header, &written.directory, &err), &err)
+            try:
+                twins = self.hashes.twins(suspects, StoreReader.over(&store, self.settings.reader()).read)
+            finally:
+                rs_store_close(&store)
         finally:
-            rs_store_close(&store)
-            rs_os_unmap(data, size)
+            rs_written_keys_unmap(&written)
         return merge_twins(twins, self.hashes.n) if twins else ((), (), None, None)
 
     cdef int write_table(self, uint32_t factory, dead, firsts, lasts) except -1:

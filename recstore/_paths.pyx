@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=False
-"""Paths into a record, and the walk down a compiled tree that finds what a path leads to (csrc/rs_path.h).
+"""Paths into a record, and the walk down a compiled tree that finds what a path leads to (csrc/read/rs_path.h).
 
 What lies before the way is passed by width or length. A key of a struct is found by identity, since keys are interned;
 a key of an `any` dict by comparing bytes. Programs keep what was looked up in them under the interpreter lock.

@@ -249,7 +249,8 @@ cdef class Selection:
         return Selection.joined(pieces)
 
     def permuted(self, seed):
-        """The same records in the order of the keyed permutation "feistel-1" (csrc/rs_permute.h). Constant time."""
+        """The same records in the order of the keyed permutation "feistel-1" (csrc/base/rs_permute.h). Constant
+        time."""
         cdef Selection out
         cdef Stage stage
         cdef _Permutation permutation

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Encoding in the workers of a build: records become pieces (csrc/rs_piece.h), which the process that builds appends to
-its builder. What decides which process does what is recstore.shards."""
+"""Encoding in the workers of a build: records become pieces (csrc/write/rs_piece.h), which the process that
+builds appends to its builder. What decides which process does what is recstore.shards."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint64_t

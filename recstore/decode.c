@@ -4,7 +4,7 @@
  * without making anything. */
 #include "decode_str.h"
 
-#include "rs_text.h"
+#include "read/rs_text.h"
 
 /* long is 64 bits wide wherever we run but 32-bit systems. */
 #if SIZEOF_LONG == 8

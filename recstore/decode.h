@@ -10,7 +10,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "rs_decode.h"
+#include "read/rs_decode.h"
 
 /* Entries of a program's cache of dict keys. */
 enum { DECODE_KEYS = 512 };

@@ -92,7 +92,7 @@ class WaitTimeoutError(Error, TimeoutError):
     __module__ = "recstore"
 
 
-# Status codes of the core (csrc/rs_status.h) and what they become.
+# Status codes of the core (csrc/base/rs_status.h) and what they become.
 STATUS_CLASSES = {
     100: ValueError,  # RS_E_ARG_RANGE
     101: EncodeError,  # RS_E_ARG_LIMIT

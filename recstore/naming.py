@@ -3,8 +3,8 @@
 In /dev/shm, or another folder, a segment is `recs1-<10 letters>-<8 letters>`: the first part is a hash of user and
 name, the second one of the fingerprint; with a slash in front that is 26 bytes, and 30 with a suffix (macOS takes 31).
 `.lck` behind it is the lock of who builds it; other suffixes are files on their way to the name. Name and fingerprint
-themselves stand in the segment's label, so that a collision of hashes is noticed. csrc/rs_os.h ("Named files") says how
-leases keep a file and how one without them goes.
+themselves stand in the segment's label, so that a collision of hashes is noticed. csrc/os/rs_os.h ("Named files") says
+how leases keep a file and how one without them goes.
 """
 
 import os

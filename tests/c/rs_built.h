@@ -3,7 +3,8 @@
 #define RS_BUILT_H
 
 #include "rs_make.h"
-#include "rs_store.h"
+#include "read/rs_store.h"
+#include "write/rs_builder.h"
 
 /* Appends record i to `raw`, large arrays to `arrays`. */
 typedef void (*built_record)(uint64_t i, rs_buffer *raw, rs_buffer *arrays);

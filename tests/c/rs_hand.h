@@ -4,7 +4,8 @@
 #define RS_HAND_H
 
 #include "rs_make.h"
-#include "rs_store.h"
+#include "read/rs_store.h"
+#include "verify/rs_check.h"
 
 enum { HAND_MOST = 512 };
 
@@ -202,7 +203,7 @@ static inline rs_status hand_check(const hand *h, uint64_t index, rs_error *err)
     status = rs_store_find(&store, index, &record, err);
     if (status == RS_OK) {
         cursor = rs_store_cursor(&store, &record);
-        status = rs_decode_check_record(&cursor, record.tree, err);
+        status = rs_check_record(&cursor, record.tree, err);
     }
     rs_store_close(&store);
     return status;

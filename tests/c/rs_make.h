@@ -3,10 +3,10 @@
 #ifndef RS_MAKE_H
 #define RS_MAKE_H
 
-#include "rs_buffer.h"
-#include "rs_crc.h"
-#include "rs_scan.h"
-#include "rs_schema.h"
+#include "base/rs_buffer.h"
+#include "base/rs_crc.h"
+#include "write/rs_scan.h"
+#include "format/rs_schema.h"
 #include "rs_test.h"
 
 #include <stdlib.h>

@@ -4,7 +4,8 @@
 #define RS_MAPPED_H
 
 #include "rs_built.h"
-#include "rs_mapping.h"
+#include "read/rs_mapping.h"
+#include "write/rs_mapping_builder.h"
 
 enum { MAPPED_SEED = 4711 };
 

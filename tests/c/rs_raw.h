@@ -1,12 +1,13 @@
 /* rs_raw.h: an encoded record back to the `any` value it came from, byte for byte (all values are in their shortest form). The
  * tests' own reading of a tree, plain and slow, but for texts and packed numbers, which have tests of their own; it
- * trusts a record that rs_decode_check_record accepted, of a tree that its store linked. */
+ * trusts a record that rs_check_record accepted, of a tree that its store linked. */
 #ifndef RS_RAW_H
 #define RS_RAW_H
 
-#include "rs_decode.h"
+#include "read/rs_decode.h"
 #include "rs_make.h"
-#include "rs_text.h"
+#include "read/rs_text.h"
+#include "verify/rs_check.h"
 
 static inline void raw_alone(rs_cursor *c, const rs_node *node, rs_buffer *out);
 static inline void raw_row(rs_cursor *c, const rs_node *node, rs_buffer *out);

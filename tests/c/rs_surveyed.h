@@ -2,7 +2,7 @@
 #ifndef RS_SURVEYED_H
 #define RS_SURVEYED_H
 
-#include "rs_draft.h"
+#include "write/rs_draft.h"
 #include "rs_make.h"
 
 static rs_error err;

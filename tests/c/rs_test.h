@@ -3,7 +3,7 @@
 #ifndef RS_TEST_H
 #define RS_TEST_H
 
-#include "rs_status.h"
+#include "base/rs_status.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* test_any.c: the walk over `any` values: literal bytes of every tag, rules 20 to 23, budgets, arrays. */
-#include "rs_any.h"
+#include "format/rs_any.h"
 #include "rs_make.h"
 
 static rs_error err;

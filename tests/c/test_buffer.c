@@ -1,5 +1,5 @@
 /* test_buffer.c: growth keeps what is there, what cannot be had leaves the buffer as it was, cleared ones are usable again. */
-#include "rs_buffer.h"
+#include "base/rs_buffer.h"
 #include "rs_test.h"
 
 static rs_error err;

@@ -2,7 +2,8 @@
  * the forked child, which has no thread. */
 #define _GNU_SOURCE
 #include "rs_built.h"
-#include "rs_mapping.h"
+#include "read/rs_mapping.h"
+#include "write/rs_mapping_builder.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* test_bytes.c: the primitives of rs_bytes.h: the bounds test, varints, bit fields at every offset and width. Groups are
  * allocated to their exact size, so that the address sanitizer sees a read beyond them. */
-#include "rs_bytes.h"
+#include "base/rs_bytes.h"
 #include "rs_make.h"
 
 static void test_varint_literals(void) {

@@ -1,5 +1,5 @@
 /* test_column.c: numbers that stand at one offset in many rows, in every stored form, and what joins to what. */
-#include "rs_column.h"
+#include "read/rs_column.h"
 #include "rs_make.h"
 
 enum { CONST = 2, INT = 3, FLOAT = 4, BOOL = 5, STR = 6, LIST = 8 };

@@ -1,7 +1,8 @@
 /* test_decode.c: the check of encoded records: literal bytes of every kind of node, rules 20 to 23, and that no cut or changed
  * byte leads beyond the record. */
-#include "rs_decode.h"
+#include "read/rs_decode.h"
 #include "rs_make.h"
+#include "verify/rs_check.h"
 
 enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS,
        CONCAT, DIGITS, HEX, SAME, OPTIONAL };
@@ -16,7 +17,7 @@ static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     cursor.in = rs_slice_of(exact, n);
     cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
     cursor.budget = budget;
-    status = rs_decode_check_record(&cursor, tree, &err);
+    status = rs_check_record(&cursor, tree, &err);
     if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
     budget.values = cursor.budget.values, budget.bytes = cursor.budget.bytes;
     free(exact), free(arrays);

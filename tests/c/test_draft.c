@@ -1,7 +1,7 @@
 /* test_draft.c: which form a position gets, on both sides of what decides: exceptions, corrections, strides, counts, tables,
  * optional keys, unions, and what happens when a tree grows too large. */
 #include "rs_surveyed.h"
-#include "rs_numbers.h"
+#include "format/rs_numbers.h"
 #include "rs_say.h"
 
 static void say_draft(const rs_draft *d) {

@@ -1,6 +1,6 @@
 /* test_encode.c: raw values and hand-made trees in, the literal bytes that FORMAT.md gives them out; and values that do not
  * fit. */
-#include "rs_encode.h"
+#include "write/rs_encode.h"
 #include "rs_make.h"
 
 enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };

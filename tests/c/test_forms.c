@@ -3,7 +3,8 @@
 #include "rs_built.h"
 #include "rs_columns.h"
 #include "rs_raw.h"
-#include "rs_verify.h"
+#include "verify/rs_verify.h"
+#include "write/rs_builder.h"
 
 static rs_error err;
 

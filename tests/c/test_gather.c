@@ -1,7 +1,7 @@
 /* test_gather.c: columns of whole stores in every order against the records that went in; why a pass stops; and that a store whose
  * bytes were changed gives values or a status. */
 #include "rs_built.h"
-#include "rs_gather.h"
+#include "read/rs_gather.h"
 
 static rs_error err;
 enum { N = 70000 };

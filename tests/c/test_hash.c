@@ -1,6 +1,6 @@
 /* test_hash.c: XXH64 against published values and against a second implementation, slow and by the specification's
  * own steps. */
-#include "rs_hash.h"
+#include "base/rs_hash.h"
 #include "rs_make.h"
 
 /* What the reference implementation's self-test hashes: the high bytes of a product that goes on and on. */

@@ -1,5 +1,5 @@
 /* test_header.c: rules 1 to 12 of FORMAT.md, each broken alone in a segment written out by hand: code and position. */
-#include "rs_header.h"
+#include "format/rs_header.h"
 #include "rs_make.h"
 
 /* One record `None` in one block. Section offsets of the hand-made segment, and of its directory. */

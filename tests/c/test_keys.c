@@ -1,6 +1,6 @@
 /* test_keys.c: key tables built and looked up in, twins found, the rules of a head broken one by one, and tables of
  * random bytes, which end in a status or an entry, never beyond the table. */
-#include "rs_keys.h"
+#include "format/rs_keys.h"
 #include "rs_make.h"
 
 static rs_error err;

@@ -3,7 +3,9 @@
  * before the end. */
 #include "rs_mapped.h"
 #include "rs_raw.h"
-#include "rs_verify.h"
+#include "verify/rs_verify.h"
+#include "write/rs_mapping_builder.h"
+#include "verify/rs_check.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,7 +54,7 @@ static bool same_record(rs_store *store, uint64_t record, uint64_t i, mapped_par
     bool ok = CHECK_OK(rs_store_find(store, record, &found, &err), &err);
     if (ok) {
         cursor = rs_store_cursor(store, &found);
-        ok = CHECK_OK(rs_decode_check_record(&cursor, found.tree, &err), &err);
+        ok = CHECK_OK(rs_check_record(&cursor, found.tree, &err), &err);
     }
     if (ok) {
         cursor = rs_store_cursor(store, &found);
@@ -360,29 +362,29 @@ static void end_child(const child *self) {
  * that is forked meanwhile keeps the mapping. */
 static void read_back(rs_mapping_builder *b, uint64_t n, child *forked) {
     rs_store keys;
-    const uint8_t *data;
-    uint64_t size, i;
-    REQUIRE_OK(rs_mapping_builder_open_keys(b, &keys, &data, &size, &err), &err);
+    rs_written_keys written;
+    uint64_t i;
+    REQUIRE_OK(rs_mapping_builder_map_keys(b, &written, &err), &err);
+    REQUIRE_OK(rs_store_open_prepared(&keys, written.bytes, &written.header, &written.directory, &err), &err);
     CHECK_U64(keys.header.n_records, n);
     for (i = 0; i < n && same_record(&keys, i, i, str_key); i++) {}
     begin_child(forked);
     rs_store_close(&keys);
-    rs_os_unmap(data, size);
+    rs_written_keys_unmap(&written);
 }
 
 static void test_builder_states(void) {
     rs_segment_writer writer;
     rs_mapping_builder builder;
     rs_segment segment;
-    rs_store keys;
+    rs_written_keys written;
     rs_buffer table = {0}, wrong = {0};
-    const uint8_t *data;
     static uint64_t hashes[100], order[200];
-    uint64_t i, size;
+    uint64_t i;
     child forked;
     REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
     REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
-    CHECK_CODE(rs_mapping_builder_open_keys(&builder, &keys, &data, &size, &err), RS_E_STATE_FINISHED, &err);
+    CHECK_CODE(rs_mapping_builder_map_keys(&builder, &written, &err), RS_E_STATE_FINISHED, &err);
     CHECK_CODE(rs_mapping_builder_finish(&builder, &table, NULL, 0, &err), RS_E_STATE_FINISHED, &err);
     for (i = 0; i < 100; i++) {
         refuse(&builder, 0x7F, 0);
@@ -405,7 +407,7 @@ static void test_builder_states(void) {
     CHECK_CODE(rs_mapping_builder_finish(&builder, &wrong, NULL, 100, &err), RS_E_ARG_RANGE, &err);
     REQUIRE_OK(rs_mapping_builder_finish(&builder, &table, NULL, 100, &err), &err);
     CHECK_CODE(rs_mapping_builder_finish(&builder, &table, NULL, 100, &err), RS_E_STATE_FINISHED, &err);
-    CHECK_CODE(rs_mapping_builder_open_keys(&builder, &keys, &data, &size, &err), RS_E_STATE_FINISHED, &err);
+    CHECK_CODE(rs_mapping_builder_map_keys(&builder, &written, &err), RS_E_STATE_FINISHED, &err);
     rs_mapping_builder_close(&builder);
     rs_mapping_builder_close(&builder);
     REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);

@@ -2,7 +2,7 @@
  * any covered bit that flips is found, any cut too, and bytes changed under matching checksums end in a status,
  * never beyond the segment. */
 #include "rs_mapped.h"
-#include "rs_verify.h"
+#include "verify/rs_verify.h"
 
 static rs_error err;
 static built small, ordered;

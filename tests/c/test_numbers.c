@@ -1,6 +1,6 @@
 /* test_numbers.c: packed lists of numbers: what is packed comes back, whatever the stride and the widths; literal bytes; malformed
  * and cut ones; decimals found, and those that are none. */
-#include "rs_numbers.h"
+#include "format/rs_numbers.h"
 #include "rs_make.h"
 
 #include <float.h>

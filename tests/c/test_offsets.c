@@ -1,5 +1,5 @@
 /* test_offsets.c: offset groups of every width, built and read back, and rules 14 and 15 of FORMAT.md. */
-#include "rs_offsets.h"
+#include "format/rs_offsets.h"
 #include "rs_make.h"
 
 static rs_error err;

@@ -1,7 +1,7 @@
 /* test_os.c: rs_os.h against the real system, and its reading of memory limits against folders made up here. */
 #define _GNU_SOURCE
 #include "rs_folder.h"
-#include "rs_os.h"
+#include "os/rs_os.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* test_os_names.c: named files from making to removal, over both ways of making them: races between processes, planted
  * files, full file systems. */
 #define _GNU_SOURCE
-#include "rs_segment.h"
+#include "format/rs_segment.h"
 #include "rs_folder.h"
 
 #include <errno.h>

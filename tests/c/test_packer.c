@@ -1,5 +1,5 @@
 /* test_packer.c: dictionaries that grow from run to run, are full, are forgotten; symbol tables that are used again. */
-#include "rs_packer.h"
+#include "write/rs_packer.h"
 #include "rs_make.h"
 
 static rs_error err;

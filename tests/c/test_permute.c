@@ -1,6 +1,6 @@
 /* test_permute.c: the permutation "feistel-1": that it is one for every n, its pinned results, and that its orders look
  * drawn at random. The seeds of the statistics are fixed, so a bound holds always or never. */
-#include "rs_permute.h"
+#include "base/rs_permute.h"
 #include "rs_test.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* test_piece.c: records by way of pieces are what they are when they are encoded into the builder; pieces that do not
  * hold together are refused. */
 #include "rs_built.h"
-#include "rs_piece.h"
+#include "write/rs_piece.h"
+#include "write/rs_builder.h"
 
 static rs_error err;
 

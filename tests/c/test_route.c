@@ -1,6 +1,6 @@
 /* test_route.c: paths compiled for trees: what all records share, what a walk finds, lacks and leaves to the caller; and that no cut or
  * changed byte leads beyond the record. */
-#include "rs_route.h"
+#include "read/rs_route.h"
 #include "rs_make.h"
 
 enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };

@@ -1,5 +1,5 @@
 /* test_schema.c: rules 17 to 19 of FORMAT.md, each broken alone, kinds 14 to 22 in a table of their own; limits under, at and over; what compiling computes. */
-#include "rs_schema.h"
+#include "format/rs_schema.h"
 #include "rs_make.h"
 
 enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT,

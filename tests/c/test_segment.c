@@ -1,6 +1,6 @@
 /* test_segment.c: the writer's life from open to finish or abort on every backing, and what mapping accepts. */
 #define _GNU_SOURCE
-#include "rs_segment.h"
+#include "format/rs_segment.h"
 #include "rs_folder.h"
 
 #include <dirent.h>

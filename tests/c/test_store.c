@@ -2,7 +2,9 @@
  * after refused records; rules 13, 14 and 17 where a store meets them. */
 #include "rs_built.h"
 #include "rs_raw.h"
-#include "rs_verify.h"
+#include "verify/rs_verify.h"
+#include "write/rs_builder.h"
+#include "verify/rs_check.h"
 
 static rs_error err;
 
@@ -15,7 +17,7 @@ static bool same_record(rs_store *store, uint64_t i, built_record record) {
     bool ok = CHECK_OK(rs_store_find(store, i, &found, &err), &err);
     if (ok) {
         cursor = rs_store_cursor(store, &found);
-        ok = CHECK_OK(rs_decode_check_record(&cursor, found.tree, &err), &err);
+        ok = CHECK_OK(rs_check_record(&cursor, found.tree, &err), &err);
     }
     if (ok) {
         cursor = rs_store_cursor(store, &found);
@@ -150,7 +152,7 @@ static void test_arrays_outside(void) {
         rs_cursor cursor;
         REQUIRE_OK(rs_store_find(&store, i, &found, &err), &err);
         cursor = rs_store_cursor(&store, &found);
-        CHECK_OK(rs_decode_check_record(&cursor, found.tree, &err), &err);
+        CHECK_OK(rs_check_record(&cursor, found.tree, &err), &err);
         CHECK(((uintptr_t)cursor.arrays - (uintptr_t)b.data) % 64 == 0);
     }
     CHECK(found.block->arrays_size_bytes > 100000);
@@ -197,10 +199,10 @@ static void test_header_maxima_hold(void) {
     REQUIRE_OK(rs_store_find(&store, 2, &found, &err), &err);
     store.header.max_values--;
     cursor = rs_store_cursor(&store, &found);
-    CHECK_CODE(rs_decode_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(rs_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
     store.header.max_values++, store.header.max_depth--;
     cursor = rs_store_cursor(&store, &found);
-    CHECK_CODE(rs_decode_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
+    CHECK_CODE(rs_check_record(&cursor, found.tree, &err), RS_E_FMT_LIMIT, &err);
     rs_store_close(&store);
     built_clear(&b);
 }

@@ -1,7 +1,7 @@
 /* test_symbols.c: strings coded with symbol tables: round trips, the rules of a table and of codes, hostile bytes in
  * both, and tables that change after they were opened. */
 #include "rs_make.h"
-#include "rs_symbols_train.h"
+#include "write/rs_symbols_train.h"
 
 static rs_error err;
 

@@ -1,7 +1,7 @@
 /* test_tables.c: tables of values and of symbols: rules 29 to 34, each broken alone in a segment made by hand; chains of tables, tables
  * shared by several dicts; what a deep check finds. */
 #include "rs_hand.h"
-#include "rs_verify.h"
+#include "verify/rs_verify.h"
 
 enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT };
 

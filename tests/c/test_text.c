@@ -1,7 +1,8 @@
 /* test_text.c: strings put together: literal bytes of every piece, widths that change on the way, symbols, entries of tables, `same`;
  * the limits of bytes and of pieces; and that no cut or changed byte leads beyond the record. */
 #include "rs_hand.h"
-#include "rs_text.h"
+#include "read/rs_path.h"
+#include "read/rs_text.h"
 
 enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT, DIGITS,
        HEX, SAME, OPTIONAL };

@@ -1,5 +1,5 @@
 /* test_utf8.c: code units of every class to UTF-8, what is refused, and UTF-8 to rows of bytes and of code points. */
-#include "rs_utf8.h"
+#include "read/rs_utf8.h"
 #include "rs_make.h"
 
 static rs_error err;

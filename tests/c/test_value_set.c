@@ -1,5 +1,5 @@
 /* test_value_set.c: distinct values numbered as they come, found again by their bytes and only by them. */
-#include "rs_value_set.h"
+#include "write/rs_value_set.h"
 #include "rs_make.h"
 
 static rs_error err;

@@ -1,7 +1,8 @@
 /* test_verify.c: the deep check of a small segment that has a bit of everything: any covered bit that flips is found, any cut
  * too, and bytes changed under checksums that were made to match end in a status, never beyond the segment. */
-#include "rs_verify.h"
+#include "verify/rs_verify.h"
 #include "rs_built.h"
+#include "write/rs_builder.h"
 
 static rs_error err;
 static built small;

@@ -3,7 +3,8 @@
  * rs_segment_writer_append (CMakeLists.txt). */
 #include "rs_built.h"
 #include "rs_columns.h"
-#include "rs_verify.h"
+#include "verify/rs_verify.h"
+#include "write/rs_builder.h"
 
 static rs_error err;
 static bool counting;

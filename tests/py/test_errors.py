@@ -24,7 +24,7 @@ BUILT_IN = {
     "BuildError": RuntimeError,
     "WaitTimeoutError": TimeoutError,
 }
-STATUS_H = pathlib.Path(__file__).parents[2] / "csrc" / "rs_status.h"
+STATUS_H = pathlib.Path(__file__).parents[2] / "csrc" / "base" / "rs_status.h"
 
 
 @pytest.mark.parametrize(("name", "base"), BUILT_IN.items())

@@ -1,4 +1,4 @@
-"""The permutation "feistel-1" in plain Python, from the essay at the head of csrc/rs_permute.h alone."""
+"""The permutation "feistel-1" in plain Python, from the essay at the head of csrc/base/rs_permute.h alone."""
 
 from math import isqrt
 

@@ -1,4 +1,4 @@
-"""The tables of csrc/FORMAT.md against the constants of csrc/rs_format.h: neither may change without the other."""
+"""The tables of csrc/FORMAT.md against the constants of csrc/format/rs_format.h: neither may change without the other."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 CSRC = Path(__file__).parents[2] / "csrc"
 PAGE = (CSRC / "FORMAT.md").read_text()
-HEADER = re.sub(r"/\*.*?\*/|//[^\n]*", "", (CSRC / "rs_format.h").read_text(), flags=re.DOTALL)
+HEADER = re.sub(r"/\*.*?\*/|//[^\n]*", "", (CSRC / "format/rs_format.h").read_text(), flags=re.DOTALL)
 
 
 def constants():

@@ -1,0 +1,46 @@
+/* rs_buffer.h: a growable run of bytes. Owning: init or zero it, then clear it. Not thread-safe. */
+#ifndef RS_BUFFER_H
+#define RS_BUFFER_H
+
+#include "base/rs_bytes.h"
+#include "base/rs_status.h"
+
+/* Owns `data` (NULL while capacity is 0). */
+typedef struct rs_buffer {
+    uint8_t *data;
+    size_t size_bytes;
+    size_t capacity_bytes;
+} rs_buffer;
+
+/* Frees the bytes; the buffer is empty and usable again. */
+void rs_buffer_clear(rs_buffer *self);
+
+/* Makes room for `extra` more bytes; RS_E_MEM leaves the buffer as it was. Pointers into it are then stale. */
+RS_NODISCARD RS_COLD rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err);
+
+RS_NODISCARD static inline rs_status rs_buffer_reserve(rs_buffer *self, size_t extra, rs_error *err) {
+    if (RS_LIKELY(extra <= self->capacity_bytes - self->size_bytes)) return RS_OK;
+    return rs_buffer_grow(self, extra, err);
+}
+
+RS_NODISCARD static inline rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err) {
+    RS_TRY(rs_buffer_reserve(self, n, err));
+    if (n != 0) memcpy(self->data + self->size_bytes, bytes, n);
+    self->size_bytes += n;
+    return RS_OK;
+}
+
+RS_NODISCARD static inline rs_status rs_buffer_append_varint(rs_buffer *self, uint64_t value, rs_error *err) {
+    RS_TRY(rs_buffer_reserve(self, 10, err));
+    self->size_bytes += rs_put_varint(self->data + self->size_bytes, value);
+    return RS_OK;
+}
+
+RS_NODISCARD static inline rs_status rs_buffer_append_zeros(rs_buffer *self, size_t n, rs_error *err) {
+    RS_TRY(rs_buffer_reserve(self, n, err));
+    if (n != 0) memset(self->data + self->size_bytes, 0, n);
+    self->size_bytes += n;
+    return RS_OK;
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* rs_bytes.h: windows of bytes, little-endian loads and stores, the one bounds test, varints.
+ * Everything is inline; nothing knows the format. A slice borrows: it never outlives what it points into. */
+#ifndef RS_BYTES_H
+#define RS_BYTES_H
+
+#include "base/rs_base.h"
+
+/* Non-owning window [ptr, end). ptr <= end always. */
+typedef struct rs_slice {
+    const uint8_t *ptr;
+    const uint8_t *end;
+} rs_slice;
+
+static inline rs_slice rs_slice_of(const void *data, size_t size) {
+    rs_slice s;
+    s.ptr = (const uint8_t *)data;
+    s.end = s.ptr + size;
+    return s;
+}
+
+static inline size_t rs_slice_left(const rs_slice *s) { return (size_t)(s->end - s->ptr); }
+
+static inline uint16_t rs_load_u16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return v; }
+static inline uint32_t rs_load_u32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return v; }
+static inline uint64_t rs_load_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
+static inline double rs_load_f64(const uint8_t *p) { double v; memcpy(&v, p, 8); return v; }
+static inline void rs_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
+static inline void rs_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
+static inline void rs_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
+static inline void rs_store_f64(uint8_t *p, double v) { memcpy(p, &v, 8); }
+
+/* Unsigned little-endian load of 1, 2, 4 or 8 bytes; the caller has checked that they are there. */
+static inline uint64_t rs_load_uint_unchecked(const uint8_t *p, unsigned size_bytes) {
+    switch (size_bytes) {
+    case 1: return *p;
+    case 2: return rs_load_u16(p);
+    case 4: return rs_load_u32(p);
+    default: return rs_load_u64(p);
+    }
+}
+
+/* Takes n bytes off the front; false, with nothing taken, when fewer are left. The one bounds test. */
+static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
+    if (RS_UNLIKELY(n > (uint64_t)(s->end - s->ptr))) return false;
+    *out = s->ptr;
+    s->ptr += n;
+    return true;
+}
+
+/* Unsigned LEB128 (DWARF 5, section 7.6), at most 10 bytes, shortest form not required.
+ * False on a truncated or over-long one. */
+static inline bool rs_take_varint(rs_slice *s, uint64_t *out) {
+    uint64_t value;
+    unsigned shift = 7;
+    if (RS_UNLIKELY(s->ptr == s->end)) return false;
+    value = *s->ptr++;
+    if (RS_LIKELY(value < 0x80)) {
+        *out = value;
+        return true;
+    }
+    value &= 0x7F;
+    while (s->ptr != s->end) {
+        uint64_t byte = *s->ptr++;
+        if (shift == 63 && byte > 1) return false;
+        value |= (byte & 0x7F) << shift;
+        if (byte < 0x80) {
+            *out = value;
+            return true;
+        }
+        shift += 7;
+        if (shift > 63) return false;
+    }
+    return false;
+}
+
+static inline unsigned rs_varint_size(uint64_t value) {
+    unsigned n = 1;
+    while (value >= 0x80) {
+        value >>= 7;
+        n++;
+    }
+    return n;
+}
+
+/* Writes at most 10 bytes at p; returns how many. */
+static inline unsigned rs_put_varint(uint8_t *p, uint64_t value) {
+    unsigned n = 0;
+    while (value >= 0x80) {
+        p[n++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    p[n++] = (uint8_t)value;
+    return n;
+}
+
+/* The n bytes at p as a little-endian number, n 0 to 7: with a call of memcpy for so few, decoding short bit groups
+ * took a tenth longer. */
+static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
+    if (n >= 4) return rs_load_u32(p) | (uint64_t)rs_load_u32(p + n - 4) << (8 * (n - 4));
+    if (n == 0) return 0;
+    return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
+}
+
+/* Copies n bytes, mostly few: a call of memcpy takes longer for those. */
+static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
+    if (n > 64) {
+        memcpy(to, from, n);
+    } else if (n > 32) {
+        uint8_t a[32], b[32];
+        memcpy(a, from, 32);
+        memcpy(b, from + n - 32, 32);
+        memcpy(to, a, 32);
+        memcpy(to + n - 32, b, 32);
+    } else if (n >= 16) {
+        uint8_t a[16], b[16];
+        memcpy(a, from, 16);
+        memcpy(b, from + n - 16, 16);
+        memcpy(to, a, 16);
+        memcpy(to + n - 16, b, 16);
+    } else if (n >= 8) {
+        uint64_t a = rs_load_u64(from), b = rs_load_u64(from + n - 8);
+        rs_store_u64(to, a);
+        rs_store_u64(to + n - 8, b);
+    } else if (n >= 4) {
+        uint32_t a = rs_load_u32(from), b = rs_load_u32(from + n - 4);
+        rs_store_u32(to, a);
+        rs_store_u32(to + n - 4, b);
+    } else if (n > 0) {
+        uint8_t a = from[0], b = from[n >> 1], c = from[n - 1];
+        to[0] = a;
+        to[n >> 1] = b;
+        to[n - 1] = c;
+    }
+}
+
+/* Reads n_bits (0 to 64) that start bit_off bits into the group [group, group + size_bytes), least
+ * significant bit first. The caller has checked that they lie inside; no byte beyond the group is read. */
+static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t size_bytes, uint64_t bit_off,
+                                              unsigned n_bits) {
+    uint64_t byte = bit_off >> 3;
+    unsigned shift = (unsigned)(bit_off & 7);
+    uint64_t left = size_bytes - byte;
+    uint64_t value;
+    if (n_bits == 0) return 0;
+    if (RS_LIKELY(left >= 8)) {
+        value = rs_load_u64(group + byte) >> shift;
+    } else {
+        value = rs_load_few_unchecked(group + byte, left) >> shift;
+    }
+    if (shift + n_bits > 64) value |= (uint64_t)group[byte + 8] << (64 - shift);
+    return n_bits == 64 ? value : value & ((UINT64_C(1) << n_bits) - 1);
+}
+
+/* ORs n_bits of value in at bit_off; the group was zeroed and is large enough. */
+static inline void rs_store_bits(uint8_t *group, uint64_t bit_off, unsigned n_bits, uint64_t value) {
+    while (n_bits > 0) {
+        unsigned shift = (unsigned)(bit_off & 7);
+        unsigned take = 8 - shift < n_bits ? 8 - shift : n_bits;
+        group[bit_off >> 3] |= (uint8_t)((value & ((UINT64_C(1) << take) - 1)) << shift);
+        value = take == 64 ? 0 : value >> take;
+        bit_off += take;
+        n_bits -= take;
+    }
+}
+
+#endif

@@ -1,0 +1,311 @@
+/* rs_any.c: checking and skipping of `any` values (rules 20 to 23 of FORMAT.md). */
+#include "format/rs_any.h"
+
+static const uint8_t RS_DTYPE_ITEM_BYTES[RS_FMT_DTYPE_COMPLEX128 + 1] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
+
+static rs_status truncated(rs_error *err, const char *what) {
+    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the bytes end within %s", what);
+}
+
+/* What a dtype, structs within structs included, may still use. */
+typedef struct dtype_budget {
+    uint32_t levels, fields;
+} dtype_budget;
+
+static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err);
+
+/* Well-formed UTF-8 (RFC 3629, section 4): shortest form, no surrogates. */
+static bool is_utf8(const uint8_t *p, uint64_t n) {
+    const uint8_t *end = p + n;
+    while (p < end) {
+        uint8_t lead = *p++, low = 0x80, high = 0xBF;
+        unsigned more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+        if (lead < 0x80) continue;
+        if (lead < 0xC2 || lead > 0xF4 || more > (size_t)(end - p)) return false;
+        if (lead == 0xE0) low = 0xA0;
+        if (lead == 0xED) high = 0x9F;
+        if (lead == 0xF0) low = 0x90;
+        if (lead == 0xF4) high = 0x8F;
+        for (; more > 0; more--, p++) {
+            if (*p < low || *p > high) return false;
+            low = 0x80;
+            high = 0xBF;
+        }
+    }
+    return true;
+}
+
+/* One field of a struct of `item_bytes`: name, offset, dtype, shape of the sub-array. */
+static rs_status field_take(rs_slice *in, uint64_t item_bytes, dtype_budget *budget, rs_error *err) {
+    uint64_t n, off, size, dims[RS_FMT_ARRAY_NDIM];
+    uint32_t ndim;
+    rs_array_type type;
+    const uint8_t *name;
+    if (!rs_take_varint(in, &n) || !rs_take(in, n, &name)) return truncated(err, "a field name");
+    if (n == 0 || !is_utf8(name, n)) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field name that is no text");
+    }
+    if (!rs_take_varint(in, &off)) return truncated(err, "a field offset");
+    RS_TRY(dtype_take(in, &type, budget, err));
+    RS_TRY(rs_array_shape_take(in, type.item_bytes, &ndim, dims, &size, err));
+    if (off > item_bytes || size > item_bytes - off) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field of %llu bytes at %llu of %llu",
+                            (unsigned long long)size, (unsigned long long)off, (unsigned long long)item_bytes);
+    }
+    return RS_OK;
+}
+
+static rs_status struct_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err) {
+    const uint8_t *aligned;
+    uint64_t n;
+    if (!rs_take_varint(in, &out->item_bytes) || !rs_take(in, 1, &aligned) || !rs_take_varint(in, &n)) {
+        return truncated(err, "a dtype");
+    }
+    if (out->big_endian) return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "a struct dtype has no byte order");
+    if (out->item_bytes > INT32_MAX || *aligned > 1 || budget->levels == 0 || n > budget->fields) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a struct dtype out of range: %llu bytes, %llu fields",
+                            (unsigned long long)out->item_bytes, (unsigned long long)n);
+    }
+    budget->levels--;
+    budget->fields -= (uint32_t)n;
+    for (; n > 0; n--) RS_TRY(field_take(in, out->item_bytes, budget, err));
+    budget->levels++;
+    return RS_OK;
+}
+
+/* Code and parameters of a dtype; flags and descriptor are the caller's. */
+static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err) {
+    const uint8_t *p;
+    if (!rs_take(in, 1, &p)) return truncated(err, "a dtype");
+    out->big_endian = (*p & RS_FMT_DTYPE_BIG_ENDIAN) != 0;
+    out->code = *p & 0x7F;
+    out->unit = 0;
+    out->multiple = 0;
+    if (out->code > RS_FMT_DTYPE_LAST) {
+        return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "dtype code %u is of a later version", out->code);
+    }
+    if (out->code == 0) return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "dtype code 0 has no meaning");
+    if (out->code <= RS_FMT_DTYPE_COMPLEX128) {
+        out->item_bytes = RS_DTYPE_ITEM_BYTES[out->code];
+    } else if (out->code <= RS_FMT_DTYPE_V) {
+        if (!rs_take_varint(in, &out->item_bytes)) return truncated(err, "a dtype");
+        if (out->item_bytes > INT32_MAX || (out->code == RS_FMT_DTYPE_U && out->item_bytes % 4 != 0)) {
+            return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an item of %llu bytes",
+                                (unsigned long long)out->item_bytes);
+        }
+    } else if (out->code == RS_FMT_DTYPE_STRUCT) {
+        return struct_take(in, out, budget, err);
+    } else if (out->code > RS_FMT_DTYPE_STRUCT) {
+        out->item_bytes = out->code == RS_FMT_DTYPE_LONGDOUBLE ? 16 : 32;
+    } else {
+        if (!rs_take(in, 1, &p) || !rs_take_varint(in, &out->multiple)) return truncated(err, "a dtype");
+        out->unit = *p;
+        out->item_bytes = 8;
+        if (out->unit > RS_FMT_DTYPE_UNIT_LAST || out->unit == RS_FMT_DTYPE_UNIT_GAP || out->multiple == 0 ||
+            out->multiple > INT32_MAX) {
+            return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "datetime unit %u times %llu", out->unit,
+                                (unsigned long long)out->multiple);
+        }
+    }
+    return RS_OK;
+}
+
+rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err) {
+    dtype_budget budget = {RS_FMT_DTYPE_LEVELS, RS_FMT_DTYPE_FIELDS};
+    const uint8_t *p;
+    out->descriptor.ptr = in->ptr;
+    if (!rs_take(in, 1, &p)) return truncated(err, "a dtype");
+    out->flags = *p;
+    if (out->flags > (RS_FMT_ARRAY_FORTRAN | RS_FMT_ARRAY_SCALAR)) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x", out->flags);
+    }
+    RS_TRY(dtype_take(in, out, &budget, err));
+    out->descriptor.end = in->ptr;
+    return RS_OK;
+}
+
+rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim, uint64_t dims[RS_FMT_ARRAY_NDIM],
+                              uint64_t *data_bytes, rs_error *err) {
+    const uint8_t *p;
+    uint64_t total = item_bytes, nonzero = item_bytes > 0 ? item_bytes : 1;
+    uint32_t i;
+    if (!rs_take(in, 1, &p)) return truncated(err, "a shape");
+    if (*p > RS_FMT_ARRAY_NDIM) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array of %u dimensions", *p);
+    }
+    *ndim = *p;
+    for (i = 0; i < *ndim; i++) {
+        if (!rs_take_varint(in, &dims[i])) return truncated(err, "a shape");
+        /* numpy refuses shapes whose non-zero part overflows even when a zero makes the product zero. */
+        if ((dims[i] != 0 && rs_mul_overflows(nonzero, dims[i], &nonzero)) || nonzero > INT64_MAX) {
+            return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array shape overflows");
+        }
+        total *= dims[i];
+    }
+    *data_bytes = total;
+    return RS_OK;
+}
+
+rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
+                             rs_error *err) {
+    const uint8_t *p;
+    uint64_t position;
+    *outside = RS_NOWHERE;
+    if (data_bytes < RS_FMT_ARRAY_INLINE) {
+        return rs_take(in, data_bytes, &p) ? RS_OK : truncated(err, "array data");
+    }
+    if (!rs_take_varint(in, &position)) return truncated(err, "an array position");
+    if (rs_mul_overflows(position, RS_FMT_ALIGNMENT, &position) || position > arrays_size ||
+        data_bytes > arrays_size - position) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array data of %llu bytes at %llu of %llu",
+                            (unsigned long long)data_bytes, (unsigned long long)position,
+                            (unsigned long long)arrays_size);
+    }
+    *outside = position;
+    return RS_OK;
+}
+
+rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type, rs_slice *shape, uint64_t *data_bytes,
+                        uint64_t *outside, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM];
+    uint32_t ndim = 0;
+    RS_TRY(rs_array_type_take(in, type, err));
+    shape->ptr = in->ptr;
+    *data_bytes = type->item_bytes;
+    if ((type->flags & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(in, type->item_bytes, &ndim, dims, data_bytes, err));
+    }
+    shape->end = in->ptr;
+    return rs_array_data_skip(in, *data_bytes, arrays_size, outside, err);
+}
+
+/* Spends a container of `n` elements (each of at least `element_bytes`) and one level. */
+static rs_status enter(rs_slice *in, uint64_t n, rs_budget *budget, rs_error *err) {
+    if (n > budget->values || budget->depth == 0) {
+        return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "a container of %llu elements passes the declared limits",
+                            (unsigned long long)n);
+    }
+    if (n > rs_slice_left(in)) return truncated(err, "a container");
+    budget->values -= n;
+    budget->depth--;
+    return RS_OK;
+}
+
+static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *err) {
+    const uint8_t *p;
+    uint64_t size, i;
+    if (rs_mul_overflows(n, unit, &size) || !rs_take(in, size, &p)) return truncated(err, "a string");
+    if (unit == 4) {
+        for (i = 0; i < n; i++) {
+            if (rs_load_u32(p + 4 * i) > 0x10FFFF) {
+                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a code point above 0x10FFFF");
+            }
+        }
+    }
+    return RS_OK;
+}
+
+/* None, int, str, and tuples of these: so that EXTRA can be read without a budget. */
+static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
+    rs_budget none = {0, 0, 0};
+    uint64_t n;
+    uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
+    if (tag == RS_FMT_TAG_TUPLE && depth > 0) {
+        in->ptr++;
+        if (!rs_take_varint(in, &n) || n > rs_slice_left(in)) return truncated(err, "a tuple");
+        for (; n > 0; n--) RS_TRY(skip_extra(in, depth - 1, err));
+        return RS_OK;
+    }
+    if (tag != RS_FMT_TAG_NONE && !rs_tag_is_int64(tag) && tag != RS_FMT_TAG_BIGINT &&
+        (tag < RS_FMT_TAG_STR1 || tag > RS_FMT_TAG_STR4)) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a value of tag 0x%02x in the EXTRA of an ext value", tag);
+    }
+    return rs_any_skip(in, 0, &none, err);
+}
+
+static rs_status skip_container(rs_slice *in, uint64_t per_element, uint64_t arrays_size, rs_budget *budget,
+                                rs_error *err) {
+    uint64_t n, i;
+    if (!rs_take_varint(in, &n)) return truncated(err, "a count");
+    RS_TRY(enter(in, n, budget, err));
+    for (i = 0; i < n * per_element; i++) {
+        if (per_element == 2 && i % 2 == 0) {
+            if (!rs_any_may_be_key(*in)) {
+                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict key that cannot be hashed");
+            }
+        }
+        RS_TRY(rs_any_skip(in, arrays_size, budget, err));
+    }
+    budget->depth++;
+    return RS_OK;
+}
+
+rs_status rs_any_extra_skip(rs_slice *in, rs_error *err) { return skip_extra(in, RS_FMT_EXTRA_DEPTH, err); }
+
+rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *err) {
+    const uint8_t *p;
+    head->ptr = in->ptr;
+    if (!rs_take(in, 1, &p)) return truncated(err, "an ext value");
+    if (*p == 0 || *p > RS_FMT_EXT_LAST) {
+        return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "ext code %u is of a later version", *p);
+    }
+    RS_TRY(rs_any_extra_skip(in, err));
+    head->end = in->ptr;
+    if (in->ptr != in->end && *in->ptr == RS_FMT_TAG_EXT) {
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an ext value directly within an ext value");
+    }
+    return RS_OK;
+}
+
+/* The ext codes whose values have no hash, a bit each. */
+static const uint64_t RS_EXT_NO_KEY =
+    UINT64_C(1) << RS_FMT_EXT_BYTEARRAY | UINT64_C(1) << RS_FMT_EXT_SET | UINT64_C(1) << RS_FMT_EXT_ORDEREDDICT |
+    UINT64_C(1) << RS_FMT_EXT_COUNTER | UINT64_C(1) << RS_FMT_EXT_DEFAULTDICT | UINT64_C(1) << RS_FMT_EXT_CHAINMAP |
+    UINT64_C(1) << RS_FMT_EXT_DEQUE | UINT64_C(1) << RS_FMT_EXT_TENSOR | UINT64_C(1) << RS_FMT_EXT_STRINGDTYPE;
+
+bool rs_any_may_be_key(rs_slice value) {
+    /* Tuples are looked into by the reader, which finds out when it hashes one. */
+    uint8_t tag;
+    if (value.ptr == value.end) return true; /* reported as truncated by whoever reads it */
+    tag = *value.ptr;
+    if (rs_slice_left(&value) < 2) return tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_DICT;
+    if (tag == RS_FMT_TAG_NDARRAY) return (value.ptr[1] & RS_FMT_ARRAY_SCALAR) != 0;
+    if (tag == RS_FMT_TAG_EXT) return value.ptr[1] > RS_FMT_EXT_LAST || (RS_EXT_NO_KEY >> value.ptr[1] & 1) == 0;
+    return tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_DICT;
+}
+
+rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
+    const uint8_t *p;
+    uint64_t n;
+    uint8_t tag;
+    rs_array_type type;
+    rs_slice shape;
+    if (!rs_take(in, 1, &p)) return truncated(err, "a value");
+    tag = *p;
+    if (rs_tag_is_small(tag)) return RS_OK;
+    switch (tag) {
+    case RS_FMT_TAG_NONE:
+    case RS_FMT_TAG_FALSE:
+    case RS_FMT_TAG_TRUE: return RS_OK;
+    case RS_FMT_TAG_INT8:
+    case RS_FMT_TAG_INT16:
+    case RS_FMT_TAG_INT32:
+    case RS_FMT_TAG_INT64: return rs_take(in, rs_tag_int_size(tag), &p) ? RS_OK : truncated(err, "an int");
+    case RS_FMT_TAG_FLOAT: return rs_take(in, 8, &p) ? RS_OK : truncated(err, "a float");
+    case RS_FMT_TAG_BIGINT:
+    case RS_FMT_TAG_BYTES:
+    case RS_FMT_TAG_STR1:
+    case RS_FMT_TAG_STR2:
+    case RS_FMT_TAG_STR4:
+        if (!rs_take_varint(in, &n)) return truncated(err, "a length");
+        return skip_units(in, n, tag == RS_FMT_TAG_STR2 ? 2 : tag == RS_FMT_TAG_STR4 ? 4 : 1, err);
+    case RS_FMT_TAG_LIST:
+    case RS_FMT_TAG_TUPLE: return skip_container(in, 1, arrays_size, budget, err);
+    case RS_FMT_TAG_DICT: return skip_container(in, 2, arrays_size, budget, err);
+    case RS_FMT_TAG_NDARRAY: return rs_array_skip(in, arrays_size, &type, &shape, &n, &n, err);
+    case RS_FMT_TAG_EXT:
+        RS_TRY(rs_any_ext_head(in, &shape, err));
+        return rs_any_skip(in, arrays_size, budget, err);
+    default: return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "tag 0x%02x is of a later version", tag);
+    }
+}

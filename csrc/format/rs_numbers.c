@@ -1,0 +1,304 @@
+/* rs_numbers.c: packing and unpacking of lists of numbers; decimals found and checked. */
+#include "format/rs_numbers.h"
+
+enum { CHUNK = RS_FMT_NUMBERS_CHUNK, HISTORY = RS_FMT_STRIDE_MAX };
+
+/* What a chunk's 4 bits add up to: see FORMAT.md. */
+static unsigned width_base(unsigned max_width) { return max_width > 15 ? max_width - 15 : 0; }
+
+static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
+    unsigned x = (unsigned)widths[chunk / 2] >> (chunk % 2 * 4) & 15u;
+    return x == 0 ? 0 : x + base;
+}
+
+/* ---- Reading ---- */
+
+/* The sum of the widths of `chunks` chunks, sixteen at a time: who passes a list does little else. False when one is
+ * above max_width. */
+static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_width, uint64_t *out) {
+    const uint64_t low = UINT64_C(0x0F0F0F0F0F0F0F0F), ones = UINT64_C(0x0101010101010101), carry = ones << 4;
+    const uint64_t over = ones * (max_width < 15 ? 15 - max_width : 0); /* carries out of a nibble that is too large */
+    const uint64_t base = width_base(max_width);
+    uint64_t bytes = chunks / 2 + chunks % 2, sum = 0, some = 0, bad = 0;
+    for (; bytes > 0; widths += 8) {
+        uint64_t all = bytes < 8 ? rs_load_few_unchecked(widths, bytes) : rs_load_u64(widths), even, odd;
+        if (bytes <= 8 && chunks % 2 != 0) all &= ~(UINT64_C(0xF0) << (bytes - 1) * 8); /* of no chunk */
+        even = all & low, odd = all >> 4 & low;
+        bad |= (even + over) | (odd + over);
+        sum += (even + odd) * ones >> 56; /* at most 16 times 15 */
+        some += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56; /* those that are not 0 */
+        bytes -= bytes < 8 ? bytes : 8;
+    }
+    *out = sum + some * base;
+    return (bad & carry) == 0;
+}
+
+bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *out) {
+    uint64_t head = n < node->stride ? n : node->stride, rest = n - head, chunks = rest / CHUNK + (rest % CHUNK != 0);
+    unsigned left = (unsigned)(rest % CHUNK);
+    uint64_t size;
+    rs_slice at = *in;
+    out->n = n;
+    if (!rs_take(&at, (head * node->head_width + 7) / 8, &out->head)) return false;
+    if (!rs_take(&at, chunks / 2 + chunks % 2, &out->widths)) return false;
+    if (!sum_widths(out->widths, chunks, node->max_width, &size)) {
+        out->n = 0;
+        return false;
+    }
+    if (left != 0) {
+        const unsigned width = width_of(out->widths, chunks - 1, width_base(node->max_width));
+        const unsigned shorter = width - (left * width + 7) / 8;
+        if (shorter > size) return false; /* the widths changed meanwhile */
+        size -= shorter;
+    }
+    if (!rs_take(&at, size, &out->chunks)) return false;
+    out->node = node;
+    out->end = at.ptr;
+    rs_numbers_begin(out);
+    *in = at;
+    return true;
+}
+
+/* `count` fields of `width` bits from `p`, before which `before` bytes may be read and from which on `left`. */
+static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned width, unsigned count,
+                          uint64_t *out) {
+    const uint64_t mask = (UINT64_C(1) << (width & 63)) - 1;
+    unsigned i;
+    if (width == 0) {
+        memset(out, 0, count * sizeof *out);
+        return;
+    }
+    if (width > 56) {
+        for (i = 0; i < count; i++) {
+            out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
+        }
+        return;
+    }
+    if (RS_LIKELY(left >= (size_t)width + 8)) {
+        for (i = 0; i < count; i++) {
+            unsigned bit = i * width;
+            out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & mask;
+        }
+    } else if (RS_LIKELY(before + left >= 8)) {
+        /* At the end of what may be read: the last fields from the last 8 bytes, whose upper end they are. */
+        ptrdiff_t last = (ptrdiff_t)left - 8;
+        for (i = 0; i < count; i++) {
+            ptrdiff_t bit = (ptrdiff_t)(i * width), at = bit / 8 < last ? bit / 8 : last;
+            out[i] = rs_load_u64(p + at) >> (bit - 8 * at) & mask;
+        }
+    } else {
+        for (i = 0; i < count; i++) {
+            out[i] = rs_load_bits_unchecked(p, ((uint64_t)count * width + 7) / 8, (uint64_t)i * width, width);
+        }
+    }
+}
+
+static unsigned next_head(rs_numbers *self, unsigned n, const int64_t **out) {
+    const rs_node *node = self->node;
+    int64_t *to = self->last + HISTORY - n;
+    uint64_t size = ((uint64_t)n * node->head_width + 7) / 8;
+    unsigned i;
+    for (i = 0; i < n; i++) {
+        to[i] = (int64_t)(node->base + rs_load_bits_unchecked(self->head, size, (uint64_t)i * node->head_width,
+                                                              node->head_width));
+    }
+    self->done = n;
+    *out = to;
+    return n;
+}
+
+unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
+    const rs_node *node = self->node;
+    uint64_t left = self->n - self->done, fields[CHUNK];
+    unsigned count, width, i, stride = node->stride;
+    int64_t *to = self->last + HISTORY;
+    if (left == 0) return 0;
+    if (self->done == 0 && stride != 0) return next_head(self, left < stride ? (unsigned)left : stride, out);
+    count = left < CHUNK ? (unsigned)left : CHUNK;
+    /* The widths are read a second time, from memory that others may have changed: bound what follows again. */
+    width = width_of(self->widths, self->chunk++, width_base(node->max_width));
+    if (width > node->max_width || ((uint64_t)count * width + 7) / 8 > (uint64_t)(self->end - self->chunks)) width = 0;
+    unpack(self->chunks, (size_t)(self->chunks - self->head), (size_t)(self->end - self->chunks), width, count, fields);
+    self->chunks += (count * width + 7) / 8;
+    if (stride == 0) {
+        for (i = 0; i < count; i++) to[i] = (int64_t)(node->base + fields[i]);
+    } else {
+        for (i = 0; i < count; i++) {
+            uint64_t z = fields[i] >> 1 ^ (0 - (fields[i] & 1));
+            to[i] = (int64_t)((uint64_t)to[(int)i - (int)stride] + z);
+        }
+        memmove(self->last, self->last + count, HISTORY * sizeof *self->last);
+        /* The chunk moved with its history: it ends where the next one begins. */
+        to -= count;
+    }
+    self->done += count;
+    *out = to;
+    return count;
+}
+
+void rs_numbers_read(rs_numbers *self, int64_t *out) {
+    const rs_node *node = self->node;
+    const uint8_t *chunks = self->chunks, *end = self->end;
+    const uint64_t base = node->base, n = self->n;
+    const unsigned stride = node->stride, width_least = width_base(node->max_width), max_width = node->max_width;
+    uint64_t done = n < stride ? n : stride, size = (done * node->head_width + 7) / 8, i, fields[CHUNK];
+    uint32_t chunk = 0;
+    for (i = 0; i < done; i++) {
+        out[i] = (int64_t)(base + rs_load_bits_unchecked(self->head, size, i * node->head_width, node->head_width));
+    }
+    while (done < n) {
+        unsigned count = n - done < CHUNK ? (unsigned)(n - done) : CHUNK, k;
+        unsigned width = width_of(self->widths, chunk++, width_least);
+        int64_t *to = out + done;
+        /* As in rs_numbers_next: the widths may have changed since they were summed. */
+        if (width > max_width || (count * width + 7) / 8 > (size_t)(end - chunks)) width = 0;
+        unpack(chunks, (size_t)(chunks - self->head), (size_t)(end - chunks), width, count, fields);
+        chunks += (count * width + 7) / 8;
+        if (stride == 0) {
+            for (k = 0; k < count; k++) to[k] = (int64_t)(base + fields[k]);
+        } else {
+            const int64_t *from = to - stride;
+            for (k = 0; k < count; k++) {
+                to[k] = (int64_t)((uint64_t)from[k] + (fields[k] >> 1 ^ (0 - (fields[k] & 1))));
+            }
+        }
+        done += count;
+    }
+    self->done = n;
+}
+
+/* ---- Writing ---- */
+
+bool rs_numbers_from_float(double value, unsigned scale, int64_t *m) {
+    double product = value * rs_schema_divisor(scale), back;
+    if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
+    *m = rs_numbers_round(product);
+    back = (double)*m / rs_schema_divisor(scale);
+    return memcmp(&back, &value, 8) == 0;
+}
+
+bool rs_numbers_find_scale(double value, unsigned *scale) {
+    unsigned s;
+    int64_t m;
+    for (s = *scale; s <= 15; s++) {
+        if (rs_numbers_from_float(value, s, &m)) {
+            *scale = s;
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t zigzag(int64_t later, int64_t earlier) {
+    uint64_t d = (uint64_t)later - (uint64_t)earlier;
+    return d << 1 ^ (0 - (d >> 63));
+}
+
+/* Field i of the packed numbers. */
+static uint64_t field_of(const int64_t *numbers, uint64_t i, unsigned stride, uint64_t base) {
+    return stride == 0 ? (uint64_t)numbers[i] - base : zigzag(numbers[i], numbers[i - stride]);
+}
+
+static unsigned chunk_width(const int64_t *numbers, uint64_t at, unsigned count, unsigned stride, uint64_t base) {
+    uint64_t all = 0;
+    unsigned i;
+    for (i = 0; i < count; i++) all |= field_of(numbers, at + i, stride, base);
+    return rs_numbers_width(all);
+}
+
+static void note_stored(rs_numbers_plan *plan, int64_t number) {
+    if (!plan->any || number < plan->min) plan->min = number;
+    if (!plan->any || number > plan->max) plan->max = number;
+    plan->any = true;
+}
+
+void rs_numbers_measure(rs_numbers_plan *plan, const int64_t *numbers, uint64_t n, int64_t base) {
+    uint64_t head = n < plan->stride ? n : plan->stride, i, chunks = 0;
+    if (n == 0) return;
+    plan->n_lists++;
+    plan->head_bits_of[head]++;
+    for (i = 0; i < head; i++) note_stored(plan, numbers[i]);
+    for (i = head; i < n; i += CHUNK, chunks++) {
+        unsigned count = n - i < CHUNK ? (unsigned)(n - i) : CHUNK;
+        plan->chunks[count][chunk_width(numbers, i, count, plan->stride, (uint64_t)base)]++;
+    }
+    plan->width_bytes += chunks / 2 + chunks % 2;
+}
+
+static unsigned max_width_of(const rs_numbers_plan *plan) {
+    unsigned width, count, most = 0;
+    for (count = 1; count <= CHUNK; count++) {
+        for (width = 0; width <= 64; width++) {
+            if (plan->chunks[count][width] != 0 && width > most) most = width;
+        }
+    }
+    return most;
+}
+
+/* The width that a chunk of `width` bits is given: its 4 bits cannot name each. */
+static unsigned given_width(unsigned width, unsigned max_width) {
+    unsigned least = width_base(max_width) + 1;
+    return width == 0 ? 0 : width < least ? least : width;
+}
+
+uint64_t rs_numbers_size(const rs_numbers_plan *plan) {
+    unsigned max_width = max_width_of(plan);
+    unsigned head = plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0;
+    uint64_t size = plan->width_bytes;
+    unsigned count, width;
+    for (count = 1; count <= RS_FMT_STRIDE_MAX; count++) {
+        size += plan->head_bits_of[count] * (((uint64_t)count * head + 7) / 8);
+    }
+    for (count = 1; count <= CHUNK; count++) {
+        for (width = 0; width <= 64; width++) {
+            size += plan->chunks[count][width] * (((uint64_t)count * given_width(width, max_width) + 7) / 8);
+        }
+    }
+    return size;
+}
+
+void rs_numbers_aux(const rs_numbers_plan *plan, unsigned kind, unsigned scale, int64_t base,
+                    uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
+    int64_t first = plan->stride == 0 ? base : plan->any ? plan->min : 0;
+    memset(aux, 0, RS_FMT_NUMBERS_AUX_SIZE);
+    rs_store_u64(aux, (uint64_t)first);
+    aux[RS_FMT_NUMBERS_KIND] = (uint8_t)kind;
+    aux[RS_FMT_NUMBERS_SCALE] = (uint8_t)scale;
+    aux[RS_FMT_NUMBERS_STRIDE] = (uint8_t)plan->stride;
+    aux[RS_FMT_NUMBERS_HEAD_WIDTH] =
+        (uint8_t)(plan->stride != 0 && plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0);
+    aux[RS_FMT_NUMBERS_MAX_WIDTH] = (uint8_t)max_width_of(plan);
+}
+
+static rs_status misfit(rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "numbers that do not fit their node");
+}
+
+rs_status rs_numbers_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out, rs_error *err) {
+    uint64_t head = n < node->stride ? n : node->stride, rest = n - head, i, k;
+    uint64_t chunks = rest / CHUNK + (rest % CHUNK != 0);
+    unsigned base = width_base(node->max_width);
+    size_t at = out->size_bytes, widths;
+    RS_TRY(rs_buffer_append_zeros(out, (size_t)((head * node->head_width + 7) / 8), err));
+    for (i = 0; i < head; i++) {
+        uint64_t field = (uint64_t)numbers[i] - node->base;
+        if (node->head_width < 64 && field >> node->head_width != 0) return misfit(err);
+        rs_store_bits(out->data + at, i * node->head_width, node->head_width, field);
+    }
+    widths = out->size_bytes;
+    RS_TRY(rs_buffer_append_zeros(out, (size_t)(chunks / 2 + chunks % 2), err));
+    for (k = 0; k < chunks; k++) {
+        uint64_t first = head + k * CHUNK;
+        unsigned count = n - first < CHUNK ? (unsigned)(n - first) : CHUNK, width;
+        width = chunk_width(numbers, first, count, node->stride, node->base);
+        if (width > node->max_width) return misfit(err);
+        width = given_width(width, node->max_width);
+        if (width != 0) out->data[widths + k / 2] |= (uint8_t)((width - base) << (k % 2 * 4));
+        at = out->size_bytes;
+        RS_TRY(rs_buffer_append_zeros(out, ((size_t)count * width + 7) / 8, err));
+        for (i = 0; i < count; i++) {
+            rs_store_bits(out->data + at, i * width, width, field_of(numbers, first + i, node->stride, node->base));
+        }
+    }
+    return RS_OK;
+}

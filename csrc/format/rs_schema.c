@@ -1,0 +1,584 @@
+/* rs_schema.c: parsing, checking and compiling of schema trees (rules 17 to 19 of FORMAT.md). */
+#include "format/rs_schema.h"
+
+#include <stdlib.h>
+
+
+static rs_status bad(rs_error *err, uint64_t offset, uint32_t node, const char *why) {
+    return rs_error_set(err, RS_E_FMT_TREE, offset, "tree node %u: %s", node, why);
+}
+
+/* A const's or a key's any value: budgets of a tree, no arrays outside. */
+static rs_status skip_aux_value(rs_slice *aux, rs_error *err) {
+    rs_budget budget = {RS_FMT_TREE_BYTES, RS_FMT_TREE_BYTES, RS_FMT_DEPTH};
+    return rs_any_skip(aux, 0, &budget, err);
+}
+
+/* The flags that mean something to a node. */
+static unsigned flags_of(const rs_node *n) {
+    switch (n->kind) {
+    case RS_FMT_NODE_LIST:
+    case RS_FMT_NODE_NUMBERS:
+    case RS_FMT_NODE_NDARRAY: return RS_FMT_FLAG_FIXED;
+    case RS_FMT_NODE_STR: return n->param == 0 ? 0 : RS_FMT_FLAG_REST;
+    case RS_FMT_NODE_BYTES:
+    case RS_FMT_NODE_SYMBOLS: return RS_FMT_FLAG_REST;
+    default: return 0;
+    }
+}
+
+static bool has_count(const rs_node *n) {
+    switch (n->kind) {
+    case RS_FMT_NODE_LIST:
+    case RS_FMT_NODE_NUMBERS: return (n->flags & RS_FMT_FLAG_FIXED) != 0;
+    case RS_FMT_NODE_DICT:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_SAME: return true;
+    default: return false;
+    }
+}
+
+/* check_fields of the kinds that decode by arithmetic or from tables. */
+static const char *check_packed_fields(const rs_node *n) {
+    if (n->n_children != (n->kind == RS_FMT_NODE_OPTIONAL)) return "a number of children that is not its kind's";
+    switch (n->kind) {
+    case RS_FMT_NODE_DECIMAL:
+        return n->param > 64 || n->aux_size_bytes != RS_FMT_DECIMAL_AUX_SIZE ? "a decimal that is malformed" : NULL;
+    case RS_FMT_NODE_NUMBERS:
+        return n->param > 1 || n->aux_size_bytes != RS_FMT_NUMBERS_AUX_SIZE ? "numbers that are malformed" : NULL;
+    case RS_FMT_NODE_DICT:
+        if (n->param > RS_FMT_DICT_WIDTH || (n->param < 32 && n->count > UINT32_C(1) << n->param)) {
+            return "a dict of more entries than its width has numbers for";
+        }
+        return n->aux_size_bytes % 4 != 0 || n->aux_size_bytes == 0 || n->aux_size_bytes > 4 * RS_FMT_DICT_TABLES
+                   ? "a dict that is malformed" : NULL;
+    case RS_FMT_NODE_SYMBOLS: return n->param != 0 || n->aux_size_bytes != 4 ? "symbols that are malformed" : NULL;
+    case RS_FMT_NODE_DIGITS:
+        return n->param > 64 || n->aux_size_bytes != 8 || n->count > RS_FMT_DIGITS_MAX ? "digits that are malformed"
+                                                                                       : NULL;
+    case RS_FMT_NODE_HEX:
+        return n->param > 1 || n->aux_size_bytes != 0 || n->count == 0 || n->count > RS_FMT_HEX_MAX
+                   ? "a hex that is malformed" : NULL;
+    case RS_FMT_NODE_SAME: return n->param != 0 || n->aux_size_bytes != 0 ? "a same that is malformed" : NULL;
+    default: return n->param > 1 || n->aux_size_bytes != 0 ? "an optional that is malformed" : NULL;
+    }
+}
+
+/* What of kind, param, flags, count and number of children the table of node kinds allows. */
+static const char *check_fields(const rs_node *n) {
+    if ((n->flags & ~flags_of(n)) != 0) return "flags that mean nothing here";
+    if (n->count != 0 && !has_count(n)) return "a count where none belongs";
+    switch (n->kind) {
+    case RS_FMT_NODE_ANY:
+    case RS_FMT_NODE_FLOAT:
+    case RS_FMT_NODE_BOOL:
+    case RS_FMT_NODE_BYTES:
+        if (n->param != 0 || n->n_children != 0 || n->aux_size_bytes != 0) return "a leaf with parameters";
+        return NULL;
+    case RS_FMT_NODE_CONST:
+    case RS_FMT_NODE_NDARRAY:
+        return n->param != 0 || n->n_children != 0 ? "a leaf with parameters" : NULL;
+    case RS_FMT_NODE_INT:
+        return n->param > 64 || n->n_children != 0 || n->aux_size_bytes != 8 ? "an int that is malformed" : NULL;
+    case RS_FMT_NODE_STR:
+        if (n->n_children != 0 || n->aux_size_bytes != 0) return "a leaf with parameters";
+        return n->param == 0 || n->param == 1 || n->param == 2 || n->param == 4 ? NULL : "a width that is not one";
+    case RS_FMT_NODE_LIST:
+        return n->param > 1 || n->n_children != 1 || n->aux_size_bytes != 0 ? "a list that is malformed" : NULL;
+    case RS_FMT_NODE_TUPLE: return n->param > 1 || n->aux_size_bytes != 0 ? "a tuple that is malformed" : NULL;
+    case RS_FMT_NODE_STRUCT: return n->param != 0 ? "a struct of an unknown type" : NULL;
+    case RS_FMT_NODE_UNION:
+        if (n->param != 0 || n->aux_size_bytes != 0) return "a union with parameters";
+        return n->n_children < 2 || n->n_children > RS_FMT_UNION_CHILDREN ? "a union of too few or too many" : NULL;
+    case RS_FMT_NODE_EXT:
+        return n->n_children != 1 || n->aux_size_bytes == 0 ? "an ext that is malformed" : NULL;
+    case RS_FMT_NODE_CONCAT:
+        return n->param != 0 || n->aux_size_bytes != 0 || n->n_children > RS_FMT_CONCAT_CHILDREN
+                   ? "a concat that is malformed" : NULL;
+    case RS_FMT_NODE_DECIMAL:
+    case RS_FMT_NODE_NUMBERS:
+    case RS_FMT_NODE_DICT:
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX:
+    case RS_FMT_NODE_SAME:
+    case RS_FMT_NODE_OPTIONAL: return check_packed_fields(n);
+    default: return "a kind with no meaning";
+    }
+}
+
+double rs_schema_divisor(unsigned scale) {
+    static const double powers[RS_FMT_SCALE_MAX + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                        1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                        1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    return scale <= RS_FMT_SCALE_MAX ? powers[scale] : 1.0;
+}
+
+/* Width of a stored integer: in the bit group, or in a body of whole bytes. */
+static void compile_width(rs_node *n) {
+    n->fixed = true;
+    if (n->param == 8 || n->param == 16 || n->param == 32 || n->param == 64) {
+        n->size_bytes = n->param / 8u;
+    } else {
+        n->bits = n->param;
+    }
+}
+
+static rs_status compile_decimal(rs_node *n, uint64_t offset, rs_error *err) {
+    n->base = rs_load_u64(n->aux);
+    n->scale = n->aux[RS_FMT_DECIMAL_SCALE];
+    n->correction = n->aux[RS_FMT_DECIMAL_CORRECTION];
+    if (n->scale > RS_FMT_SCALE_MAX || n->correction > RS_FMT_CORRECTION_MAX || n->correction > n->param) {
+        return bad(err, offset, n->index, "a decimal with a scale or correction out of range");
+    }
+    n->divisor = rs_schema_divisor(n->scale);
+    compile_width(n);
+    return RS_OK;
+}
+
+static rs_status compile_numbers(rs_node *n, uint64_t offset, rs_error *err) {
+    const uint8_t *aux = n->aux;
+    n->base = rs_load_u64(aux);
+    n->number_kind = aux[RS_FMT_NUMBERS_KIND];
+    n->scale = aux[RS_FMT_NUMBERS_SCALE];
+    n->stride = aux[RS_FMT_NUMBERS_STRIDE];
+    n->head_width = aux[RS_FMT_NUMBERS_HEAD_WIDTH];
+    n->max_width = aux[RS_FMT_NUMBERS_MAX_WIDTH];
+    if (n->number_kind > RS_FMT_NUMBERS_FLOATS || n->stride > RS_FMT_STRIDE_MAX || n->head_width > 64 ||
+        n->max_width > 64 || n->scale > (n->number_kind == RS_FMT_NUMBERS_FLOATS ? RS_FMT_SCALE_MAX : 0) ||
+        aux[RS_FMT_NUMBERS_RESERVED] != 0 || rs_load_u16(aux + RS_FMT_NUMBERS_RESERVED + 1) != 0) {
+        return bad(err, offset, n->index, "numbers with a field out of range");
+    }
+    n->divisor = rs_schema_divisor(n->scale);
+    return RS_OK;
+}
+
+/* The pieces of a concat: what has a text, and `same` of an earlier one. */
+static rs_status check_pieces(const rs_node *n, uint64_t offset, rs_error *err) {
+    uint32_t i;
+    for (i = 0; i < n->n_children; i++) {
+        const rs_node *c = &n->children[i];
+        bool text = false;
+        switch (c->kind) {
+        case RS_FMT_NODE_CONST: text = *c->aux >= RS_FMT_TAG_STR1 && *c->aux <= RS_FMT_TAG_STR4; break;
+        case RS_FMT_NODE_STR:
+        case RS_FMT_NODE_SYMBOLS:
+        case RS_FMT_NODE_DICT:
+        case RS_FMT_NODE_DIGITS:
+        case RS_FMT_NODE_HEX: text = true; break;
+        case RS_FMT_NODE_SAME: text = c->count < i && n->children[c->count].kind != RS_FMT_NODE_SAME; break;
+        default: break;
+        }
+        if (!text) return bad(err, offset, c->index, "a piece of a concat that is no text");
+    }
+    return RS_OK;
+}
+
+static rs_status compile_optional(rs_node *n, uint64_t offset, rs_error *err) {
+    const rs_node *child = n->children;
+    if (child->bits > 63) return bad(err, offset, n->index, "an optional of too many bits");
+    if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0) {
+        return bad(err, offset, child->index, "an optional key that is no key");
+    }
+    n->bits = (uint8_t)(1 + child->bits);
+    n->fixed = child->fixed && child->size_bytes == 0;
+    return RS_OK;
+}
+
+static rs_status compile_array(rs_node *n, uint64_t offset, rs_error *err) {
+    rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
+    rs_array_type type;
+    uint64_t dims[RS_FMT_ARRAY_NDIM];
+    uint32_t ndim;
+    bool scalar;
+    RS_TRY(rs_array_type_take(&aux, &type, err));
+    scalar = (type.flags & RS_FMT_ARRAY_SCALAR) != 0;
+    n->item_bytes = type.item_bytes;
+    n->data_bytes = type.item_bytes;
+    if ((n->flags & RS_FMT_FLAG_FIXED) != 0) {
+        if (scalar) return bad(err, offset, n->index, "a scalar with a shape");
+        RS_TRY(rs_array_shape_take(&aux, type.item_bytes, &ndim, dims, &n->data_bytes, err));
+    }
+    if (aux.ptr != aux.end) return bad(err, offset, n->index, "aux holds more than a dtype");
+    n->fixed = (scalar || (n->flags & RS_FMT_FLAG_FIXED) != 0) && n->data_bytes < RS_FMT_ARRAY_INLINE;
+    n->size_bytes = n->fixed ? n->data_bytes : 0;
+    return RS_OK;
+}
+
+static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
+    rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
+    uint32_t i;
+    n->shape_hash = RS_SHAPE_SEED;
+    for (i = 0; i < n->n_children; i++) {
+        const uint8_t *key = aux.ptr;
+        if (!rs_any_may_be_key(aux)) return bad(err, offset, n->index, "a key that cannot be hashed");
+        RS_TRY(skip_aux_value(&aux, err));
+        n->shape_hash = rs_schema_hash_key(n->shape_hash, key, (size_t)(aux.ptr - key));
+        if (n->children[i].kind == RS_FMT_NODE_OPTIONAL && n->children[i].param == 0) n->partial = true;
+    }
+    return aux.ptr == aux.end ? RS_OK : bad(err, offset, n->index, "aux holds more than the keys");
+}
+
+/* Bits and sizes of a tuple or struct from its compiled children. */
+static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
+    rs_node *children = (rs_node *)n->children;
+    uint64_t bits = 0, body = 0;
+    uint32_t i;
+    n->fixed = true;
+    for (i = 0; i < n->n_children; i++) {
+        children[i].bit_off = (uint32_t)bits;
+        bits += children[i].bits;
+    }
+    body = (bits + 7) / 8;
+    n->group_bytes = (uint32_t)body;
+    for (i = 0; i < n->n_children; i++) {
+        if (!children[i].fixed) {
+            n->fixed = false;
+            continue;
+        }
+        children[i].body_off = (uint32_t)body;
+        body += children[i].size_bytes;
+        if (body >= RS_FMT_FIXED_SIZE) return bad(err, offset, n->index, "a fixed body that is too large");
+    }
+    n->head_bytes = (uint32_t)body;
+    n->size_bytes = n->fixed ? body : 0;
+    return RS_OK;
+}
+
+static rs_status compile_union(rs_node *n, uint64_t offset, rs_error *err) {
+    uint64_t size = n->children[0].alone_bytes + n->children[0].size_bytes;
+    uint32_t i;
+    n->bits = 1;
+    while ((1u << n->bits) < n->n_children) n->bits++;
+    n->fixed = true;
+    for (i = 0; i < n->n_children; i++) {
+        const rs_node *c = &n->children[i];
+        if (!c->fixed || c->alone_bytes + c->size_bytes != size) n->fixed = false;
+    }
+    n->size_bytes = n->fixed ? size : 0;
+    return n->size_bytes < RS_FMT_FIXED_SIZE ? RS_OK : bad(err, offset, n->index, "a fixed body that is too large");
+}
+
+static rs_status compile_list(rs_node *n, uint64_t offset, rs_error *err) {
+    const rs_node *child = n->children;
+    uint64_t body, bits;
+    n->fixed = (n->flags & RS_FMT_FLAG_FIXED) != 0 && child->fixed;
+    if (!n->fixed) return RS_OK;
+    if (rs_mul_overflows(n->count, child->size_bytes, &body) || body >= RS_FMT_FIXED_SIZE) {
+        return bad(err, offset, n->index, "a fixed body that is too large");
+    }
+    bits = (uint64_t)n->count * child->bits;
+    body += (bits + 7) / 8;
+    if (body >= RS_FMT_FIXED_SIZE) return bad(err, offset, n->index, "a fixed body that is too large");
+    n->size_bytes = body;
+    return RS_OK;
+}
+
+/* Sizes of one node; its children, which have larger numbers, are done already. */
+static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
+    rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
+    switch (n->kind) {
+    case RS_FMT_NODE_CONST:
+        n->fixed = true;
+        RS_TRY(skip_aux_value(&aux, err));
+        if (aux.ptr != aux.end) return bad(err, offset, n->index, "a const followed by more bytes");
+        if (n->payload && *n->aux == RS_FMT_TAG_EXT) return bad(err, offset, n->index, "an ext directly within an ext");
+        break;
+    case RS_FMT_NODE_INT:
+    case RS_FMT_NODE_DIGITS:
+        n->base = rs_load_u64(n->aux);
+        compile_width(n);
+        break;
+    case RS_FMT_NODE_DECIMAL: RS_TRY(compile_decimal(n, offset, err)); break;
+    case RS_FMT_NODE_NUMBERS: RS_TRY(compile_numbers(n, offset, err)); break;
+    case RS_FMT_NODE_DICT:
+        n->fixed = true;
+        n->bits = n->param;
+        break;
+    case RS_FMT_NODE_HEX:
+        n->fixed = true;
+        n->size_bytes = ((uint64_t)n->count + 1) / 2;
+        break;
+    case RS_FMT_NODE_SAME: n->fixed = true; break;
+    case RS_FMT_NODE_OPTIONAL: RS_TRY(compile_optional(n, offset, err)); break;
+    case RS_FMT_NODE_FLOAT:
+        n->fixed = true;
+        n->size_bytes = 8;
+        break;
+    case RS_FMT_NODE_BOOL:
+        n->fixed = true;
+        n->bits = 1;
+        break;
+    case RS_FMT_NODE_LIST: RS_TRY(compile_list(n, offset, err)); break;
+    case RS_FMT_NODE_CONCAT:
+        RS_TRY(check_pieces(n, offset, err));
+        RS_TRY(compile_row(n, offset, err));
+        break;
+    case RS_FMT_NODE_STRUCT: RS_TRY(compile_keys(n, offset, err)); /* fall through */
+    case RS_FMT_NODE_TUPLE: RS_TRY(compile_row(n, offset, err)); break;
+    case RS_FMT_NODE_UNION: RS_TRY(compile_union(n, offset, err)); break;
+    case RS_FMT_NODE_NDARRAY: RS_TRY(compile_array(n, offset, err)); break;
+    case RS_FMT_NODE_EXT: /* transparent: bits and body are the payload's */
+        RS_TRY(rs_any_extra_skip(&aux, err));
+        if (aux.ptr != aux.end) return bad(err, offset, n->index, "EXTRA followed by more bytes");
+        n->bits = n->children->bits;
+        n->fixed = n->children->fixed;
+        n->size_bytes = n->children->size_bytes;
+        break;
+    default: break;
+    }
+    n->alone_bytes = (n->bits + 7u) / 8u;
+    return RS_OK;
+}
+
+/* Reads the stored entry of node i into `n`; `next_child` is where its children have to begin. */
+static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32_t *next_child, uint64_t offset,
+                           rs_error *err) {
+    const uint8_t *e = tree->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE;
+    rs_node *n = &tree->nodes[i];
+    uint32_t first = rs_load_u32(e + RS_FMT_N_FIRST_CHILD), aux_off = rs_load_u32(e + RS_FMT_N_AUX_OFFSET);
+    const char *why;
+    n->index = i;
+    n->kind = e[RS_FMT_N_KIND];
+    n->param = e[RS_FMT_N_PARAM];
+    n->flags = rs_load_u16(e + RS_FMT_N_FLAGS);
+    n->n_children = rs_load_u32(e + RS_FMT_N_N_CHILDREN);
+    n->aux_size_bytes = rs_load_u32(e + RS_FMT_N_AUX_SIZE);
+    n->count = rs_load_u32(e + RS_FMT_N_COUNT);
+    if (n->kind > RS_FMT_NODE_LAST) {
+        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u is of kind %u, of a later version", i,
+                            n->kind);
+    }
+    if (n->kind == RS_FMT_NODE_EXT && (n->param == 0 || n->param > RS_FMT_EXT_LAST)) {
+        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: ext code %u is of a later version", i,
+                            n->param);
+    }
+    if (aux_off > rs_slice_left(&aux) || n->aux_size_bytes > rs_slice_left(&aux) - aux_off) {
+        return bad(err, offset, i, "aux out of range");
+    }
+    n->aux = aux.ptr + aux_off;
+    why = check_fields(n);
+    if (why != NULL) return bad(err, offset, i, why);
+    if (n->n_children == 0) return first == 0 ? RS_OK : bad(err, offset, i, "a leaf with a first child");
+    if (first != *next_child || n->n_children > tree->n_nodes - *next_child) {
+        return bad(err, offset, i, "children out of order");
+    }
+    n->children = &tree->nodes[first];
+    *next_child += n->n_children;
+    return RS_OK;
+}
+
+/* The depth of containers at and below each node, root last; unions and leaves add none. */
+static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
+    uint32_t i, k, shapes = 0;
+    uint16_t depth[RS_FMT_TREE_NODES], levels[RS_FMT_TREE_NODES];
+    for (i = tree->n_nodes; i-- > 0;) {
+        const rs_node *n = &tree->nodes[i];
+        bool container = n->kind == RS_FMT_NODE_LIST || n->kind == RS_FMT_NODE_TUPLE || n->kind == RS_FMT_NODE_STRUCT;
+        uint16_t deepest = 0, most = 0;
+        for (k = 0; k < n->n_children; k++) {
+            uint32_t child = n->children[k].index;
+            if (depth[child] > deepest) deepest = depth[child];
+            if (levels[child] > most) most = levels[child];
+        }
+        depth[i] = (uint16_t)(deepest + (container ? 1 : 0));
+        /* Unions count here too: it keeps chains of them, which no writer makes, from nesting without end. */
+        levels[i] = (uint16_t)(most + (n->n_children > 0 ? 1 : 0));
+        if (depth[i] > RS_FMT_DEPTH || levels[i] > 2 * RS_FMT_DEPTH) return bad(err, offset, i, "nested too deep");
+        if (n->kind == RS_FMT_NODE_STRUCT) shapes++;
+        tree->levels = levels[i];
+    }
+    if (shapes > RS_FMT_TREE_SHAPES) return bad(err, offset, 0, "too many struct nodes");
+    return RS_OK;
+}
+
+/* Whether the children of `n` may be optional keys, and pieces of one text; and `same` nowhere but there. */
+static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *err) {
+    uint32_t i, k;
+    const rs_node *root = &tree->nodes[0];
+    if (root->kind == RS_FMT_NODE_SAME || (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
+        return bad(err, offset, 0, "a root that is none");
+    }
+    for (i = 0; i < tree->n_nodes; i++) {
+        const rs_node *n = &tree->nodes[i];
+        for (k = 0; k < n->n_children; k++) {
+            const rs_node *c = &n->children[k];
+            if (c->kind == RS_FMT_NODE_SAME && n->kind != RS_FMT_NODE_CONCAT) {
+                return bad(err, offset, c->index, "a same outside a concat");
+            }
+            if (c->kind == RS_FMT_NODE_OPTIONAL && c->param == 0 && n->kind != RS_FMT_NODE_STRUCT) {
+                return bad(err, offset, c->index, "an optional key outside a struct");
+            }
+        }
+    }
+    return RS_OK;
+}
+
+/* Marks the children that are in tail position because `n` is. */
+static void mark_tail(const rs_node *n, bool *tail) {
+    uint32_t k;
+    switch (n->kind) {
+    case RS_FMT_NODE_UNION:
+    case RS_FMT_NODE_EXT:
+    case RS_FMT_NODE_OPTIONAL:
+        for (k = 0; k < n->n_children; k++) tail[n->children[k].index] = true;
+        break;
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT:
+    case RS_FMT_NODE_CONCAT:
+        for (k = n->n_children; k-- > 0;) {
+            if (n->children[k].fixed) continue;
+            tail[n->children[k].index] = true;
+            break;
+        }
+        break;
+    default: break;
+    }
+}
+
+/* Rest stands in tail position only. Needs the nodes compiled: which are fixed decides. */
+static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err) {
+    bool tail[RS_FMT_TREE_NODES] = {false};
+    uint32_t i;
+    tail[0] = true;
+    for (i = 0; i < tree->n_nodes; i++) {
+        const rs_node *n = &tree->nodes[i];
+        bool rest = (n->flags & RS_FMT_FLAG_REST) != 0;
+        if (rest && !tail[i]) return bad(err, offset, i, "a rest with something after it");
+        if (tail[i]) mark_tail(n, tail);
+    }
+    return RS_OK;
+}
+
+/* Marks payloads; parents come before their children. */
+static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
+    uint32_t i, k;
+    for (i = 0; i < tree->n_nodes; i++) {
+        const rs_node *n = &tree->nodes[i];
+        bool passes = n->kind == RS_FMT_NODE_UNION || n->kind == RS_FMT_NODE_OPTIONAL;
+        bool payload = n->kind == RS_FMT_NODE_EXT || (passes && n->payload);
+        if ((n->kind == RS_FMT_NODE_EXT || n->kind == RS_FMT_NODE_DICT) && n->payload) {
+            return bad(err, offset, i, "an ext or dict directly within an ext");
+        }
+        if (n->kind == RS_FMT_NODE_SYMBOLS || n->kind == RS_FMT_NODE_DICT) tree->n_links++;
+        if (!payload) continue;
+        for (k = 0; k < n->n_children; k++) tree->nodes[n->children[k].index].payload = true;
+    }
+    return RS_OK;
+}
+
+/* For each numbers node the leaf that an element of it is: see rs_path_element. */
+static rs_status add_elements(rs_tree *tree, rs_error *err) {
+    uint32_t i, n = 0;
+    for (i = 0; i < tree->n_nodes; i++) n += tree->nodes[i].kind == RS_FMT_NODE_NUMBERS;
+    if (n == 0) return RS_OK;
+    tree->elements = (rs_node *)calloc(n, sizeof *tree->elements);
+    if (tree->elements == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    for (i = 0, n = 0; i < tree->n_nodes; i++) {
+        rs_node *node = &tree->nodes[i], *element;
+        if (node->kind != RS_FMT_NODE_NUMBERS) continue;
+        element = &tree->elements[n++];
+        element->kind = node->number_kind == RS_FMT_NUMBERS_INTS ? RS_FMT_NODE_INT : RS_FMT_NODE_DECIMAL;
+        element->param = 64;
+        element->bits = 64;
+        element->fixed = true;
+        element->index = i;
+        element->scale = node->scale;
+        element->divisor = node->divisor;
+        node->children = element;
+    }
+    return RS_OK;
+}
+
+static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
+    uint32_t aux_size, i, next_child = 1;
+    uint64_t nodes_size;
+    rs_slice aux;
+    if (tree->size_bytes < RS_FMT_TREE_HEAD_SIZE || tree->size_bytes > RS_FMT_TREE_BYTES) {
+        return bad(err, offset, 0, "a tree of that size");
+    }
+    tree->n_nodes = rs_load_u32(tree->bytes);
+    aux_size = rs_load_u32(tree->bytes + 4);
+    if (tree->n_nodes == 0 || tree->n_nodes > RS_FMT_TREE_NODES) {
+        return bad(err, offset, 0, "a tree of that many nodes");
+    }
+    nodes_size = (uint64_t)tree->n_nodes * RS_FMT_NODE_SIZE;
+    if (RS_FMT_TREE_HEAD_SIZE + nodes_size + aux_size != tree->size_bytes) {
+        return bad(err, offset, 0, "nodes and aux do not fill the tree");
+    }
+    aux = rs_slice_of(tree->bytes + RS_FMT_TREE_HEAD_SIZE + nodes_size, aux_size);
+    tree->nodes = (rs_node *)calloc(tree->n_nodes, sizeof *tree->nodes);
+    if (tree->nodes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    for (i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
+    if (next_child != tree->n_nodes) return bad(err, offset, next_child, "no parent");
+    RS_TRY(check_depth(tree, offset, err));
+    RS_TRY(check_places(tree, offset, err));
+    RS_TRY(mark_payloads(tree, offset, err));
+    for (i = tree->n_nodes; i-- > 0;) {
+        rs_status status = compile_node(&tree->nodes[i], offset, err);
+        if (status == RS_E_FMT_VERSION) return status;
+        /* Whatever is wrong with a value within aux, it is the tree that is malformed. */
+        if (status != RS_OK) return status == RS_E_FMT_TREE ? status : bad(err, offset, i, "aux holds no such value");
+    }
+    RS_TRY(check_rests(tree, offset, err));
+    return add_elements(tree, err);
+}
+
+rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err) {
+    rs_status status;
+    memset(out, 0, sizeof *out);
+    if (rs_slice_left(&bytes) > RS_FMT_TREE_BYTES) return bad(err, offset, 0, "a tree of that size");
+    out->size_bytes = (uint32_t)rs_slice_left(&bytes);
+    out->bytes = (uint8_t *)malloc((size_t)out->size_bytes + 1);
+    if (out->bytes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+    memcpy(out->bytes, bytes.ptr, out->size_bytes);
+    status = compile(out, offset, err);
+    if (status != RS_OK) rs_tree_clear(out);
+    return status;
+}
+
+void rs_tree_take_rests(rs_tree *self) {
+    bool tail[RS_FMT_TREE_NODES] = {false};
+    uint32_t i;
+    tail[0] = true;
+    for (i = 0; i < self->n_nodes; i++) {
+        rs_node *n = &self->nodes[i];
+        if (!tail[i]) continue;
+        mark_tail(n, tail);
+        if ((flags_of(n) & RS_FMT_FLAG_REST) == 0) continue;
+        n->flags |= RS_FMT_FLAG_REST;
+        rs_store_u16(self->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE + RS_FMT_N_FLAGS, n->flags);
+    }
+}
+
+uint64_t rs_tree_features(const rs_tree *self) {
+    uint64_t features = 0;
+    uint32_t i;
+    for (i = 0; i < self->n_nodes; i++) {
+        const rs_node *n = &self->nodes[i];
+        if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
+        switch (n->kind) {
+        case RS_FMT_NODE_DECIMAL:
+        case RS_FMT_NODE_NUMBERS: features |= RS_FMT_FEATURE_PACKED; break;
+        case RS_FMT_NODE_DICT:
+        case RS_FMT_NODE_SYMBOLS: features |= RS_FMT_FEATURE_TABLES; break;
+        case RS_FMT_NODE_CONCAT:
+        case RS_FMT_NODE_DIGITS:
+        case RS_FMT_NODE_HEX:
+        case RS_FMT_NODE_SAME: features |= RS_FMT_FEATURE_TEXT; break;
+        case RS_FMT_NODE_OPTIONAL: features |= RS_FMT_FEATURE_OPTIONAL; break;
+        default: break;
+        }
+    }
+    return features;
+}
+
+void rs_tree_clear(rs_tree *self) {
+    uint32_t i;
+    for (i = 0; self->nodes != NULL && i < self->n_nodes; i++) free((void *)self->nodes[i].dict);
+    free(self->elements);
+    free(self->nodes);
+    free(self->bytes);
+    memset(self, 0, sizeof *self);
+}

@@ -1,0 +1,321 @@
+/* rs_os_memory.c: how much memory may still be taken. The kernel answers a write to memory beyond a cgroup's limit
+ * with SIGKILL and never with ENOSPC, so the limits are read and compared before space is reserved. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "os/rs_os.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+
+static const char *const MACHINE_LIMIT = "MemAvailable of the machine";
+
+/* The smallest headroom so far, and the name of its limit (a caller's buffer, NULL with size 0). */
+typedef struct headroom {
+    uint64_t bytes;
+    char *name;
+    size_t name_size;
+} headroom;
+
+/* One hierarchy of memory cgroups: the two versions differ in the names of their files only. */
+typedef struct cgroup_files {
+    const char *limit;
+    const char *usage;
+    const char *inactive; /* the key in memory.stat of what the kernel drops before it kills */
+    bool is_v2;
+} cgroup_files;
+
+static const cgroup_files VERSION_1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", false};
+static const cgroup_files VERSION_2 = {"memory.max", "memory.current", "inactive_file", true};
+
+/* Where a hierarchy is mounted and which of its cgroups the mount shows at its top. Owns both strings. */
+typedef struct cgroup_mount {
+    char *root;
+    char *point;
+    bool contains_us;
+} cgroup_mount;
+
+/* ---------------------------------------------------------------- reading */
+
+/* prefix/path, to be freed; NULL without memory. */
+static char *joined(const char *prefix, const char *path) {
+    size_t n = strlen(prefix) + strlen(path) + 2;
+    char *out = (char *)malloc(n);
+    bool slash = path[0] != '/' && path[0] != '\0';
+    if (out != NULL) (void)snprintf(out, n, "%s%s%s", prefix, slash ? "/" : "", path);
+    return out;
+}
+
+static FILE *open_in(const char *dir, const char *name) {
+    char *path = joined(dir, name);
+    FILE *file = path == NULL ? NULL : fopen(path, "re");
+    free(path);
+    return file;
+}
+
+static bool parse_u64(const char *text, uint64_t *out) {
+    char *end;
+    unsigned long long value;
+    while (*text == ' ' || *text == '\t') text++;
+    if (*text < '0' || *text > '9') return false; /* "max", and strtoull would take a sign */
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text) return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
+static bool read_u64(const char *dir, const char *name, uint64_t *out) {
+    char text[64];
+    FILE *file = open_in(dir, name);
+    bool ok;
+    if (file == NULL) return false;
+    ok = fgets(text, (int)sizeof text, file) != NULL && parse_u64(text, out);
+    (void)fclose(file);
+    return ok;
+}
+
+/* The number behind `key` and a space or colon in a file of such lines. */
+static bool read_field(const char *dir, const char *name, const char *key, uint64_t *out) {
+    char line[256];
+    size_t n = strlen(key);
+    FILE *file = open_in(dir, name);
+    bool ok = false;
+    if (file == NULL) return false;
+    while (!ok && fgets(line, (int)sizeof line, file) != NULL) {
+        if (strncmp(line, key, n) != 0 || (line[n] != ' ' && line[n] != ':')) continue;
+        ok = parse_u64(line + n + 1, out);
+    }
+    (void)fclose(file);
+    return ok;
+}
+
+/* ---------------------------------------------------------------- limits */
+
+static void consider(headroom *self, uint64_t bytes, const char *kind, const char *name) {
+    size_t kind_size = strlen(kind), n = strlen(name);
+    if (bytes >= self->bytes) return;
+    self->bytes = bytes;
+    if (self->name_size == 0) return;
+    if (kind_size + n < self->name_size) {
+        (void)snprintf(self->name, self->name_size, "%s%s", kind, name);
+    } else if (kind_size + 4 < self->name_size) {
+        /* The end of a cgroup's path says more than its front. */
+        (void)snprintf(self->name, self->name_size, "%s...%s", kind, name + n - (self->name_size - kind_size - 4));
+    } else {
+        self->name[0] = '\0';
+    }
+}
+
+static uint64_t minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static void consider_machine(headroom *self, const char *proc) {
+    uint64_t available_kib, total_kib, kept;
+    if (!read_field(proc, "meminfo", "MemAvailable", &available_kib)) return;
+    if (available_kib > UINT64_MAX / 1024) return;
+    kept = read_field(proc, "meminfo", "MemTotal", &total_kib) && total_kib <= UINT64_MAX / 1024
+               ? total_kib * 1024 / RS_OS_KEPT_FREE_DIVISOR
+               : 0;
+    consider(self, minus(available_kib * 1024, kept), "", MACHINE_LIMIT);
+}
+
+static void consider_cgroup(headroom *self, const cgroup_files *files, const char *dir, const char *name) {
+    uint64_t limit, usage, inactive = 0;
+    if (!read_u64(dir, files->limit, &limit) || limit >= UINT64_C(1) << 60) return; /* v1 has no word for "none" */
+    if (!read_u64(dir, files->usage, &usage)) return;
+    if (!read_field(dir, "memory.stat", files->inactive, &inactive) || inactive > usage) inactive = 0;
+    consider(self, minus(limit - limit / RS_OS_KEPT_FREE_DIVISOR, usage - inactive), "memory cgroup ",
+             name[0] == '\0' ? "/" : name);
+}
+
+/* ---------------------------------------------------------------- finding the cgroup */
+
+static void chomp(char *line) { line[strcspn(line, "\n")] = '\0'; }
+
+static bool has_word(const char *list, const char *word) {
+    size_t n = strlen(word);
+    while (*list != '\0') {
+        size_t length = strcspn(list, ",");
+        if (length == n && strncmp(list, word, n) == 0) return true;
+        list += length;
+        if (*list == ',') list++;
+    }
+    return false;
+}
+
+/* This process's path in the hierarchy, to be freed; NULL when it is in none. Lines are "number:controllers:path",
+ * version 2 is "0::path". */
+static char *own_cgroup(const char *proc, const cgroup_files *files) {
+    FILE *file = open_in(proc, "self/cgroup");
+    char *line = NULL, *out = NULL;
+    size_t capacity = 0;
+    if (file == NULL) return NULL;
+    while (out == NULL && getline(&line, &capacity, file) >= 0) {
+        char *controllers = strchr(line, ':');
+        char *path = controllers == NULL ? NULL : strchr(controllers + 1, ':');
+        if (path == NULL) continue;
+        *controllers++ = '\0';
+        *path++ = '\0';
+        chomp(path);
+        if (files->is_v2 ? controllers[0] == '\0' && strcmp(line, "0") == 0 : has_word(controllers, "memory")) {
+            out = strdup(path);
+        }
+    }
+    free(line);
+    (void)fclose(file);
+    return out;
+}
+
+/* mountinfo writes space, tab, newline and backslash as a backslash and three octal digits. */
+static void unescape(char *text) {
+    char *to = text;
+    const char *from = text;
+    while (*from != '\0') {
+        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
+            from[3] >= '0' && from[3] <= '7') {
+            *to++ = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
+            from += 4;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+}
+
+/* What follows `root` in `path`: "" or "/..."; NULL when path does not lie beneath it. A cgroup namespace shows
+ * cgroups outside of it with "/..", which no mount leads to. */
+static const char *beneath(const char *path, const char *root) {
+    size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
+    if (strncmp(path, root, n) != 0 || (path[n] != '/' && path[n] != '\0')) return NULL;
+    if (strstr(path, "/..") != NULL) return NULL;
+    return strcmp(path + n, "/") == 0 ? "" : path + n;
+}
+
+/* Takes a line of mountinfo apart: "id parent device root point options [tags] - type source super". True when it
+ * mounts the hierarchy wanted; the out strings then point into the line. */
+static bool parse_mount(char *line, const cgroup_files *files, char **root, char **point) {
+    char *rest = NULL, *super_options = NULL;
+    char *tail = strstr(line, " - ");
+    char *type;
+    int i;
+    if (tail == NULL) return false;
+    *tail = '\0';
+    type = strtok_r(tail + 3, " \n", &rest);
+    if (type == NULL || strcmp(type, files->is_v2 ? "cgroup2" : "cgroup") != 0) return false;
+    if (!files->is_v2) {
+        (void)strtok_r(NULL, " \n", &rest);
+        super_options = strtok_r(NULL, " \n", &rest);
+        if (super_options == NULL || !has_word(super_options, "memory")) return false;
+    }
+    (void)strtok_r(line, " ", &rest);
+    for (i = 0; i < 2; i++) (void)strtok_r(NULL, " ", &rest);
+    *root = strtok_r(NULL, " ", &rest);
+    *point = strtok_r(NULL, " ", &rest);
+    if (*root == NULL || *point == NULL) return false;
+    unescape(*root);
+    unescape(*point);
+    return true;
+}
+
+static void mount_clear(cgroup_mount *self) {
+    free(self->root);
+    free(self->point);
+    memset(self, 0, sizeof *self);
+}
+
+/* The mount that shows `own`, else any one of the hierarchy: inside a container the path may be written as seen from
+ * outside, and the mount's top is then the container's own cgroup. False when there is none. */
+static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *files, const char *own, cgroup_mount *out) {
+    FILE *file = open_in(roots->proc, "self/mountinfo");
+    char *line = NULL, *root, *point;
+    size_t capacity = 0;
+    memset(out, 0, sizeof *out);
+    if (file == NULL) return false;
+    while (!out->contains_us && getline(&line, &capacity, file) >= 0) {
+        bool contains;
+        if (!parse_mount(line, files, &root, &point)) continue;
+        contains = beneath(own, root) != NULL;
+        if (out->point != NULL && !contains) continue;
+        mount_clear(out);
+        out->contains_us = contains;
+        out->root = strdup(root);
+        out->point = joined(roots->file_system, point);
+        if (out->root == NULL || out->point == NULL) break;
+    }
+    free(line);
+    (void)fclose(file);
+    if (out->root != NULL && out->point != NULL) return true;
+    mount_clear(out);
+    return false;
+}
+
+/* Every cgroup from this process's own up to the mount's top. */
+static void consider_hierarchy(headroom *self, const rs_os_memory_roots *roots, const cgroup_files *files) {
+    cgroup_mount mount;
+    char *own = own_cgroup(roots->proc, files);
+    char *dir = NULL, *name = NULL;
+    if (own == NULL) return;
+    if (!find_mount(roots, files, own, &mount)) {
+        free(own);
+        return;
+    }
+    dir = joined(mount.point, mount.contains_us ? beneath(own, mount.root) : "");
+    name = strdup(mount.contains_us ? own : mount.root);
+    if (dir != NULL && name != NULL) {
+        size_t top = strlen(mount.point);
+        for (;;) {
+            char *dir_slash, *name_slash;
+            consider_cgroup(self, files, dir, strcmp(name, "/") == 0 ? "" : name);
+            if (strlen(dir) <= top || (dir_slash = strrchr(dir, '/')) == NULL) break;
+            *dir_slash = '\0';
+            name_slash = strrchr(name, '/');
+            if (name_slash != NULL) *name_slash = '\0';
+        }
+    }
+    free(dir);
+    free(name);
+    mount_clear(&mount);
+    free(own);
+}
+
+/* ---------------------------------------------------------------- the answers */
+
+void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_bytes, char *limit_name,
+                              size_t limit_name_size) {
+    headroom self = {UINT64_MAX, limit_name, limit_name_size};
+    if (limit_name_size > 0) limit_name[0] = '\0';
+#if defined(__linux__)
+    consider_machine(&self, roots->proc);
+    consider_hierarchy(&self, roots, &VERSION_2);
+    consider_hierarchy(&self, roots, &VERSION_1);
+#else
+    (void)roots; /* macOS swaps and compresses instead of killing: no number here would be worth comparing with */
+#endif
+    *out_bytes = self.bytes;
+}
+
+void rs_os_memory_headroom(uint64_t *out_bytes, char *limit_name, size_t limit_name_size) {
+    static const rs_os_memory_roots SYSTEM = {"/proc", ""};
+    rs_os_memory_headroom_at(&SYSTEM, out_bytes, limit_name, limit_name_size);
+}
+
+rs_status rs_os_require_memory(const rs_os_memory_roots *roots, uint64_t needed, rs_error *err) {
+    char name[RS_OS_LIMIT_NAME_SIZE];
+    uint64_t available;
+    if (roots == NULL) {
+        rs_os_memory_headroom(&available, name, sizeof name);
+    } else {
+        rs_os_memory_headroom_at(roots, &available, name, sizeof name);
+    }
+    if (RS_LIKELY(needed <= available)) return RS_OK;
+    (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "%llu more bytes are needed and %s leaves %llu, with 5%% kept free",
+                       (unsigned long long)needed, name, (unsigned long long)available);
+    if (err != NULL) {
+        err->sys_errno = ENOSPC;
+        err->needed = needed;
+        err->available = available;
+    }
+    return RS_E_SPACE;
+}

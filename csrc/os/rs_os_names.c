@@ -1,0 +1,261 @@
+/* rs_os_names.c: files that processes find by name and hold by locks: made without a name, published by a link,
+ * attached under a shared lock, removed by whoever finds them unlocked. See "Named files" in rs_os.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#ifndef _DARWIN_C_SOURCE
+#define _DARWIN_C_SOURCE
+#endif
+#include "os/rs_os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How often a file may be taken away between making and locking it before somebody must be doing it on purpose. */
+enum { ATTEMPTS = 100 };
+
+static RS_COLD rs_status failed(rs_error *err, const char *what, const char *path) {
+    rs_status code = RS_E_SYS;
+    if (errno == EEXIST) code = RS_E_STATE_EXISTS;
+    if (errno == ENOENT) code = RS_E_SYS_NOT_FOUND;
+    if (errno == ENOSPC || errno == EDQUOT) code = RS_E_SPACE;
+    /* A link, a socket, a directory. */
+    if (errno == ELOOP || errno == ENXIO || errno == EISDIR) code = RS_E_SYS_NOT_OURS;
+    return rs_error_set_errno(err, code, errno, "%s %s", what, path);
+}
+
+/* RS_E_STATE_BUSY where somebody else has it. */
+static rs_status lock_now(int fd, int how, rs_error *err, const char *path) {
+    int rc;
+    do {
+        rc = flock(fd, how | LOCK_NB);
+    } while (rc != 0 && errno == EINTR);
+    if (rc == 0) return RS_OK;
+    if (errno == EWOULDBLOCK) {
+        return rs_error_set(err, RS_E_STATE_BUSY, RS_NOWHERE, "another process has it locked: %s", path);
+    }
+    return rs_error_set_errno(err, RS_E_SYS, errno, "cannot lock %s", path);
+}
+
+/* Whether `path` still leads to the file behind fd. */
+static bool leads_to(const char *path, int fd) {
+    struct stat there, here;
+    if (lstat(path, &there) != 0 || fstat(fd, &here) != 0) return false;
+    return there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
+/* A regular file of this user with this mode, else RS_E_SYS_NOT_OURS. */
+static rs_status check_ours(int fd, unsigned mode, const char *path, rs_error *err) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+    if (!S_ISREG(st.st_mode)) return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not a regular file: %s", path);
+    if (st.st_uid == geteuid() && (st.st_mode & 07777) == mode) return RS_OK;
+    return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
+                        "not made by recstore for user %lu: it is of user %lu and has mode %04o: %s",
+                        (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)(st.st_mode & 07777), path);
+}
+
+/* ---------------------------------------------------------------- making and publishing */
+
+static bool no_nameless(int code) {
+    /* EISDIR and ENOENT are how kernels say it that take O_TMPFILE for O_DIRECTORY and a plain open. */
+    return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT || code == ENOSYS;
+}
+
+static rs_status create_temporary(const char *temporary, int *out_fd, rs_error *err) {
+    int i;
+    for (i = 0; i < ATTEMPTS; i++) {
+        rs_status code;
+        int fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0) return failed(err, "cannot create", temporary);
+        code = rs_os_lease(fd, err);
+        if (code == RS_OK && leads_to(temporary, fd)) {
+            *out_fd = fd;
+            return RS_OK;
+        }
+        rs_os_close(&fd);
+        RS_TRY(code); /* else a collector was faster than the lock */
+    }
+    return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "somebody removes %s again and again", temporary);
+}
+
+rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool allow_nameless, int *out_fd,
+                                bool *out_nameless, rs_error *err) {
+#if defined(O_TMPFILE)
+    if (allow_nameless) {
+        int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (fd >= 0) {
+            rs_status code = rs_os_lease(fd, err);
+            if (code != RS_OK) {
+                rs_os_close(&fd);
+                return code;
+            }
+            *out_fd = fd;
+            *out_nameless = true;
+            return RS_OK;
+        }
+        if (!no_nameless(errno)) return failed(err, "cannot create a file in", dir);
+    }
+#else
+    (void)dir, (void)allow_nameless;
+#endif
+    RS_TRY(create_temporary(temporary, out_fd, err));
+    *out_nameless = false;
+    return RS_OK;
+}
+
+/* Gives the file behind fd the name `to`, which must be free. */
+static rs_status link_file(int fd, const char *temporary, const char *to, rs_error *err) {
+    char path[64];
+    const char *from = temporary;
+    if (from == NULL) {
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        from = path;
+    }
+    if (linkat(AT_FDCWD, from, AT_FDCWD, to, temporary == NULL ? AT_SYMLINK_FOLLOW : 0) == 0) return RS_OK;
+#if defined(AT_EMPTY_PATH)
+    /* Without /proc; needs a capability on older kernels. */
+    if (errno == ENOENT && temporary == NULL && linkat(fd, "", AT_FDCWD, to, AT_EMPTY_PATH) == 0) return RS_OK;
+#endif
+    return failed(err, "cannot publish", to);
+}
+
+static void forget(const char *path) {
+    rs_status ignored = rs_os_unlink(path, NULL, NULL);
+    (void)ignored;
+}
+
+rs_status rs_os_publish(int fd, const char *temporary, const char *path, const char *between, rs_error *err) {
+    rs_status code;
+    if (between == NULL) {
+        RS_TRY(link_file(fd, temporary, path, err));
+    } else {
+        /* rename replaces at once, and does nothing to two names of one file, which these are not. */
+        if (temporary == NULL) RS_TRY(link_file(fd, NULL, between, err));
+        code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
+        if (code != RS_OK) {
+            if (temporary == NULL) forget(between);
+            return code;
+        }
+        return RS_OK;
+    }
+    if (temporary != NULL) forget(temporary);
+    return RS_OK;
+}
+
+/* ---------------------------------------------------------------- attaching and removing */
+
+rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
+    int i;
+    for (i = 0; i < ATTEMPTS; i++) {
+        rs_status code;
+        int fd;
+        RS_TRY(rs_os_open_readonly(path, false, &fd, err));
+        code = check_ours(fd, 0400, path, err);
+        if (code == RS_OK) code = lock_now(fd, LOCK_SH, err, path);
+        if (code == RS_OK && leads_to(path, fd)) {
+            *out_fd = fd;
+            return RS_OK;
+        }
+        rs_os_close(&fd);
+        RS_TRY(code); /* else it was removed or replaced between open and lock: look again */
+    }
+    return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "somebody replaces %s again and again", path);
+}
+
+static uint64_t modified_ns(const struct stat *st) {
+#if defined(__APPLE__)
+    return (uint64_t)st->st_mtimespec.tv_sec * 1000000000u + (uint64_t)st->st_mtimespec.tv_nsec;
+#else
+    return (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec;
+#endif
+}
+
+/* Whether the file behind fd is what somebody looked at before; `judged` NULL: it is whatever it is. */
+static bool still(int fd, const rs_os_judged *judged) {
+    struct stat st;
+    if (judged == NULL) return true;
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_dev == judged->device && (uint64_t)st.st_ino == judged->inode &&
+           modified_ns(&st) == judged->modified_ns;
+}
+
+static rs_status unlink_unused(const char *path, const rs_os_identity *expected, const rs_os_judged *judged,
+                               bool *out_removed, rs_error *err) {
+    rs_os_identity found;
+    struct stat st;
+    rs_status code;
+    int fd;
+    *out_removed = false;
+    if (lstat(path, &st) != 0) {
+        return errno == ENOENT ? RS_OK : rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
+    }
+    if (st.st_uid != geteuid() || !S_ISREG(st.st_mode)) return RS_OK;
+    code = rs_os_open_readonly(path, false, &fd, err);
+    if (code == RS_E_SYS_NOT_FOUND || code == RS_E_SYS_NOT_OURS) return RS_OK;
+    RS_TRY(code);
+    code = rs_os_identify(fd, &found, err);
+    if (code == RS_OK && found.uid == (uint32_t)geteuid() && (expected == NULL || rs_os_same_file(&found, expected))) {
+        code = lock_now(fd, LOCK_EX, err, path);
+        if (code == RS_OK && leads_to(path, fd) && still(fd, judged)) {
+            if (unlink(path) == 0) {
+                *out_removed = true;
+            } else if (errno != ENOENT) {
+                code = rs_error_set_errno(err, RS_E_SYS, errno, "cannot remove %s", path);
+            }
+        }
+    }
+    rs_os_close(&fd); /* ends the lock */
+    return code == RS_E_STATE_BUSY ? RS_OK : code;
+}
+
+rs_status rs_os_unlink_unused(const char *path, const rs_os_identity *expected, bool *out_removed, rs_error *err) {
+    return unlink_unused(path, expected, NULL, out_removed, err);
+}
+
+rs_status rs_os_unlink_judged(const char *path, const rs_os_judged *judged, bool *out_removed, rs_error *err) {
+    return unlink_unused(path, NULL, judged, out_removed, err);
+}
+
+rs_status rs_os_is_leased(const char *path, bool *out, rs_error *err) {
+    rs_status code;
+    int fd;
+    *out = false;
+    RS_TRY(rs_os_open_readonly(path, false, &fd, err));
+    code = lock_now(fd, LOCK_EX, err, path);
+    rs_os_close(&fd); /* ends the lock */
+    *out = code == RS_E_STATE_BUSY;
+    return *out ? RS_OK : code;
+}
+
+void rs_os_touch(int fd) {
+    int ignored = futimens(fd, NULL);
+    (void)ignored;
+}
+
+/* ---------------------------------------------------------------- locks of builders */
+
+rs_status rs_os_open_lock(const char *path, int *out_fd, rs_error *err) {
+    rs_status code;
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0600);
+    if (fd < 0) return failed(err, "cannot open", path);
+    code = check_ours(fd, 0600, path, err);
+    if (code != RS_OK) {
+        rs_os_close(&fd);
+        return code;
+    }
+    *out_fd = fd;
+    return RS_OK;
+}
+
+rs_status rs_os_try_lock(int fd, const char *path, bool *out_named, rs_error *err) {
+    RS_TRY(lock_now(fd, LOCK_EX, err, path));
+    *out_named = leads_to(path, fd);
+    return RS_OK;
+}
+
+bool rs_os_leads_to(const char *path, int fd) { return leads_to(path, fd); }

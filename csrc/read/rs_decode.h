@@ -1,0 +1,271 @@
+/* rs_decode.h: reading side of a record: the cursor, and the checked steps that every reader of values takes. Inline
+ * where it is hot, failing paths out of line. Makes no values: the binding does. */
+#ifndef RS_DECODE_H
+#define RS_DECODE_H
+
+#include "format/rs_any.h"
+#include "format/rs_numbers.h"
+#include "format/rs_schema.h"
+#include "format/rs_tables.h"
+
+/* Where a decode stands. Borrows everything. One per call, never shared between threads. */
+typedef struct rs_cursor {
+    rs_slice in;            /* what is left of the record */
+    const uint8_t *arrays;  /* the block's arrays */
+    uint64_t arrays_size;
+    rs_budget budget;
+} rs_cursor;
+
+/* Failing paths, out of line: they fill `err`. The inline callers return the literal code themselves: with a code from
+ * another file the compiler cannot know that outputs are set on success. */
+RS_COLD void rs_decode_truncated(rs_error *err);
+RS_COLD void rs_decode_past_limit(rs_error *err);
+RS_COLD void rs_decode_trailing(rs_error *err);
+RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
+#define RS_FAIL(call, code) ((call), (code))
+
+/* Begins a container of n elements: n comes off the values, one off the depth. Pair with rs_decode_leave. */
+RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err) {
+    if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) {
+        return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    }
+    self->budget.values -= n;
+    self->budget.depth--;
+    return RS_OK;
+}
+
+static inline void rs_decode_leave(rs_cursor *self) { self->budget.depth++; }
+
+/* Counts a container const of `size` bytes that is expanded once more. */
+RS_NODISCARD static inline rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err) {
+    if (RS_UNLIKELY(size > self->budget.bytes)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    self->budget.bytes -= size;
+    return RS_OK;
+}
+
+RS_NODISCARD static inline rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err) {
+    return RS_LIKELY(rs_take(&self->in, n, out)) ? RS_OK : RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+}
+
+RS_NODISCARD static inline rs_status rs_decode_varint(rs_cursor *self, uint64_t *out, rs_error *err) {
+    return RS_LIKELY(rs_take_varint(&self->in, out)) ? RS_OK : RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+}
+
+/* Takes n units of unit_bytes. */
+RS_NODISCARD static inline rs_status rs_decode_units(rs_cursor *self, uint64_t n, unsigned unit_bytes,
+                                                     const uint8_t **out, rs_error *err) {
+    if (RS_UNLIKELY(n > rs_slice_left(&self->in) / unit_bytes)) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
+    *out = self->in.ptr;
+    self->in.ptr += n * unit_bytes;
+    return RS_OK;
+}
+
+/* Counts units of a node that many records may share. */
+RS_NODISCARD static inline rs_status rs_decode_spend_shared(rs_cursor *self, const rs_node *node, uint64_t n,
+                                                            rs_error *err) {
+    return RS_LIKELY(!node->spends) ? RS_OK : rs_decode_spend_bytes(self, n, err);
+}
+
+/* Bytes with their count, or all that are left: the codes of symbols. */
+RS_NODISCARD static inline rs_status rs_decode_counted(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                       const uint8_t **out, rs_error *err) {
+    if ((node->flags & RS_FMT_FLAG_REST) != 0) {
+        *n = rs_slice_left(&self->in);
+    } else {
+        RS_TRY(rs_decode_varint(self, n, err));
+    }
+    return rs_decode_take(self, *n, out, err);
+}
+
+/* The value of a `bytes` node. */
+RS_NODISCARD static inline rs_status rs_decode_bytes(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                     const uint8_t **out, rs_error *err) {
+    RS_TRY(rs_decode_counted(self, node, n, out, err));
+    return rs_decode_spend_shared(self, node, *n, err);
+}
+
+/* Length and unit of a `str` node's value, then its units. */
+RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                         unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
+    *unit_bytes = node->param;
+    if ((node->flags & RS_FMT_FLAG_REST) != 0) {
+        uint64_t left = rs_slice_left(&self->in);
+        *n = left / node->param;
+        if (RS_UNLIKELY(*n * node->param != left)) {
+            return RS_FAIL(rs_decode_bad_value(err, "a string that ends within a unit"), RS_E_FMT_VALUE);
+        }
+        return rs_decode_units(self, *n, *unit_bytes, units, err);
+    }
+    RS_TRY(rs_decode_varint(self, n, err));
+    if (node->param == 0) {
+        if (RS_UNLIKELY((*n & 3) == 3)) {
+            return RS_FAIL(rs_decode_bad_value(err, "a string unit of no meaning"), RS_E_FMT_VALUE);
+        }
+        *unit_bytes = 1u << (*n & 3);
+        *n >>= 2;
+    }
+    return rs_decode_units(self, *n, *unit_bytes, units, err);
+}
+
+/* The same for a value of its own, not a piece of one. */
+RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                   unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
+    RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
+    return rs_decode_spend_shared(self, node, *n, err);
+}
+
+/* The count of a `numbers` node, then its packed numbers (not set when there are none). Enters the container. */
+RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                       rs_numbers *out, rs_error *err) {
+    *n = node->count;
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_decode_varint(self, n, err));
+    RS_TRY(rs_decode_enter(self, *n, err));
+    if (RS_UNLIKELY(*n != 0 && !rs_numbers_take(node, *n, &self->in, out))) {
+        if (out->n != 0) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+        return RS_FAIL(rs_decode_bad_value(err, "packed numbers of a width above their widest"), RS_E_FMT_VALUE);
+    }
+    return RS_OK;
+}
+
+/* What an entry of a table takes the place of while it is read. */
+typedef struct rs_outer {
+    rs_slice in;
+    uint64_t arrays_size;
+} rs_outer;
+
+/* Goes to entry i of a dict node: the cursor then stands before the root, standing alone, of (*table)->tree. */
+RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, const rs_node *node, uint64_t i,
+                                                           const rs_table **table, rs_outer *outer, rs_error *err) {
+    outer->in = self->in;
+    outer->arrays_size = self->arrays_size;
+    self->arrays_size = 0;
+    return rs_dict_find(node, i, table, &self->in, err);
+}
+
+/* Back from an entry, of which nothing may be left. */
+RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, const rs_outer *outer, rs_error *err) {
+    if (RS_UNLIKELY(self->in.ptr != self->in.end)) return RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
+    self->in = outer->in;
+    self->arrays_size = outer->arrays_size;
+    return RS_OK;
+}
+
+/* The count of a list, and its bit group (empty when the child has no bits). Enters the container. */
+RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n,
+                                                         rs_slice *group, rs_error *err) {
+    uint64_t group_bits;
+    if ((node->flags & RS_FMT_FLAG_FIXED) != 0) {
+        *n = node->count;
+    } else {
+        RS_TRY(rs_decode_varint(self, n, err));
+    }
+    RS_TRY(rs_decode_enter(self, *n, err));
+    if (RS_UNLIKELY(rs_mul_overflows(*n, node->children->bits, &group_bits) || group_bits > UINT64_MAX - 7)) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
+    RS_TRY(rs_decode_take(self, (group_bits + 7) / 8, &group->ptr, err));
+    group->end = self->in.ptr;
+    return RS_OK;
+}
+
+/* All bodies of n elements of a fixed child. */
+RS_NODISCARD static inline rs_status rs_decode_fixed_elements(rs_cursor *self, const rs_node *child, uint64_t n,
+                                                              const uint8_t **out, rs_error *err) {
+    uint64_t size;
+    if (RS_UNLIKELY(rs_mul_overflows(n, child->size_bytes, &size))) {
+        return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    }
+    return rs_decode_take(self, size, out, err);
+}
+
+/* The value of an int node from its bits or its body; `body` has node->size_bytes bytes. */
+static inline int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits) {
+    uint64_t stored = node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes) : bits;
+    return (int64_t)(node->base + stored);
+}
+
+/* The same of a decimal node. */
+static inline double rs_decode_decimal_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits) {
+    return rs_numbers_decimal(node, node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes)
+                                                          : bits);
+}
+
+/* Field of n_bits from a bit group; the caller has checked that the group holds it. */
+static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits) {
+    return rs_load_bits_unchecked(group->ptr, (uint64_t)(group->end - group->ptr), bit_off, n_bits);
+}
+
+/* Elements of a tuple or struct: its children less the keys that are absent. */
+static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *group) {
+    uint32_t n = node->n_children, i;
+    if (RS_LIKELY(!node->partial)) return n;
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0) {
+            n -= (uint32_t)(rs_decode_bits_unchecked(group, child->bit_off, 1) == 0);
+        }
+    }
+    return n;
+}
+
+/* Takes what stands alone at the cursor: the bits, and the body where the node is fixed (*body is NULL where it is not,
+ * and follows at the cursor). */
+RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const rs_node *node, const uint8_t **body,
+                                                          uint64_t *bits, rs_error *err) {
+    const uint8_t *p;
+    rs_slice group;
+    RS_TRY(rs_decode_take(self, node->alone_bytes, &p, err));
+    group = rs_slice_of(p, node->alone_bytes);
+    *bits = rs_decode_bits_unchecked(&group, 0, node->bits);
+    *body = NULL;
+    return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
+}
+
+/* Goes from a union to the child that its bits name: *node, *body and *bits become the child's. A fixed union's child
+ * stands at the body, another one alone at the cursor. */
+RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
+                                                      uint64_t *bits, rs_error *err) {
+    const rs_node *child;
+    rs_slice group;
+    if (RS_UNLIKELY(*bits >= (*node)->n_children)) {
+        return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+    }
+    child = *node = &(*node)->children[*bits];
+    if (*body == NULL) return rs_decode_take_alone(self, child, body, bits, err);
+    group = rs_slice_of(*body, child->alone_bytes);
+    *bits = rs_decode_bits_unchecked(&group, 0, child->bits);
+    *body += child->alone_bytes;
+    return RS_OK;
+}
+
+/* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be
+ * made for. For units of 4 bytes it is the exact maximum. Reads n * unit_bytes bytes that the caller has taken. */
+static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
+    uint64_t i = 0;
+    uint32_t widest = 0;
+    if (unit_bytes == 4) {
+        for (; i < n; i++) {
+            uint32_t unit = rs_load_u32(units + 4 * i);
+            if (unit > widest) widest = unit;
+        }
+        return widest;
+    } else {
+        uint64_t all = 0, size = n * unit_bytes;
+        if (size >= 8) {
+            for (; i + 8 < size; i += 8) all |= rs_load_u64(units + i);
+            all |= rs_load_u64(units + size - 8);
+        } else if (size > 0) {
+            all = rs_load_few_unchecked(units, size);
+        }
+        all |= all >> 32;
+        all |= all >> 16;
+        return unit_bytes == 2 ? (uint32_t)(all & 0xFFFF) : (uint32_t)((all | all >> 8) & 0xFF);
+    }
+}
+
+/* Data of an array of data_bytes: here or in the block's arrays. The bytes live as long as the segment. */
+RS_NODISCARD rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err);
+
+#endif

@@ -1,0 +1,294 @@
+/* rs_path.c: passing over values and the steps of a walk. */
+#include "read/rs_path.h"
+
+static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
+
+/* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget,
+ * so that elements of no bytes end it too. */
+static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const rs_node *child = node->children;
+    rs_slice group;
+    uint64_t n, i;
+    const uint8_t *bodies;
+    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
+    if (child->fixed) {
+        RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
+    } else {
+        for (i = 0; i < n; i++) {
+            RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
+        }
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+/* Text, which most children of no fixed size are, is passed here: a call for each took twice as long. */
+rs_status rs_path_pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end,
+                                rs_error *err) {
+    const rs_node *child = node->children, *last = node->children + end;
+    for (; child < last; child++) {
+        if (child->fixed) continue;
+        if (child->kind == RS_FMT_NODE_STR) {
+            uint64_t n;
+            unsigned unit;
+            const uint8_t *p;
+            RS_TRY(rs_decode_str(self, child, &n, &unit, &p, err));
+            continue;
+        }
+        RS_TRY(pass_appended(self, child, rs_decode_bits_unchecked(group, child->bit_off, child->bits), err));
+    }
+    return RS_OK;
+}
+
+static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *head;
+    rs_slice group;
+    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
+    RS_TRY(rs_path_pass_children(self, node, &group, node->n_children, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status pass_pieces(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *head;
+    rs_slice group;
+    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    return rs_path_pass_children(self, node, &group, node->n_children, err);
+}
+
+static rs_status pass_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
+    rs_numbers numbers;
+    uint64_t n;
+    RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status pass_union(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    const uint8_t *body = NULL;
+    RS_TRY(rs_decode_choose(self, &node, &body, &bits, err));
+    return body != NULL ? RS_OK : pass_appended(self, node, bits, err);
+}
+
+static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes, outside;
+    uint32_t ndim;
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
+    }
+    return rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err);
+}
+
+/* A node that is not fixed, at the cursor. Recurses as deep as the tree has levels, and `any` within its own limit. */
+static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    uint64_t n;
+    unsigned unit;
+    const uint8_t *p;
+    switch (node->kind) {
+    case RS_FMT_NODE_ANY: return rs_path_any_pass(self, err);
+    case RS_FMT_NODE_STR: return rs_decode_str_units(self, node, &n, &unit, &p, err);
+    case RS_FMT_NODE_BYTES:
+    case RS_FMT_NODE_SYMBOLS: return rs_decode_counted(self, node, &n, &p, err);
+    case RS_FMT_NODE_NUMBERS: return pass_numbers(self, node, err);
+    case RS_FMT_NODE_CONCAT: return pass_pieces(self, node, err);
+    case RS_FMT_NODE_OPTIONAL:
+        if ((bits & 1) == 0) return RS_OK;
+        if (!node->children->fixed) return pass_appended(self, node->children, bits >> 1, err);
+        return rs_decode_take(self, node->children->size_bytes, &p, err);
+    case RS_FMT_NODE_LIST: return pass_list(self, node, err);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return pass_row(self, node, err);
+    case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
+    case RS_FMT_NODE_NDARRAY: return pass_array(self, node, err);
+    case RS_FMT_NODE_EXT: return pass_appended(self, node->children, bits, err);
+    default: return RS_FAIL(rs_decode_bad_value(err, "a node that cannot stand here"), RS_E_FMT_VALUE);
+    }
+}
+
+/* The value of an optional; None, as an `any` value, or no change, where it has none. */
+static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {
+    static const uint8_t none[1] = {RS_FMT_TAG_NONE};
+    const rs_node *child = place->node->children;
+    *absent = (place->bits & 1) == 0;
+    if (*absent) {
+        if (place->node->param == 0) return RS_OK;
+        self->in = rs_slice_of(none, sizeof none);
+        place->node = NULL;
+        return RS_OK;
+    }
+    place->bits >>= 1;
+    place->node = child;
+    if (child->fixed && place->body == NULL) return rs_decode_take(self, child->size_bytes, &place->body, err);
+    return RS_OK;
+}
+
+/* A node standing alone at the cursor. */
+static rs_status place_alone(rs_cursor *self, const rs_node *root, rs_place *out, rs_error *err) {
+    out->node = root;
+    return rs_decode_take_alone(self, root, &out->body, &out->bits, err);
+}
+
+/* To the entry of a dict node. */
+static rs_status settle_dict(rs_cursor *self, rs_place *place, rs_error *err) {
+    const rs_table *table;
+    RS_TRY(rs_dict_find(place->node, place->bits, &table, &self->in, err));
+    self->arrays_size = 0;
+    return place_alone(self, table->tree->nodes, place, err);
+}
+
+rs_status rs_path_settle_near(rs_cursor *self, rs_place *place, rs_error *err) {
+    bool absent = false;
+    while (place->node != NULL && !absent) {
+        switch (place->node->kind) {
+        case RS_FMT_NODE_UNION: RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err)); break;
+        case RS_FMT_NODE_OPTIONAL: RS_TRY(settle_optional(self, place, &absent, err)); break;
+        case RS_FMT_NODE_ANY: place->node = NULL; break;
+        default: return RS_OK;
+        }
+    }
+    return RS_OK;
+}
+
+rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
+    RS_TRY(rs_path_settle_near(self, place, err));
+    while (place->node != NULL && place->node->kind == RS_FMT_NODE_DICT) {
+        RS_TRY(settle_dict(self, place, err));
+        RS_TRY(rs_path_settle_near(self, place, err));
+    }
+    return RS_OK;
+}
+
+rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *outer, bool *left, rs_error *err) {
+    outer->arrays_size = self->arrays_size;
+    outer->in = self->in;
+    while (place->node != NULL && place->node->kind == RS_FMT_NODE_UNION) {
+        RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err));
+        outer->in = self->in; /* past the head of the child, which may turn out to be no value */
+    }
+    RS_TRY(rs_path_settle_near(self, place, err));
+    /* Taking the head of a union or a value moves within the record; where None stands in for a value, it does not. */
+    *left = self->in.end != outer->in.end;
+    if (*left || place->node == NULL || place->node->kind != RS_FMT_NODE_DICT) return RS_OK;
+    *left = true;
+    outer->in = self->in;
+    return rs_path_settle(self, place, err);
+}
+
+rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err) {
+    RS_TRY(place_alone(cursor, root, out, err));
+    return rs_path_settle(cursor, out, err);
+}
+
+rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err) {
+    const rs_node *node = place->node;
+    if (node == NULL) return RS_OK;
+    if (node->kind == RS_FMT_NODE_CONST) {
+        if (rs_tag_is_compound(*node->aux)) RS_TRY(rs_decode_spend_bytes(cursor, node->aux_size_bytes, err));
+        cursor->in = rs_slice_of(node->aux, node->aux_size_bytes);
+        place->node = NULL;
+    } else if (node->kind == RS_FMT_NODE_EXT) {
+        place->node = node->children; /* its bits and body are the payload's */
+        return rs_path_settle(cursor, place, err);
+    }
+    return RS_OK;
+}
+
+rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err) {
+    const rs_node *node = place->node, *child = &node->children[i];
+    const uint8_t *head = place->body;
+    rs_slice group;
+    if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(rs_decode_enter(cursor, rs_decode_row_count(node, &group), err));
+    if (child->fixed) {
+        place->body = head + child->body_off;
+    } else {
+        RS_TRY(rs_path_pass_children(cursor, node, &group, i, err));
+        place->body = NULL;
+    }
+    place->node = child;
+    place->bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+    return rs_path_settle(cursor, place, err);
+}
+
+/* Counts a negative index from the end; false when there is no such element. */
+static bool within(int64_t i, uint64_t n, uint64_t *out) {
+    *out = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
+    return i >= 0 ? *out < n : 0 - (uint64_t)i <= n;
+}
+
+static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
+    const rs_node *node = place->node, *child = node->children;
+    rs_slice group;
+    uint64_t n = node->count, at, k;
+    const uint8_t *bodies = NULL;
+    if (place->body != NULL) {
+        RS_TRY(rs_decode_enter(cursor, n, err));
+        bodies = place->body + (n * child->bits + 7) / 8;
+        group.ptr = place->body, group.end = bodies;
+    } else {
+        RS_TRY(rs_decode_list_head(cursor, node, &n, &group, err));
+        if (child->fixed) RS_TRY(rs_decode_fixed_elements(cursor, child, n, &bodies, err));
+    }
+    *found = within(i, n, &at);
+    if (!*found) return RS_OK;
+    if (child->fixed) {
+        place->body = bodies + at * child->size_bytes;
+    } else {
+        for (k = 0; k < at; k++) {
+            RS_TRY(pass_appended(cursor, child, rs_decode_bits_unchecked(&group, k * child->bits, child->bits), err));
+        }
+        place->body = NULL;
+    }
+    place->node = child;
+    place->bits = rs_decode_bits_unchecked(&group, at * child->bits, child->bits);
+    return rs_path_settle(cursor, place, err);
+}
+
+/* An element of packed numbers: a place of the node that stands for them, with the number in its bits. */
+static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
+    const rs_node *node = place->node;
+    const int64_t *some;
+    rs_numbers numbers;
+    uint64_t n, at;
+    unsigned count;
+    RS_TRY(rs_decode_numbers(cursor, node, &n, &numbers, err));
+    *found = within(i, n, &at);
+    if (!*found) return RS_OK;
+    while ((count = rs_numbers_next(&numbers, &some)) != 0 && at >= count) at -= count;
+    place->node = node->children;
+    place->body = cursor->in.ptr; /* of no bytes */
+    place->bits = (uint64_t)some[at];
+    return RS_OK;
+}
+
+rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err) {
+    RS_TRY(rs_decode_varint(cursor, n, err));
+    RS_TRY(rs_decode_enter(cursor, *n, err));
+    if (*n > rs_slice_left(&cursor->in) / per_element) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    return RS_OK;
+}
+
+rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
+    uint64_t n, at, k;
+    uint8_t tag;
+    *found = false;
+    if (place->node != NULL) {
+        if (place->node->kind == RS_FMT_NODE_LIST) return list_element(cursor, place, i, found, err);
+        if (place->node->kind == RS_FMT_NODE_NUMBERS) return number_element(cursor, place, i, found, err);
+        if (place->node->kind != RS_FMT_NODE_TUPLE) return RS_OK;
+        *found = within(i, place->node->n_children, &at);
+        return *found ? rs_path_child(cursor, place, (uint32_t)at, err) : RS_OK;
+    }
+    if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    tag = *cursor->in.ptr;
+    if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE) return RS_OK;
+    cursor->in.ptr++;
+    RS_TRY(rs_path_any_enter(cursor, 1, &n, err));
+    *found = within(i, n, &at);
+    for (k = 0; *found && k < at; k++) RS_TRY(rs_path_any_pass(cursor, err));
+    return RS_OK;
+}

@@ -1,0 +1,367 @@
+/* rs_store.c: caches of blocks and compiled trees, filled when first needed; keys compared where they
+ * lie. */
+#include "read/rs_store.h"
+
+#include <stdlib.h>
+
+#include "base/rs_crc.h"
+#include "read/rs_path.h"
+#include "read/rs_text.h"
+
+rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header, const rs_directory *directory,
+                                 rs_error *err) {
+    memset(self, 0, sizeof *self);
+    self->header = *header;
+    self->directory = *directory;
+    self->segment = bytes;
+    self->groups = bytes.ptr + self->directory.sections[RS_FMT_SECTION_GROUPS].off;
+    self->n_blocks = self->directory.sections[RS_FMT_SECTION_BLOCKS].count;
+    self->n_trees = self->directory.sections[RS_FMT_SECTION_TREE_TABLE].count;
+    self->n_tables = self->directory.sections[RS_FMT_SECTION_TABLES].count;
+    /* calloc of a large table touches no page of it, so opening stays constant in time. */
+    self->blocks = (rs_block *)calloc((size_t)self->n_blocks + 1, sizeof *self->blocks);
+    self->trees = (rs_tree *)calloc((size_t)self->n_trees + 1, sizeof *self->trees);
+    self->tables = (rs_table *)calloc((size_t)self->n_tables + 1, sizeof *self->tables);
+    if (self->blocks == NULL || self->trees == NULL || self->tables == NULL) {
+        rs_store_close(self);
+        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to open a store");
+    }
+    return RS_OK;
+}
+
+rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err) {
+    rs_header header;
+    rs_directory directory;
+    memset(self, 0, sizeof *self);
+    RS_TRY(rs_header_read(bytes, limits, &header, err));
+    bytes.end = bytes.ptr + header.segment_size;
+    RS_TRY(rs_directory_read(bytes, &header, 0, &directory, err));
+    return rs_store_open_prepared(self, bytes, &header, &directory, err);
+}
+
+rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err) {
+    rs_directory directory;
+    memset(self, 0, sizeof *self);
+    if (values->header.content != RS_FMT_CONTENT_MAPPING) {
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "the segment holds a list, not a mapping");
+    }
+    RS_TRY(rs_directory_read(values->segment, &values->header, 1, &directory, err));
+    return rs_store_open_prepared(self, values->segment, &values->header, &directory, err);
+}
+
+void rs_store_close(rs_store *self) {
+    uint64_t i;
+    if (self->trees != NULL) {
+        for (i = 0; i < self->n_trees; i++) rs_tree_clear(&self->trees[i]);
+    }
+    free(self->trees);
+    free(self->tables);
+    free(self->blocks);
+    memset(self, 0, sizeof *self);
+}
+
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
+
+/* Reads table `number` for a tree that is `hops` tables away from a block. */
+static rs_status load_table(rs_store *self, uint32_t number, unsigned hops, rs_error *err) {
+    rs_table table;
+    rs_tree *tree;
+    uint32_t i;
+    if (self->tables[number].kind != 0) return RS_OK;
+    RS_TRY(rs_table_read(self->segment, &self->directory, number, &table, err));
+    if (table.kind == RS_FMT_TABLE_VALUES) {
+        RS_TRY(load_tree(self, table.block.tree, number, hops, err));
+        tree = &self->trees[table.block.tree];
+        /* From now on the tree may stand in many records at once: what it gives is counted. */
+        for (i = 0; i < tree->n_nodes; i++) tree->nodes[i].spends = true;
+        table.tree = tree;
+    }
+    self->tables[number] = table;
+    return RS_OK;
+}
+
+rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err) {
+    return load_table(self, number, 0, err);
+}
+
+static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_error *err) {
+    return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
+}
+
+/* The tables of one dict or symbols node, which all lie below tables_end. */
+static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
+                           uint32_t *levels, uint64_t at, rs_error *err) {
+    uint32_t n = node->aux_size_bytes / 4, i;
+    bool symbols = node->kind == RS_FMT_NODE_SYMBOLS;
+    rs_dict *dict = NULL;
+    if (!symbols) {
+        dict = (rs_dict *)calloc(1, sizeof *dict);
+        if (dict == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+        node->dict = dict; /* freed with the tree */
+        dict->n_tables = n;
+    }
+    for (i = 0; i < n; i++) {
+        uint32_t number = rs_load_u32(node->aux + 4 * (size_t)i);
+        const rs_table *table;
+        if (number >= tables_end) return bad_link(node, at, "a table that is not there or not below its own", err);
+        RS_TRY(load_table(self, number, hops + 1, err));
+        table = &self->tables[number];
+        if (number >= tree->tables_end) tree->tables_end = number + 1;
+        if (table->kind != (symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES)) {
+            return bad_link(node, at, "a table of the wrong kind", err);
+        }
+        if (symbols) {
+            node->symbols = &table->symbols;
+            return RS_OK;
+        }
+        dict->tables[i] = table;
+        dict->first[i + 1] = dict->first[i] + table->block.n_records; /* at most 64 times 65,536 */
+        if (table->tree->levels + 1 > *levels) *levels = table->tree->levels + 1;
+    }
+    dict->count = dict->first[n];
+    return dict->count == node->count ? RS_OK : bad_link(node, at, "a dict whose tables have other entries", err);
+}
+
+static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned hops, uint64_t at,
+                           rs_error *err) {
+    uint32_t i, levels = 0;
+    if (tree->n_links == 0) return RS_OK;
+    if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables within tables too deep");
+    for (i = 0; i < tree->n_nodes; i++) {
+        rs_node *node = &tree->nodes[i];
+        if (node->kind != RS_FMT_NODE_DICT && node->kind != RS_FMT_NODE_SYMBOLS) continue;
+        RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
+    }
+    tree->levels += levels;
+    if (tree->levels > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "nested too deep through tables");
+    return RS_OK;
+}
+
+rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err) {
+    return load_tree(self, number, self->n_tables, 0, err);
+}
+
+static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err) {
+    const rs_section *table = &self->directory.sections[RS_FMT_SECTION_TREE_TABLE];
+    const rs_section *section = &self->directory.sections[RS_FMT_SECTION_TREES];
+    uint64_t at = table->off + (uint64_t)number * RS_FMT_TREE_ENTRY_SIZE;
+    const uint8_t *e = self->segment.ptr + at;
+    uint64_t off = rs_load_u64(e);
+    uint32_t size = rs_load_u32(e + 8), crc = rs_load_u32(e + 12);
+    rs_status status;
+    rs_tree tree;
+    if (self->trees[number].nodes != NULL) {
+        if (self->trees[number].tables_end <= tables_end) return RS_OK;
+        return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u, of a table, names a table that is not below it", number);
+    }
+    if (off % 8 != 0 || off > section->size_bytes || size > section->size_bytes - off) {
+        return rs_error_set(err, RS_E_FMT_TREE, at, "tree %u lies outside its section", number);
+    }
+    off += section->off;
+    RS_TRY(rs_tree_compile(rs_slice_of(self->segment.ptr + off, size), off, &tree, err));
+    /* Over the copy that was compiled, so that a change in between cannot pass. */
+    if (rs_crc32c(0, tree.bytes, tree.size_bytes) != crc) {
+        rs_tree_clear(&tree);
+        return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);
+    }
+    status = link_tree(self, &tree, tables_end, hops, off, err);
+    /* Tables have smaller numbers than what names them, so only bytes that changed meanwhile lead from a tree through
+     * its own tables back to it: taken, they would make a circle. */
+    if (status == RS_OK && self->trees[number].nodes != NULL) {
+        status = rs_error_set(err, RS_E_FMT_TREE, off, "tree %u changed while it was read", number);
+    }
+    if (status != RS_OK) {
+        rs_tree_clear(&tree);
+        return status;
+    }
+    self->trees[number] = tree;
+    return RS_OK;
+}
+
+rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err) {
+    rs_block block;
+    if (self->blocks[number].n_records != 0) return RS_OK;
+    RS_TRY(rs_block_read(self->segment, &self->directory, number, &block, err));
+    RS_TRY(rs_store_load_tree(self, block.tree, err));
+    self->blocks[number] = block;
+    return RS_OK;
+}
+
+rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out, rs_error *err) {
+    uint64_t first = block, steps;
+    for (steps = 0; steps < RS_FMT_GROUP_RECORDS && block < self->n_blocks; steps++, block++) {
+        const rs_block *b;
+        RS_TRY(rs_store_load_block(self, block, err));
+        b = &self->blocks[block];
+        if (index < b->first_record) break;
+        if (index - b->first_record < b->n_records) {
+            out->block = b;
+            out->tree = &self->trees[b->tree];
+            return rs_offsets_locate(self->segment.ptr, b, (uint32_t)(index - b->first_record), &out->bytes, err);
+        }
+    }
+    return rs_error_set(err, RS_E_FMT_BLOCK,
+                        self->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
+                        "record %llu is not where its group says, in block %llu", (unsigned long long)index,
+                        (unsigned long long)first);
+}
+
+/* ---- Comparing keys ---- */
+
+static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
+    return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
+}
+
+/* Both hold n units that were taken within bounds; widths may differ, a str need not be stored in the narrowest. */
+static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
+    uint64_t i;
+    if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
+    for (i = 0; i < n; i++) {
+        if (unit_at(a, a_bytes, i) != unit_at(b, b_bytes, i)) return RS_KEY_DIFFERS;
+    }
+    return RS_KEY_EQUAL;
+}
+
+/* n units or bytes that fill what is left of the record. */
+static void take_units(rs_cursor *c, rs_scalar *out, rs_scalar_kind kind, uint64_t n, unsigned unit_bytes) {
+    if (rs_decode_units(c, n, unit_bytes, &out->units, NULL) != RS_OK) return;
+    out->kind = kind;
+    out->n = n;
+    out->unit_bytes = unit_bytes;
+}
+
+/* An `any` value. */
+static void take_any(rs_cursor *c, rs_scalar *out) {
+    const uint8_t *p;
+    uint64_t n;
+    uint8_t tag;
+    if (!rs_take(&c->in, 1, &p)) return;
+    tag = *p;
+    if (rs_tag_is_small(tag)) {
+        out->kind = RS_SCALAR_INT;
+        out->integer = rs_tag_small_value(tag);
+    } else if (rs_tag_is_int64(tag)) {
+        if (!rs_take(&c->in, rs_tag_int_size(tag), &p)) return;
+        out->kind = RS_SCALAR_INT;
+        out->integer = rs_load_int_unchecked(p, rs_tag_int_size(tag));
+    } else if (tag == RS_FMT_TAG_FLOAT) {
+        if (!rs_take(&c->in, 8, &p)) return;
+        out->kind = RS_SCALAR_FLOAT;
+        out->number = rs_load_f64(p);
+    } else if (tag == RS_FMT_TAG_NONE) {
+        out->kind = RS_SCALAR_NONE;
+    } else if (tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE) {
+        out->kind = RS_SCALAR_INT;
+        out->integer = tag == RS_FMT_TAG_TRUE;
+    } else if (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_BYTES) {
+        if (!rs_take_varint(&c->in, &n)) return;
+        if (tag == RS_FMT_TAG_BYTES) take_units(c, out, RS_SCALAR_BYTES, n, 1);
+        else take_units(c, out, RS_SCALAR_STR, n, 1u << (tag - RS_FMT_TAG_STR1));
+    } else if (tag == RS_FMT_TAG_BIGINT || tag == RS_FMT_TAG_TUPLE) {
+        out->kind = tag == RS_FMT_TAG_TUPLE ? RS_SCALAR_TUPLE : RS_SCALAR_BIGINT;
+        c->in.ptr = c->in.end;
+    }
+}
+
+/* A text that has to be put together: short ones only. */
+static void take_text(rs_cursor *c, const rs_node *node, const uint8_t *body, uint64_t bits, rs_scalar *out) {
+    rs_text text;
+    rs_text_begin(&text);
+    if (rs_text_take(&text, c, node, body, bits, NULL) == RS_OK &&
+        text.n_units <= RS_SCALAR_TEXT / text.unit_bytes) {
+        memcpy(out->within, text.units, (size_t)(text.n_units * text.unit_bytes));
+        out->kind = RS_SCALAR_STR;
+        out->units = out->within;
+        out->n = text.n_units;
+        out->unit_bytes = text.unit_bytes;
+    }
+    rs_text_clear(&text);
+}
+
+static void take_body(rs_cursor *c, const rs_node *node, const uint8_t *body, uint64_t bits, rs_scalar *out) {
+    const uint8_t *units;
+    uint64_t n;
+    unsigned unit_bytes;
+    switch (node->kind) {
+    case RS_FMT_NODE_CONST: {
+        rs_cursor aux = *c;
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        take_any(&aux, out);
+        break;
+    }
+    case RS_FMT_NODE_INT:
+        out->kind = RS_SCALAR_INT;
+        out->integer = rs_decode_int_unchecked(node, body, bits);
+        break;
+    case RS_FMT_NODE_BOOL:
+        out->kind = RS_SCALAR_INT;
+        out->integer = bits != 0;
+        break;
+    case RS_FMT_NODE_FLOAT:
+        out->kind = RS_SCALAR_FLOAT;
+        out->number = rs_load_f64(body);
+        break;
+    case RS_FMT_NODE_STR:
+        if (rs_decode_str(c, node, &n, &unit_bytes, &units, NULL) != RS_OK) break;
+        c->in.ptr = units;
+        take_units(c, out, RS_SCALAR_STR, n, unit_bytes);
+        break;
+    case RS_FMT_NODE_BYTES:
+        if (rs_decode_bytes(c, node, &n, &units, NULL) != RS_OK) break;
+        c->in.ptr = units;
+        take_units(c, out, RS_SCALAR_BYTES, n, 1);
+        break;
+    case RS_FMT_NODE_DECIMAL:
+        out->kind = RS_SCALAR_FLOAT;
+        out->number = rs_decode_decimal_unchecked(node, body, bits);
+        break;
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX: take_text(c, node, body, bits, out); break;
+    case RS_FMT_NODE_NUMBERS:
+        if (node->param == 1) out->kind = RS_SCALAR_TUPLE;
+        c->in.ptr = c->in.end;
+        break;
+    case RS_FMT_NODE_TUPLE:
+        if (node->param == 1) out->kind = RS_SCALAR_TUPLE;
+        c->in.ptr = c->in.end;
+        break;
+    default: break;
+    }
+}
+
+void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out) {
+    rs_place place;
+    rs_record record;
+    rs_cursor cursor;
+    out->kind = RS_SCALAR_UNKNOWN;
+    if (rs_store_find(self, index, &record, NULL) != RS_OK) return;
+    cursor = rs_store_cursor(self, &record);
+    if (rs_path_begin(&cursor, record.tree->nodes, &place, NULL) != RS_OK) return;
+    if (place.node == NULL) take_any(&cursor, out);
+    else take_body(&cursor, place.node, place.body, place.bits, out);
+    if (cursor.in.ptr != cursor.in.end) out->kind = RS_SCALAR_UNKNOWN;
+}
+
+rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes, const uint8_t *units,
+                                     uint64_t n) {
+    rs_scalar key;
+    rs_store_scalar(self, index, &key);
+    if (key.kind == RS_SCALAR_UNKNOWN) return RS_KEY_UNKNOWN;
+    if (key.kind != RS_SCALAR_STR || key.n != n) return RS_KEY_DIFFERS;
+    return same_units(key.units, key.unit_bytes, units, unit_bytes, n);
+}
+
+rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value) {
+    rs_scalar key;
+    rs_store_scalar(self, index, &key);
+    switch (key.kind) {
+    case RS_SCALAR_INT: return key.integer == value ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
+    case RS_SCALAR_NONE:
+    case RS_SCALAR_STR:
+    case RS_SCALAR_BYTES:
+    case RS_SCALAR_TUPLE: return RS_KEY_DIFFERS;
+    default: return RS_KEY_UNKNOWN;
+    }
+}

@@ -1,0 +1,323 @@
+/* rs_text.c: texts put together. */
+#include "read/rs_text.h"
+
+#include <stdlib.h>
+
+void rs_text_clear(rs_text *self) {
+    free(self->owned);
+    rs_text_begin(self);
+}
+
+/* Room for `size` bytes beyond those of the units. */
+static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
+    uint64_t have = self->n_units * self->unit_bytes, need, capacity = self->capacity;
+    uint8_t *grown;
+    if (rs_add_overflows(have, size, &need) || need > SIZE_MAX / 4) {
+        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text of too many bytes");
+    }
+    if (RS_LIKELY(need <= capacity)) return RS_OK;
+    while (capacity < need) capacity *= 2;
+    grown = (uint8_t *)realloc(self->owned, (size_t)capacity);
+    if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a text");
+    if (self->owned == NULL) memcpy(grown, self->within, (size_t)have);
+    self->owned = grown;
+    self->units = grown;
+    self->capacity = capacity;
+    return RS_OK;
+}
+
+/* Spreads n units at p from `from` to `to` bytes each, in place: from the last one on, so that none is overwritten
+ * before it is read. */
+static void spread(uint8_t *p, uint64_t n, unsigned from, unsigned to) {
+    while (n-- > 0) {
+        uint32_t unit = from == 1 ? p[n] : rs_load_u16(p + 2 * n);
+        if (to == 2) rs_store_u16(p + 2 * n, (uint16_t)unit);
+        else rs_store_u32(p + 4 * n, unit);
+    }
+}
+
+static rs_status widen(rs_text *self, unsigned unit_bytes, rs_error *err) {
+    if (RS_LIKELY(unit_bytes <= self->unit_bytes)) return RS_OK;
+    RS_TRY(reserve(self, self->n_units * (unit_bytes - self->unit_bytes), err));
+    spread(self->units, self->n_units, self->unit_bytes, unit_bytes);
+    self->unit_bytes = unit_bytes;
+    return RS_OK;
+}
+
+/* n units that stand behind the text, each of unit_bytes, become part of it; room is reserved. */
+static void join(rs_text *self, uint64_t n, unsigned unit_bytes) {
+    if (unit_bytes < self->unit_bytes) {
+        spread(self->units + self->n_units * self->unit_bytes, n, unit_bytes, self->unit_bytes);
+    }
+    self->n_units += n;
+}
+
+static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsigned unit_bytes, rs_error *err) {
+    uint8_t *to;
+    uint64_t i;
+    RS_TRY(widen(self, unit_bytes, err));
+    RS_TRY(reserve(self, n * self->unit_bytes, err));
+    to = self->units + self->n_units * self->unit_bytes;
+    memcpy(to, units, (size_t)(n * unit_bytes));
+    /* In the copy: nobody else changes it. */
+    for (i = 0; unit_bytes == 4 && i < n; i++) {
+        if (rs_load_u32(to + 4 * i) > 0x10FFFF) {
+            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+        }
+    }
+    join(self, n, unit_bytes);
+    return RS_OK;
+}
+
+static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice codes, rs_error *err) {
+    uint64_t room = rs_slice_left(&codes) * RS_SYMBOLS_COPY, produced;
+    RS_TRY(widen(self, table->unit_bytes, err));
+    if (room > 16 * RS_TEXT_INLINE) { /* worth looking first: room for the worst is up to 16 times what is needed */
+        RS_TRY(rs_symbols_length(table, codes, &room, err));
+        room *= self->unit_bytes;
+    } else {
+        room *= self->unit_bytes / table->unit_bytes;
+    }
+    RS_TRY(reserve(self, room + RS_SYMBOLS_SLACK, err));
+    RS_TRY(rs_symbols_decode(table, codes, self->units + self->n_units * self->unit_bytes,
+                             self->capacity - self->n_units * self->unit_bytes, &produced, err));
+    /* Codes that somebody changed since they were measured may give more than has room once it is spread. */
+    if (produced / table->unit_bytes > room / self->unit_bytes) {
+        return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
+    }
+    join(self, produced / table->unit_bytes, table->unit_bytes);
+    return RS_OK;
+}
+
+static rs_status put_digits(rs_text *self, uint64_t number, unsigned width, rs_error *err) {
+    uint8_t digits[RS_FMT_DIGITS_MAX];
+    unsigned at = sizeof digits;
+    do {
+        digits[--at] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    while (sizeof digits - at < width) digits[--at] = '0';
+    return put_units(self, digits + at, sizeof digits - at, 1, err);
+}
+
+static rs_status put_hex(rs_text *self, const rs_node *node, const uint8_t *body, rs_error *err) {
+    const char *digits = node->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
+    uint8_t *to;
+    uint32_t i;
+    RS_TRY(reserve(self, (uint64_t)node->count * self->unit_bytes, err));
+    to = self->units + self->n_units * self->unit_bytes;
+    for (i = 0; i < node->count; i++) to[i] = (uint8_t)digits[body[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+    join(self, node->count, 1);
+    return RS_OK;
+}
+
+static rs_status no_text(rs_error *err) {
+    return RS_FAIL(rs_decode_bad_value(err, "a piece of a text that is no str"), RS_E_FMT_VALUE);
+}
+
+/* An `any` value that has to be a str. */
+static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
+    const uint8_t *p;
+    uint64_t n;
+    unsigned unit;
+    RS_TRY(rs_decode_take(cursor, 1, &p, err));
+    if (*p < RS_FMT_TAG_STR1 || *p > RS_FMT_TAG_STR4) return no_text(err);
+    unit = 1u << (*p - RS_FMT_TAG_STR1);
+    RS_TRY(rs_decode_varint(cursor, &n, err));
+    RS_TRY(rs_decode_units(cursor, n, unit, &p, err));
+    return put_units(self, p, n, unit, err);
+}
+
+/* The pieces of a concat, and where each begins. Empty ones cost no bytes: without a limit to their number concats of
+ * entries of concats would be read without end. */
+static rs_status put_pieces(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
+    uint64_t begins[RS_FMT_CONCAT_CHILDREN + 1];
+    rs_slice group;
+    uint32_t i;
+    self->n_pieces += node->n_children; /* at most 64 at a time: stays far below 2^32 */
+    if (self->n_pieces > RS_FMT_TEXT_PIECES) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        begins[i] = self->n_units;
+        if (child->kind == RS_FMT_NODE_SAME) {
+            uint64_t from = begins[child->count], n = begins[child->count + 1] - from;
+            RS_TRY(reserve(self, n * self->unit_bytes, err));
+            memcpy(self->units + self->n_units * self->unit_bytes, self->units + from * self->unit_bytes,
+                   (size_t)(n * self->unit_bytes));
+            self->n_units += n;
+        } else {
+            RS_TRY(rs_text_put(self, cursor, child, child->fixed ? head + child->body_off : NULL,
+                               rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
+        }
+        /* Entries of tables can make a long text of few bytes. */
+        if (self->n_units > cursor->budget.bytes) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+        begins[i + 1] = self->n_units;
+    }
+    return RS_OK;
+}
+
+/* A node standing alone at the cursor, which then is at its end: an entry of a table. */
+static rs_status put_entry(rs_text *self, const rs_cursor *outer, const rs_node *node, uint64_t i, rs_error *err) {
+    const rs_table *table;
+    const rs_node *root;
+    const uint8_t *body;
+    uint64_t bits;
+    rs_cursor cursor = *outer;
+    RS_TRY(rs_dict_find(node, i, &table, &cursor.in, err));
+    root = table->tree->nodes;
+    RS_TRY(rs_decode_take_alone(&cursor, root, &body, &bits, err));
+    RS_TRY(rs_text_put(self, &cursor, root, body, bits, err));
+    return cursor.in.ptr == cursor.in.end ? RS_OK : RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
+}
+
+rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
+                      rs_error *err) {
+    uint64_t n;
+    unsigned unit;
+    rs_slice codes;
+    const uint8_t *p;
+    switch (node->kind) {
+    case RS_FMT_NODE_STR:
+        RS_TRY(rs_decode_str_units(cursor, node, &n, &unit, &p, err));
+        return put_units(self, p, n, unit, err);
+    case RS_FMT_NODE_SYMBOLS:
+        RS_TRY(rs_decode_counted(cursor, node, &n, &p, err));
+        codes = rs_slice_of(p, (size_t)n);
+        return put_codes(self, node->symbols, codes, err);
+    case RS_FMT_NODE_CONCAT: return put_pieces(self, cursor, node, body, err);
+    case RS_FMT_NODE_DIGITS:
+        return put_digits(self, (uint64_t)rs_decode_int_unchecked(node, body, bits), node->count, err);
+    case RS_FMT_NODE_HEX: return put_hex(self, node, body, err);
+    case RS_FMT_NODE_DICT: return put_entry(self, cursor, node, bits, err);
+    case RS_FMT_NODE_ANY: return put_any(self, cursor, err);
+    case RS_FMT_NODE_CONST: {
+        rs_cursor aux = *cursor;
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        return put_any(self, &aux, err);
+    }
+    case RS_FMT_NODE_OPTIONAL:
+        if ((bits & 1) == 0) return no_text(err);
+        if (node->children->fixed && body == NULL) {
+            RS_TRY(rs_decode_take(cursor, node->children->size_bytes, &body, err));
+        }
+        return rs_text_put(self, cursor, node->children, body, bits >> 1, err);
+    case RS_FMT_NODE_UNION:
+        RS_TRY(rs_decode_choose(cursor, &node, &body, &bits, err));
+        return rs_text_put(self, cursor, node, body, bits, err);
+    default: return no_text(err);
+    }
+}
+
+/* ---- Short texts ---- */
+
+/* Writes a number of at most 20 digits, padded, where it is to stand: bytes written one by one and then loaded
+ * together, to be copied, would have to wait for the stores. Two digits at a time; `to` has room for 24. */
+static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+                                "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
+    unsigned n = 1, at;
+    uint64_t bound = 10;
+    while (number >= bound && n < RS_FMT_DIGITS_MAX) {
+        n++;
+        bound = n < RS_FMT_DIGITS_MAX ? bound * 10 : bound;
+    }
+    if (n < width) {
+        memset(to, '0', width - n);
+        n = width;
+    }
+    for (at = n; number >= 100; number /= 100) {
+        at -= 2;
+        memcpy(to + at, pairs + number % 100 * 2, 2);
+    }
+    if (number >= 10) memcpy(to + at - 2, pairs + number * 2, 2);
+    else to[at - 1] = (uint8_t)('0' + number);
+    return n;
+}
+
+/* Puts the Latin-1 text of an `any` value that fills its bytes; its units, or -1. */
+static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
+    size_t n = size - 2;
+    if (size < 2 || p[0] != RS_FMT_TAG_STR1 || p[1] != n || n >= 0x80 || n > room) return -1;
+    rs_copy_few(to, p + 2, n);
+    return (int)n;
+}
+
+static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth);
+
+static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t room, unsigned depth) {
+    const rs_table *table;
+    const rs_node *root;
+    rs_slice entry;
+    if (i >= node->count || rs_dict_find(node, i, &table, &entry, NULL) != RS_OK) return -1;
+    root = table->tree->nodes;
+    if (root->kind == RS_FMT_NODE_ANY) return short_any(entry.ptr, rs_slice_left(&entry), out, room);
+    if (root->kind == RS_FMT_NODE_STR && root->param == 1 && (root->flags & RS_FMT_FLAG_REST) != 0) {
+        size_t n = rs_slice_left(&entry);
+        if (n > room) return -1;
+        rs_copy_few(out, entry.ptr, n);
+        return (int)n;
+    }
+    if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed || depth > 0) return -1;
+    if (rs_slice_left(&entry) != root->size_bytes) return -1;
+    return short_pieces(root, entry.ptr, out, room, depth + 1);
+}
+
+static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth) {
+    uint16_t begins[RS_FMT_CONCAT_CHILDREN + 1];
+    rs_slice group = rs_slice_of(head, node->group_bytes);
+    size_t at = 0;
+    uint32_t i;
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        const uint8_t *body = head + child->body_off;
+        uint64_t bits = child->bits == 0 ? 0 : rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        int n = -1;
+        begins[i] = (uint16_t)at;
+        switch (child->kind) {
+        case RS_FMT_NODE_CONST: n = short_any(child->aux, child->aux_size_bytes, out + at, room - at); break;
+        case RS_FMT_NODE_SAME: {
+            size_t from = begins[child->count], size = begins[child->count + 1] - from;
+            if (size > room - at) return -1;
+            rs_copy_few(out + at, out + from, size);
+            n = (int)size;
+            break;
+        }
+        case RS_FMT_NODE_DIGITS:
+            if (room - at < 24) return -1;
+            n = (int)short_digits((uint64_t)rs_decode_int_unchecked(child, body, bits), child->count, out + at);
+            break;
+        case RS_FMT_NODE_DICT: n = short_entry(child, bits, out + at, room - at, depth); break;
+        case RS_FMT_NODE_HEX: {
+            const char *digits = child->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
+            uint32_t k;
+            if (child->count > room - at) return -1;
+            for (k = 0; k < child->count; k++) {
+                out[at + k] = (uint8_t)digits[body[k / 2] >> (k % 2 == 0 ? 4 : 0) & 15];
+            }
+            n = (int)child->count;
+            break;
+        }
+        default: return -1;
+        }
+        if (n < 0) return -1;
+        at += (size_t)n;
+        begins[i + 1] = (uint16_t)at;
+    }
+    return (int)at;
+}
+
+int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]) {
+    return short_pieces(node, head, out, RS_TEXT_INLINE, 0);
+}
+
+rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
+                       rs_error *err) {
+    self->n_units = 0;
+    self->unit_bytes = 1;
+    self->n_pieces = 0;
+    RS_TRY(rs_text_put(self, cursor, node, body, bits, err));
+    return rs_decode_spend_bytes(cursor, self->n_units, err);
+}

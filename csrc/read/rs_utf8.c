@@ -1,0 +1,220 @@
+/* rs_utf8.c: code units to UTF-8, and UTF-8 to the two forms in which numpy takes text in bulk. */
+#include "read/rs_utf8.h"
+
+#include "read/rs_text.h"
+
+static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
+    if (c < 0x80) {
+        *to++ = (uint8_t)c;
+    } else if (c < 0x800) {
+        *to++ = (uint8_t)(0xC0 | c >> 6);
+        *to++ = (uint8_t)(0x80 | (c & 0x3F));
+    } else if (c < 0x10000) {
+        *to++ = (uint8_t)(0xE0 | c >> 12);
+        *to++ = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+        *to++ = (uint8_t)(0x80 | (c & 0x3F));
+    } else {
+        *to++ = (uint8_t)(0xF0 | c >> 18);
+        *to++ = (uint8_t)(0x80 | (c >> 12 & 0x3F));
+        *to++ = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+        *to++ = (uint8_t)(0x80 | (c & 0x3F));
+    }
+    return to;
+}
+
+/* Writes n units of four bytes and returns the end; stops at one that has no UTF-8, with *bad its value. */
+static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
+    uint64_t i;
+    for (i = 0; i < n; i++) {
+        const uint32_t c = rs_load_u32(units + 4 * i);
+        if (RS_UNLIKELY((c >= 0xD800 && c < 0xE000) || c > 0x10FFFF)) {
+            *bad = c;
+            return to;
+        }
+        to = put_code_point(to, c);
+    }
+    return to;
+}
+
+/* The same for units of one byte, all of which have UTF-8: eight at a time while they are ASCII. There is room for 8
+ * bytes more than are written. */
+static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) {
+    const uint8_t *const end = units + n;
+    while (units < end) {
+        while (end - units >= 8) {
+            const uint64_t some = rs_load_u64(units);
+            if ((some & UINT64_C(0x8080808080808080)) != 0) break;
+            rs_store_u64(to, some);
+            units += 8, to += 8;
+        }
+        if (units < end) to = put_code_point(to, *units++);
+    }
+    return to;
+}
+
+/* The same for units of two bytes: the three forms are made and one chosen, as text in which scripts and spaces
+ * alternate defeats the guessing of branches. There is room for 1 byte more than 3 a unit. */
+static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
+    uint64_t i;
+    bool surrogate = false;
+    for (i = 0; i < n; i++) {
+        const uint32_t c = rs_load_u16(units + 2 * i);
+        const uint32_t last = 0x80 | (c & 0x3F);
+        const uint32_t two = 0xC0 | c >> 6 | last << 8;
+        const uint32_t three = 0xE0 | c >> 12 | (0x80 | (c >> 6 & 0x3F)) << 8 | last << 16;
+        const uint32_t wide = c < 0x800 ? two : three;
+        surrogate |= (c & 0xF800) == 0xD800;
+        rs_store_u32(to, c < 0x80 ? c : wide);
+        to += 1 + (c >= 0x80) + (c >= 0x800);
+    }
+    if (surrogate) *bad = 0xD800;
+    return to;
+}
+
+/* What is not all ASCII of one byte a unit. */
+static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes, bool *taken,
+                             rs_error *err) {
+    const uint64_t most = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* bytes a unit */
+    uint64_t size;
+    uint32_t bad = 0;
+    uint8_t *to;
+    if (rs_mul_overflows(n, most, &size)) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
+    if (size > SIZE_MAX - 8) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text that is too long");
+    RS_TRY(rs_buffer_reserve(out, (size_t)size + 8, err));
+    to = out->data + out->size_bytes;
+    switch (unit_bytes) {
+    case 1: to = put_bytes(to, units, n); break;
+    case 2: to = put_pairs(to, units, n, &bad); break;
+    default: to = put_units(to, units, n, &bad);
+    }
+    if (bad > 0x10FFFF) return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+    *taken = bad == 0;
+    if (*taken) out->size_bytes = (size_t)(to - out->data);
+    return RS_OK;
+}
+
+rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes, bool *taken,
+                         rs_error *err) {
+    const size_t before = out->size_bytes;
+    *taken = true;
+    if (unit_bytes == 1) {
+        /* Looked at in the copy, which nobody else changes: what reads the text relies on its being UTF-8. */
+        RS_TRY(rs_buffer_append(out, units, (size_t)n, err));
+        if (n == 0 || rs_decode_widest_unchecked(out->data + before, n, 1) < 0x80) return RS_OK;
+        out->size_bytes = before;
+    }
+    return append_wide(out, units, n, unit_bytes, taken, err);
+}
+
+/* An `any` value at the cursor. */
+static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_error *err) {
+    const uint8_t *p;
+    uint64_t n;
+    unsigned unit;
+    RS_TRY(rs_decode_take(cursor, 1, &p, err));
+    *taken = *p >= RS_FMT_TAG_STR1 && *p <= RS_FMT_TAG_STR4;
+    if (!*taken) return RS_OK;
+    unit = 1u << (*p - RS_FMT_TAG_STR1);
+    RS_TRY(rs_decode_varint(cursor, &n, err));
+    RS_TRY(rs_decode_units(cursor, n, unit, &p, err));
+    return rs_utf8_append(out, p, n, unit, taken, err);
+}
+
+/* A text that is put together elsewhere first. */
+static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+    rs_text text;
+    rs_status status;
+    rs_text_begin(&text);
+    status = rs_text_take(&text, cursor, place->node, place->body, place->bits, err);
+    if (status == RS_OK) status = rs_utf8_append(out, text.units, text.n_units, text.unit_bytes, taken, err);
+    rs_text_clear(&text);
+    return status;
+}
+
+/* Symbols are decoded a little behind the place where their UTF-8 is to stand, so far that writing that does not come
+ * up with reading this: n codes are at most 15 units, of which each becomes 1 byte more than it has. */
+static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+    const rs_symbols *symbols = place->node->symbols;
+    const rs_cursor before = *cursor;
+    const uint8_t *codes;
+    uint64_t n, room, produced;
+    uint8_t *units, *end;
+    uint32_t bad = 0;
+    RS_TRY(rs_decode_counted(cursor, place->node, &n, &codes, err));
+    if (n > RS_TEXT_INLINE) { /* room for the worst is much more than needed */
+        *cursor = before;
+        return take_text(out, cursor, place, taken, err);
+    }
+    room = n * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK;
+    RS_TRY(rs_buffer_reserve(out, (size_t)room * 2, err));
+    units = out->data + out->size_bytes + room;
+    RS_TRY(rs_symbols_decode(symbols, rs_slice_of(codes, (size_t)n), units, room, &produced, err));
+    RS_TRY(rs_decode_spend_bytes(cursor, produced / symbols->unit_bytes, err));
+    if (symbols->unit_bytes == 1) end = put_bytes(out->data + out->size_bytes, units, produced);
+    else end = put_pairs(out->data + out->size_bytes, units, produced / 2, &bad);
+    *taken = bad == 0;
+    if (*taken) out->size_bytes = (size_t)(end - out->data);
+    return RS_OK;
+}
+
+rs_status rs_utf8_take(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
+    const rs_node *node = place->node;
+    *taken = false;
+    if (node == NULL) return take_any(out, cursor, taken, err);
+    switch (node->kind) {
+    case RS_FMT_NODE_STR: {
+        uint64_t n;
+        unsigned unit;
+        const uint8_t *units;
+        RS_TRY(rs_decode_str(cursor, node, &n, &unit, &units, err));
+        return rs_utf8_append(out, units, n, unit, taken, err);
+    }
+    case RS_FMT_NODE_SYMBOLS: return take_symbols(out, cursor, place, taken, err);
+    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_DIGITS:
+    case RS_FMT_NODE_HEX: return take_text(out, cursor, place, taken, err);
+    case RS_FMT_NODE_CONST: {
+        rs_cursor aux = *cursor;
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        return take_any(out, &aux, taken, err);
+    }
+    default: return RS_OK;
+    }
+}
+
+void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out) {
+    uint64_t i;
+    for (i = 0; i < n; i++, out += width) {
+        const size_t size = (size_t)(offsets[i + 1] - offsets[i]);
+        if (size != 0) memcpy(out, data + offsets[i], size);
+        memset(out + size, 0, (size_t)width - size);
+    }
+}
+
+void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint32_t *out) {
+    uint64_t i, k;
+    for (i = 0; i < n; i++, out += width) {
+        const uint8_t *p = data + offsets[i], *end = data + offsets[i + 1];
+        for (k = 0; p < end; k++) {
+            const uint8_t b = *p++;
+            uint32_t c = b;
+            unsigned more = b < 0xC0 ? 0 : b < 0xE0 ? 1 : b < 0xF0 ? 2 : 3;
+            if (more > 0) c = b & (0x3Fu >> more);
+            for (; more > 0; more--) c = c << 6 | (*p++ & 0x3Fu);
+            out[k] = c;
+        }
+        memset(out + k, 0, (size_t)(width - k) * 4);
+    }
+}
+
+uint64_t rs_utf8_longest(const uint8_t *data, const int64_t *offsets, uint64_t n) {
+    uint64_t i, longest = 0;
+    for (i = 0; i < n; i++) {
+        const uint8_t *p = data + offsets[i], *end = data + offsets[i + 1];
+        uint64_t points = 0;
+        if ((uint64_t)(end - p) <= longest) continue; /* no more code points than bytes */
+        for (; p < end; p++) points += (*p & 0xC0) != 0x80;
+        if (points > longest) longest = points;
+    }
+    return longest;
+}

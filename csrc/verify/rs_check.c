@@ -1,0 +1,216 @@
+/* rs_check.c: the walk that checks a record (rules 20 to 23 of FORMAT.md). */
+#include "verify/rs_check.h"
+
+#include "read/rs_text.h"
+
+static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
+static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err);
+
+/* A value that lies in a table: read there like one of a record. */
+static rs_status check_entry(rs_cursor *self, const rs_node *node, uint64_t i, rs_error *err) {
+    const rs_table *table;
+    rs_outer outer;
+    RS_TRY(rs_decode_enter_entry(self, node, i, &table, &outer, err));
+    RS_TRY(check_alone(self, table->tree->nodes, err));
+    return rs_decode_leave_entry(self, &outer, err);
+}
+
+static rs_status check_text(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
+    rs_text text;
+    rs_status status;
+    rs_text_begin(&text);
+    status = rs_text_take(&text, self, node, body, bits, err);
+    rs_text_clear(&text);
+    return status;
+}
+
+static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
+    rs_numbers numbers;
+    uint64_t n;
+    RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+/* An optional that is not fixed: there may be a body at the cursor. */
+static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
+
+/* Fixed bodies lie within bytes already taken; what can still be wrong is a union's number. */
+static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
+    uint64_t i;
+    switch (node->kind) {
+    case RS_FMT_NODE_CONST: {
+        rs_cursor aux = *self;
+        if (!rs_tag_is_compound(*node->aux)) return RS_OK;
+        RS_TRY(rs_decode_spend_bytes(self, node->aux_size_bytes, err));
+        aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
+        RS_TRY(rs_any_skip(&aux.in, 0, &self->budget, err));
+        return RS_OK;
+    }
+    case RS_FMT_NODE_LIST: {
+        const rs_node *child = node->children;
+        rs_slice group;
+        RS_TRY(rs_decode_enter(self, node->count, err));
+        group.ptr = body;
+        group.end = body + ((uint64_t)node->count * child->bits + 7) / 8;
+        for (i = 0; i < node->count; i++) {
+            RS_TRY(check_fixed(self, child, group.end + i * child->size_bytes,
+                               rs_decode_bits_unchecked(&group, i * child->bits, child->bits), err));
+        }
+        rs_decode_leave(self);
+        return RS_OK;
+    }
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: {
+        rs_slice group = rs_slice_of(body, node->group_bytes);
+        RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
+        for (i = 0; i < node->n_children; i++) {
+            const rs_node *child = &node->children[i];
+            RS_TRY(check_fixed(self, child, body + child->body_off,
+                               rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
+        }
+        rs_decode_leave(self);
+        return RS_OK;
+    }
+    case RS_FMT_NODE_UNION: {
+        const rs_node *child;
+        rs_slice group;
+        if (bits >= node->n_children) {
+            return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        }
+        child = &node->children[bits];
+        group = rs_slice_of(body, child->alone_bytes);
+        return check_fixed(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits),
+                           err);
+    }
+    case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
+    case RS_FMT_NODE_DICT: return check_entry(self, node, bits, err);
+    case RS_FMT_NODE_OPTIONAL:
+        return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
+    case RS_FMT_NODE_CONCAT:
+    case RS_FMT_NODE_DIGITS: return check_text(self, node, body, bits, err);
+    case RS_FMT_NODE_HEX: return rs_decode_spend_bytes(self, node->count, err);
+    case RS_FMT_NODE_NDARRAY: return rs_decode_spend_shared(self, node, node->data_bytes, err);
+    default: return RS_OK;
+    }
+}
+
+static rs_status skip_list(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const rs_node *child = node->children;
+    rs_slice group;
+    uint64_t n, i;
+    const uint8_t *bodies = NULL;
+    RS_TRY(rs_decode_list_head(self, node, &n, &group, err));
+    if (child->fixed) RS_TRY(rs_decode_fixed_elements(self, child, n, &bodies, err));
+    for (i = 0; i < n; i++) {
+        uint64_t bits = rs_decode_bits_unchecked(&group, i * child->bits, child->bits);
+        if (child->fixed) {
+            RS_TRY(check_fixed(self, child, bodies + i * child->size_bytes, bits, err));
+        } else {
+            RS_TRY(skip_appended(self, child, bits, err));
+        }
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status skip_row(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *head;
+    rs_slice group;
+    uint32_t i;
+    RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
+    group = rs_slice_of(head, node->group_bytes);
+    RS_TRY(rs_decode_enter(self, rs_decode_row_count(node, &group), err));
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        uint64_t bits = rs_decode_bits_unchecked(&group, child->bit_off, child->bits);
+        if (child->fixed) {
+            RS_TRY(check_fixed(self, child, head + child->body_off, bits, err));
+        } else {
+            RS_TRY(skip_appended(self, child, bits, err));
+        }
+    }
+    rs_decode_leave(self);
+    return RS_OK;
+}
+
+static rs_status skip_str(rs_cursor *self, const rs_node *node, rs_error *err) {
+    uint64_t n, i;
+    unsigned unit;
+    const uint8_t *units;
+    RS_TRY(rs_decode_str(self, node, &n, &unit, &units, err));
+    for (i = 0; unit == 4 && i < n; i++) {
+        if (rs_load_u32(units + 4 * i) > 0x10FFFF) {
+            return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
+        }
+    }
+    return RS_OK;
+}
+
+static rs_status skip_array(rs_cursor *self, const rs_node *node, rs_error *err) {
+    uint64_t dims[RS_FMT_ARRAY_NDIM], size = node->data_bytes;
+    uint32_t ndim;
+    const uint8_t *data;
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0 && (node->aux[0] & RS_FMT_ARRAY_SCALAR) == 0) {
+        RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
+    }
+    RS_TRY(rs_decode_array_data(self, size, &data, err));
+    return rs_decode_spend_shared(self, node, size, err);
+}
+
+static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    const rs_node *child = node->children;
+    const uint8_t *body;
+    if ((bits & 1) == 0) return RS_OK;
+    if (!child->fixed) return skip_appended(self, child, bits >> 1, err);
+    RS_TRY(rs_decode_take(self, child->size_bytes, &body, err));
+    return check_fixed(self, child, body, bits >> 1, err);
+}
+
+static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
+    uint64_t n;
+    const uint8_t *p;
+    switch (node->kind) {
+    case RS_FMT_NODE_ANY:
+        if (node->payload && self->in.ptr != self->in.end && *self->in.ptr == RS_FMT_TAG_EXT) {
+            return RS_FAIL(rs_decode_bad_value(err, "an ext value directly within an ext value"), RS_E_FMT_VALUE);
+        }
+        p = self->in.ptr;
+        RS_TRY(rs_any_skip(&self->in, self->arrays_size, &self->budget, err));
+        return rs_decode_spend_shared(self, node, (uint64_t)(self->in.ptr - p), err);
+    case RS_FMT_NODE_STR: return skip_str(self, node, err);
+    case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
+    case RS_FMT_NODE_NUMBERS: return skip_numbers(self, node, err);
+    case RS_FMT_NODE_SYMBOLS:
+    case RS_FMT_NODE_CONCAT: return check_text(self, node, NULL, bits, err);
+    case RS_FMT_NODE_OPTIONAL: return skip_optional(self, node, bits, err);
+    case RS_FMT_NODE_LIST: return skip_list(self, node, err);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
+    case RS_FMT_NODE_UNION:
+        if (bits >= node->n_children) {
+            return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        }
+        return check_alone(self, &node->children[bits], err);
+    case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
+    case RS_FMT_NODE_EXT: return skip_appended(self, node->children, bits, err);
+    default: return RS_FAIL(rs_decode_bad_value(err, "a node that cannot stand here"), RS_E_FMT_VALUE);
+    }
+}
+
+/* Checks and passes over a node standing alone at the cursor, making nothing. */
+static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err) {
+    const uint8_t *body;
+    uint64_t bits;
+    RS_TRY(rs_decode_take_alone(self, node, &body, &bits, err));
+    return body == NULL ? skip_appended(self, node, bits, err) : check_fixed(self, node, body, bits, err);
+}
+
+rs_status rs_check_record(rs_cursor *self, const rs_tree *tree, rs_error *err) {
+    RS_TRY(check_alone(self, &tree->nodes[0], err));
+    if (self->in.ptr != self->in.end) {
+        return rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "%zu bytes are left after the record",
+                            rs_slice_left(&self->in));
+    }
+    return RS_OK;
+}

@@ -1,0 +1,338 @@
+/* rs_builder.c: collects a block of raw records, chooses its tree, writes it, and
+ * closes the segment with tables, directory and header, step by step for rs_mapping_builder.c too. */
+#include "write/rs_builder.h"
+
+#include <stdlib.h>
+
+#include "base/rs_crc.h"
+
+void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress) {
+    memset(self, 0, sizeof *self);
+    self->writer = writer;
+    self->forms.writer = writer;
+    self->forms.offsets = &self->offsets;
+    self->forms.compress = compress;
+}
+
+rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
+    static const uint8_t blank[RS_FMT_HEADER_SIZE] = {0};
+    rs_builder_begin(self, writer, compress);
+    return rs_segment_writer_append(writer, blank, sizeof blank, err);
+}
+
+/* Waits for the flusher's thread, whosever block it has; RS_E_* where that block, or an earlier one, failed. */
+static rs_status settle(rs_builder *self, rs_error *err) {
+    rs_builder *other = self->flusher == NULL ? NULL : self->flusher->builder;
+    if (self->writer->process_id != rs_os_process_id()) {
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
+                            "a forked child cannot go on with a build of its parent");
+    }
+    if (other != NULL) {
+        rs_os_thread_join(&self->flusher->thread);
+        self->flusher->builder = NULL;
+    } else {
+        other = self;
+    }
+    if (other->failed == RS_OK) other = self;
+    if (other->failed != RS_OK && err != NULL) *err = other->failure;
+    return other->failed;
+}
+
+static void clear_block(rs_block_input *block) {
+    rs_buffer_clear(&block->raw);
+    rs_buffer_clear(&block->arrays);
+    rs_scan_clear(&block->scan);
+    free(block->ends);
+}
+
+void rs_builder_close(rs_builder *self) {
+    bool has_thread = self->flusher != NULL && self->flusher->builder == self;
+    bool is_left = has_thread && self->flusher->process_id != rs_os_process_id();
+    if (has_thread && !is_left) (void)settle(self, NULL);
+    rs_buffer_clear(&self->raw);
+    rs_buffer_clear(&self->arrays);
+    rs_scan_clear(&self->scan);
+    free(self->ends);
+    if (!is_left) {
+        clear_block(&self->block);
+        rs_form_clear(&self->form);
+        rs_forms_clear(&self->forms);
+        rs_buffer_clear(&self->offsets);
+        rs_buffer_clear(&self->groups);
+        rs_buffer_clear(&self->blocks);
+        free(self->spans);
+    }
+    memset(self, 0, sizeof *self);
+}
+
+static uint64_t last_end(const rs_builder *self) { return self->n_open == 0 ? 0 : self->ends[self->n_open - 1]; }
+
+void rs_builder_drop_record(rs_builder *self, size_t arrays_mark) {
+    self->raw.size_bytes = (size_t)last_end(self);
+    self->arrays.size_bytes = arrays_mark;
+}
+
+static rs_status grow_ends(rs_builder *self, rs_error *err) {
+    size_t capacity = self->ends_capacity == 0 ? 1024 : self->ends_capacity * 2;
+    uint64_t *ends = (uint64_t *)realloc(self->ends, capacity * sizeof *ends);
+    if (ends == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+    self->ends = ends;
+    self->ends_capacity = capacity;
+    return RS_OK;
+}
+
+rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
+    uint64_t begin = last_end(self);
+    size_t shapes = self->scan.n_shapes;
+    rs_slice record = rs_slice_of(self->raw.data + begin, self->raw.size_bytes - (size_t)begin);
+    rs_status status;
+    if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
+    if (self->n_open == self->ends_capacity) RS_TRY(grow_ends(self, err));
+    status = rs_scan_record(&self->scan, record, self->arrays.size_bytes, err);
+    if (status != RS_OK) {
+        self->scan.n_shapes = shapes;
+        self->raw.size_bytes = (size_t)begin;
+        if (err != NULL) err->record = self->n_records;
+        return status;
+    }
+    self->ends[self->n_open++] = self->raw.size_bytes;
+    self->n_records++;
+    return RS_OK;
+}
+
+void rs_builder_pop_record(rs_builder *self, size_t shapes) {
+    RS_ASSERT(self->n_open > 0);
+    self->n_open--;
+    self->n_records--;
+    self->raw.size_bytes = (size_t)last_end(self);
+    self->scan.n_shapes = shapes;
+}
+
+/* ---- Writing a block: only the builder's `block`, and what it owns of the output, may be looked at here ---- */
+
+/* GROUPS entries for the groups that begin in the block. */
+static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *err) {
+    uint64_t first = self->block.first_record, end = first + self->block.n_records;
+    uint64_t n = (end + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS, g;
+    uint8_t entry[4];
+    rs_store_u32(entry, block_number);
+    for (g = (first + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS; g < n; g++) {
+        RS_TRY(rs_buffer_append(&self->groups, entry, sizeof entry, err));
+    }
+    return RS_OK;
+}
+
+/* The block's records as values; RS_E_ARG_LIMIT where their places do not fit. */
+static rs_status list_records(rs_builder *self, rs_values *out, rs_error *err) {
+    const rs_block_input *block = &self->block;
+    uint64_t begin = 0;
+    uint32_t i;
+    if (block->raw.size_bytes > UINT32_MAX) return RS_E_ARG_LIMIT;
+    if (self->spans_capacity < block->n_records) {
+        rs_span *spans = (rs_span *)realloc(self->spans, block->ends_capacity * sizeof *spans);
+        if (spans == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
+        self->spans = spans;
+        self->spans_capacity = block->ends_capacity;
+    }
+    for (i = 0; i < block->n_records; i++) {
+        self->spans[i].off = (uint32_t)begin;
+        self->spans[i].size_bytes = (uint32_t)(block->ends[i] - begin);
+        begin = block->ends[i];
+    }
+    out->base = block->raw.data;
+    out->spans = self->spans;
+    out->n = block->n_records;
+    return RS_OK;
+}
+
+/* Leaves the block's best form in `form`. */
+static rs_status choose_form(rs_builder *self, rs_error *err) {
+    rs_values values = {NULL, NULL, 0};
+    bool compress = self->forms.compress;
+    rs_status status = list_records(self, &values, err);
+    if (status == RS_E_ARG_LIMIT) self->forms.compress = false; /* one record of 4 GiB: it stays as it is */
+    else RS_TRY(status);
+    status = rs_forms_choose(&self->forms, &values, &self->block.scan, 0, 0, &self->form, err);
+    self->forms.compress = compress;
+    return status;
+}
+
+/* One giant record must not keep its buffers for the rest of the build. */
+static void empty(rs_buffer *buffer) {
+    buffer->size_bytes = 0;
+    if (buffer->capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(buffer);
+}
+
+static rs_status write_block(rs_builder *self, rs_error *err) {
+    rs_block_input *input = &self->block;
+    rs_block block;
+    uint8_t entry[RS_FMT_BLOCK_SIZE];
+    const rs_buffer *heap;
+    memset(&block, 0, sizeof block);
+    RS_TRY(choose_form(self, err));
+    heap = self->form.is_raw ? &input->raw : &self->form.encoded;
+    block.tree = self->form.tree;
+    block.first_record = input->first_record;
+    block.n_records = input->n_records;
+    block.heap_size_bytes = heap->size_bytes;
+    block.arrays_size_bytes = input->arrays.size_bytes;
+    RS_TRY(rs_forms_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
+    RS_TRY(rs_forms_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
+    block.index_off = self->offsets.size_bytes; /* from the section's start until finish knows where that is */
+    RS_TRY(rs_offsets_append(self->form.is_raw ? input->ends : self->form.ends, input->n_records, &block,
+                             &self->offsets, err));
+    RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
+    rs_block_write(&block, entry);
+    RS_TRY(rs_buffer_append(&self->blocks, entry, sizeof entry, err));
+    self->raw_size += input->raw.size_bytes + input->arrays.size_bytes;
+    input->n_records = 0;
+    rs_scan_reset(&input->scan);
+    empty(&input->raw);
+    empty(&input->arrays);
+    empty(&self->form.encoded);
+    return RS_OK;
+}
+
+/* What a thread runs, and who has none. */
+static void write_and_remember(void *builder) {
+    rs_builder *self = (rs_builder *)builder;
+    self->failed = write_block(self, &self->failure);
+}
+
+/* ---- Handing a block over ---- */
+
+/* The open block becomes `block`, whose empty buffers are those of the next one. */
+static void exchange(rs_builder *self) {
+    rs_block_input next = self->block;
+    self->block.raw = self->raw;
+    self->block.arrays = self->arrays;
+    self->block.ends = self->ends;
+    self->block.ends_capacity = self->ends_capacity;
+    self->block.n_records = self->n_open;
+    self->block.first_record = self->n_records - self->n_open;
+    self->block.scan = self->scan;
+    /* Maxima and features are the segment's, and stay with the records that come. */
+    self->scan.shapes = next.scan.shapes;
+    self->scan.capacity = next.scan.capacity;
+    rs_scan_reset(&self->scan);
+    self->raw = next.raw;
+    self->arrays = next.arrays;
+    self->ends = next.ends;
+    self->ends_capacity = next.ends_capacity;
+    self->n_open = 0;
+}
+
+static rs_status flush(rs_builder *self, bool beside, rs_error *err) {
+    RS_TRY(settle(self, err));
+    if (self->n_open == 0) return RS_OK;
+    /* A giant record and its successors at once would be more memory than without a thread. */
+    if (self->raw.size_bytes + self->arrays.size_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) beside = false;
+    exchange(self);
+    if (beside && self->flusher != NULL &&
+        rs_os_thread_start(&self->flusher->thread, write_and_remember, self, NULL) == RS_OK) {
+        self->flusher->builder = self;
+        self->flusher->process_id = rs_os_process_id();
+        return RS_OK;
+    }
+    write_and_remember(self);
+    if (self->failed == RS_OK) exchange(self); /* without a thread one set of buffers does */
+    return settle(self, err);
+}
+
+rs_status rs_builder_flush(rs_builder *self, rs_error *err) { return flush(self, false, err); }
+
+rs_status rs_builder_flush_beside(rs_builder *self, rs_error *err) { return flush(self, true, err); }
+
+/* ---- Finishing ---- */
+
+rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uint64_t count, rs_section *out,
+                                   rs_error *err) {
+    out->size_bytes = bytes->size_bytes;
+    out->count = count;
+    return rs_forms_write(self->writer, bytes, &out->off, &out->crc, err);
+}
+
+/* Turns index offsets from section-relative to absolute. */
+static void place_index(rs_buffer *entries, uint64_t section_off) {
+    size_t i;
+    for (i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
+        uint8_t *e = entries->data + i;
+        uint64_t off = rs_load_u64(e + RS_FMT_B_INDEX_OFFSET);
+        rs_store_u64(e + RS_FMT_B_INDEX_OFFSET, e[RS_FMT_B_INDEX_WIDTH] == 0 ? 0 : off + section_off);
+    }
+}
+
+rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *heap, rs_error *err) {
+    RS_TRY(rs_segment_writer_align(self->writer, RS_FMT_ALIGNMENT, err));
+    heap->off = RS_FMT_HEADER_SIZE;
+    heap->size_bytes = self->writer->position - RS_FMT_HEADER_SIZE;
+    heap->count = n_blocks;
+    heap->crc = 0;
+    return RS_OK;
+}
+
+rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err) {
+    rs_section *sections = directory->sections;
+    rs_forms *forms = &self->forms;
+    RS_TRY(rs_builder_write_section(self, &self->offsets, 0, &sections[RS_FMT_SECTION_OFFSETS], err));
+    place_index(&self->blocks, sections[RS_FMT_SECTION_OFFSETS].off);
+    place_index(&self->forms.packer.tables, sections[RS_FMT_SECTION_OFFSETS].off);
+    RS_TRY(rs_builder_write_section(self, &self->groups, self->groups.size_bytes / 4, &sections[RS_FMT_SECTION_GROUPS],
+                                    err));
+    RS_TRY(rs_builder_write_section(self, &self->blocks, rs_builder_n_blocks(self), &sections[RS_FMT_SECTION_BLOCKS],
+                                    err));
+    RS_TRY(rs_builder_write_section(self, &forms->trees, forms->n_trees, &sections[RS_FMT_SECTION_TREES], err));
+    RS_TRY(rs_builder_write_section(self, &forms->tree_table, forms->n_trees, &sections[RS_FMT_SECTION_TREE_TABLE],
+                                    err));
+    if (rs_packer_n_tables(&forms->packer) == 0) return RS_OK;
+    return rs_builder_write_section(self, &forms->packer.tables, rs_packer_n_tables(&forms->packer),
+                                    &sections[RS_FMT_SECTION_TABLES], err);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+void rs_builder_describe(const rs_builder *self, rs_header *header) {
+    header->features_required |= self->features_required | self->scan.features | self->forms.features;
+    /* Tables may be there though the trees that named them were not worth it. */
+    if (rs_packer_n_tables(&self->forms.packer) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
+    header->n_records = self->n_records;
+    header->max_values = larger(header->max_values, self->scan.max_values);
+    header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);
+    header->max_depth = (uint32_t)larger(header->max_depth, self->scan.max_depth);
+    header->raw_size += self->raw_size;
+}
+
+rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_directory *directory,
+                                  const rs_directory *keys, rs_error *err) {
+    uint8_t bytes[RS_FMT_HEADER_SIZE];
+    uint32_t crc;
+    rs_directory all = *directory;
+    self->raw.size_bytes = 0;
+    if (rs_slice_left(&self->label) > 0) {
+        RS_TRY(rs_buffer_append(&self->raw, self->label.ptr, rs_slice_left(&self->label), err));
+        RS_TRY(rs_builder_write_section(self, &self->raw, self->label_pairs, &all.label, err));
+        self->raw.size_bytes = 0;
+    }
+    RS_TRY(rs_directory_write(&all, keys, header, &self->raw, err));
+    RS_TRY(rs_forms_write(self->writer, &self->raw, &header->directory_off, &crc, err));
+    header->segment_size = self->writer->position;
+    header->created_ns = rs_os_now_ns();
+    RS_TRY(rs_os_random(header->segment_id, sizeof header->segment_id, err));
+    rs_header_write(header, bytes);
+    return rs_segment_writer_write_at(self->writer, 0, bytes, sizeof bytes, err);
+}
+
+rs_status rs_builder_finish(rs_builder *self, rs_error *err) {
+    rs_header header;
+    rs_directory directory;
+    if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
+    self->finished = true;
+    memset(&header, 0, sizeof header);
+    memset(&directory, 0, sizeof directory);
+    RS_TRY(rs_builder_flush(self, err));
+    RS_TRY(rs_builder_end_heap(self, rs_builder_n_blocks(self), &directory.sections[RS_FMT_SECTION_HEAP], err));
+    RS_TRY(rs_builder_write_tables(self, &directory, err));
+    header.content = RS_FMT_CONTENT_LIST;
+    rs_builder_describe(self, &header);
+    return rs_builder_write_header(self, &header, &directory, NULL, err);
+}

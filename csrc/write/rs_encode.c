@@ -1,0 +1,456 @@
+/* rs_encode.c: walks a raw value and a tree side by side. Fixed bodies are written in place, into room that the
+ * enclosing head reserved; all others are appended. */
+#include "write/rs_encode.h"
+
+typedef struct encoder {
+    rs_scan *scan;
+    rs_buffer *out;
+    rs_error *err;
+} encoder;
+
+static rs_status misfit(encoder *self) {
+    return rs_error_set(self->err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the tree");
+}
+
+static bool take_int(rs_slice *in, int64_t *out) {
+    if (!rs_tag_is_int64(*in->ptr)) return false;
+    *out = rs_any_take_int_unchecked(in);
+    return true;
+}
+
+static bool int_fits(const rs_node *node, int64_t value, uint64_t *stored) {
+    *stored = (uint64_t)value - node->base;
+    return node->param == 64 || *stored >> node->param == 0;
+}
+
+static bool starts_with(rs_slice in, const uint8_t *bytes, size_t size) {
+    return size <= rs_slice_left(&in) && memcmp(in.ptr, bytes, size) == 0;
+}
+
+/* The aux of an ndarray node is descriptor and, perhaps, shape: exactly what follows the tag. */
+static bool array_fits(const rs_node *node, rs_slice in) {
+    rs_array_type type;
+    rs_slice rest = in, aux = rs_slice_of(node->aux, node->aux_size_bytes);
+    if (*rest.ptr++ != RS_FMT_TAG_NDARRAY || !starts_with(rest, aux.ptr, rs_slice_left(&aux))) return false;
+    if ((node->flags & RS_FMT_FLAG_FIXED) != 0) return true;
+    /* A longer descriptor could begin with the same bytes. */
+    return rs_array_type_take(&rest, &type, NULL) == RS_OK &&
+           rs_slice_left(&type.descriptor) == node->aux_size_bytes;
+}
+
+/* Takes tag, code and EXTRA where they are those of the node. `any` values end themselves, so equal bytes are equal
+ * values. */
+static bool take_ext_head(const rs_node *node, rs_slice *in) {
+    if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
+    in->ptr += 2;
+    if (!starts_with(*in, node->aux, node->aux_size_bytes)) return false;
+    in->ptr += node->aux_size_bytes;
+    return true;
+}
+
+static bool accepts(const encoder *self, const rs_node *node, rs_slice in);
+
+/* The value that begins at in.ptr, passed without moving the scan. */
+static rs_slice whole_value(const encoder *self, rs_slice in) {
+    size_t next = self->scan->next;
+    rs_slice rest = in;
+    rs_scan_skip_unchecked(self->scan, &rest);
+    self->scan->next = next;
+    in.end = rest.ptr;
+    return in;
+}
+
+static bool find_entry(const encoder *self, const rs_node *node, rs_slice in, uint64_t *number) {
+    if (node->slot == NULL) return false;
+    *number = rs_dictionary_find((const rs_dictionary *)node->slot, whole_value(self, in));
+    return *number < node->count;
+}
+
+static bool has_shape(const rs_node *node, uint64_t hash) {
+    const rs_shape_set *set = (const rs_shape_set *)node->slot;
+    uint32_t low = 0, high = set == NULL ? 0 : set->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (set->hashes[middle] == hash) return true;
+        if (set->hashes[middle] < hash) low = middle + 1;
+        else high = middle;
+    }
+    return false;
+}
+
+/* Lists of numbers are told apart by their elements: each has to fit. Others by their count alone. */
+static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice in, uint64_t n) {
+    const rs_node *child = node->children;
+    uint64_t i;
+    if (child->kind != RS_FMT_NODE_INT && child->kind != RS_FMT_NODE_FLOAT && child->kind != RS_FMT_NODE_DECIMAL) {
+        return true;
+    }
+    for (i = 0; i < n; i++) {
+        uint8_t tag = *in.ptr;
+        if (!accepts(self, child, in)) return false;
+        in.ptr += tag == RS_FMT_TAG_FLOAT ? 9 : rs_any_int_size(tag);
+    }
+    return true;
+}
+
+/* The units of a str of 1-byte units, whose tag was looked at. */
+static rs_slice text_of(rs_slice in) {
+    uint64_t n;
+    in.ptr++;
+    n = rs_scan_varint_unchecked(&in);
+    return rs_slice_of(in.ptr, (size_t)n);
+}
+
+/* Whether `node` is the child of a union that takes the value at in.ptr. */
+static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
+    uint8_t tag = *in.ptr;
+    int64_t value;
+    uint64_t n;
+    switch (node->kind) {
+    case RS_FMT_NODE_ANY: return true;
+    case RS_FMT_NODE_CONST: return starts_with(in, node->aux, node->aux_size_bytes);
+    case RS_FMT_NODE_INT: return take_int(&in, &value) && int_fits(node, value, &n);
+    case RS_FMT_NODE_FLOAT: return tag == RS_FMT_TAG_FLOAT;
+    case RS_FMT_NODE_BOOL: return tag == RS_FMT_TAG_FALSE || tag == RS_FMT_TAG_TRUE;
+    case RS_FMT_NODE_STR:
+        if (tag < RS_FMT_TAG_STR1 || tag > RS_FMT_TAG_STR4) return false;
+        return node->param == 0 || node->param == 1u << (tag - RS_FMT_TAG_STR1);
+    case RS_FMT_NODE_BYTES: return tag == RS_FMT_TAG_BYTES;
+    case RS_FMT_NODE_LIST:
+        if (tag != (node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) return false;
+        in.ptr++;
+        n = rs_scan_varint_unchecked(&in);
+        if ((node->flags & RS_FMT_FLAG_FIXED) != 0 && n != node->count) return false;
+        return accepts_elements(self, node, in, n);
+    case RS_FMT_NODE_TUPLE:
+        if (tag != (node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) return false;
+        in.ptr++;
+        return rs_scan_varint_unchecked(&in) == node->n_children;
+    case RS_FMT_NODE_STRUCT:
+        if (tag != RS_FMT_TAG_DICT) return false;
+        if (node->partial) return has_shape(node, self->scan->shapes[self->scan->next]);
+        if (self->scan->shapes[self->scan->next] != node->shape_hash) return false;
+        in.ptr++;
+        return rs_scan_varint_unchecked(&in) == node->n_children;
+    case RS_FMT_NODE_NDARRAY: return array_fits(node, in);
+    case RS_FMT_NODE_EXT: return take_ext_head(node, &in);
+    case RS_FMT_NODE_DECIMAL: return tag == RS_FMT_TAG_FLOAT && rs_encode_decimal(node, rs_load_f64(in.ptr + 1), &n);
+    case RS_FMT_NODE_NUMBERS: return rs_encode_numbers_fit(node, in);
+    case RS_FMT_NODE_DICT: return find_entry(self, node, in, &n);
+    case RS_FMT_NODE_SYMBOLS: {
+        const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
+        return table != NULL && table->encoder != NULL &&
+               tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
+    }
+    case RS_FMT_NODE_CONCAT:
+        return tag == RS_FMT_TAG_STR1 && rs_encode_pieces(node, text_of(in), NULL, 0, NULL) == RS_OK;
+    case RS_FMT_NODE_OPTIONAL: return (node->param == 1 && tag == RS_FMT_TAG_NONE) || accepts(self, node->children, in);
+    default: return false;
+    }
+}
+
+static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits);
+
+/* Writes a fixed body at `at`, inside the buffer; *bits is what goes into the parent's bit group. */
+static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits);
+
+/* A node standing alone at the end of the buffer. */
+static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
+    size_t at = self->out->size_bytes;
+    uint64_t bits = 0;
+    RS_TRY(rs_buffer_append_zeros(self->out, node->alone_bytes + (node->fixed ? (size_t)node->size_bytes : 0),
+                                  self->err));
+    if (node->fixed) {
+        RS_TRY(put_fixed(self, node, in, at + node->alone_bytes, &bits));
+    } else {
+        RS_TRY(put_appended(self, node, in, &bits));
+    }
+    rs_store_bits(self->out->data + at, 0, node->bits, bits);
+    return RS_OK;
+}
+
+/* Children of tuple or struct; the head stands zeroed at `at`. */
+static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
+    uint32_t i;
+    uint64_t n;
+    rs_slice keys = rs_slice_of(node->aux, node->aux_size_bytes);
+    bool is_struct = node->kind == RS_FMT_NODE_STRUCT;
+    if (*in->ptr != (is_struct ? RS_FMT_TAG_DICT : node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) {
+        return misfit(self);
+    }
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    if (!node->partial && n != node->n_children) return misfit(self);
+    if (is_struct && self->scan->shapes[self->scan->next++] != node->shape_hash && !node->partial) return misfit(self);
+    for (i = 0; i < node->n_children; i++) {
+        const rs_node *child = &node->children[i];
+        uint64_t bits = 0;
+        if (is_struct) {
+            rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+            const uint8_t *key = keys.ptr;
+            size_t size;
+            RS_TRY(rs_any_skip(&keys, 0, &budget, self->err));
+            size = (size_t)(keys.ptr - key);
+            if (n == 0 || !starts_with(*in, key, size)) {
+                if (child->kind != RS_FMT_NODE_OPTIONAL || child->param != 0) return misfit(self);
+                continue; /* its bits are 0, and it has no body */
+            }
+            in->ptr += size;
+            n--;
+        }
+        if (child->fixed) {
+            RS_TRY(put_fixed(self, child, in, at + child->body_off, &bits));
+        } else {
+            RS_TRY(put_appended(self, child, in, &bits));
+        }
+        if (child->bits != 0) rs_store_bits(self->out->data + at, child->bit_off, child->bits, bits);
+    }
+    return is_struct && n != 0 ? misfit(self) : RS_OK;
+}
+
+/* Elements of a list whose child is fixed: bit group and bodies stand zeroed at `at`. */
+static rs_status put_fixed_elements(encoder *self, const rs_node *child, uint64_t n, rs_slice *in, size_t at) {
+    uint64_t i, bits = 0;
+    size_t body = at + (size_t)((n * child->bits + 7) / 8);
+    for (i = 0; i < n; i++) {
+        RS_TRY(put_fixed(self, child, in, body + (size_t)(i * child->size_bytes), &bits));
+        if (child->bits != 0) rs_store_bits(self->out->data + at, i * child->bits, child->bits, bits);
+    }
+    return RS_OK;
+}
+
+static rs_status list_head(encoder *self, const rs_node *node, rs_slice *in, uint64_t *n) {
+    if (*in->ptr != (node->param == 0 ? RS_FMT_TAG_LIST : RS_FMT_TAG_TUPLE)) return misfit(self);
+    in->ptr++;
+    *n = rs_scan_varint_unchecked(in);
+    return (node->flags & RS_FMT_FLAG_FIXED) != 0 && *n != node->count ? misfit(self) : RS_OK;
+}
+
+static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
+    const rs_node *child = node->children;
+    uint64_t n = 0, i, bits = 0, size, group;
+    size_t at;
+    RS_TRY(list_head(self, node, in, &n));
+    if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_buffer_append_varint(self->out, n, self->err));
+    at = self->out->size_bytes;
+    group = (n * child->bits + 7) / 8;
+    if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
+    /* Of another tree, do not make room before looking. A row may be large where its keys are mostly absent. */
+    if (size / 2048 > rs_slice_left(in)) {
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the rows of a list grow too large");
+    }
+    RS_TRY(rs_buffer_append_zeros(self->out, (size_t)(group + size), self->err));
+    if (child->fixed) return put_fixed_elements(self, child, n, in, at);
+    for (i = 0; i < n; i++) {
+        RS_TRY(put_appended(self, child, in, &bits));
+        if (child->bits != 0) rs_store_bits(self->out->data + at, i * child->bits, child->bits, bits);
+    }
+    return RS_OK;
+}
+
+static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_t *number) {
+    uint32_t i;
+    for (i = 0; i < node->n_children; i++) {
+        if (accepts(self, &node->children[i], in)) {
+            *number = i;
+            return RS_OK;
+        }
+    }
+    return misfit(self);
+}
+
+/* A str of pieces; its head stands zeroed at `at`. */
+static rs_status put_pieces(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
+    rs_slice text;
+    if (*in->ptr != RS_FMT_TAG_STR1) return misfit(self);
+    text = text_of(*in);
+    in->ptr = text.end;
+    return rs_encode_pieces(node, text, self->out, at, self->err);
+}
+
+/* A str in symbols: the codes' length, unless they are the rest, and the codes. */
+static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
+    const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
+    size_t at = self->out->size_bytes, size;
+    uint8_t length[10];
+    unsigned used;
+    uint64_t n;
+    if (!accepts(self, node, *in)) return misfit(self);
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    RS_TRY(rs_symbols_encode(table->encoder, in->ptr, n, self->out, self->err));
+    in->ptr += n * table->unit_bytes;
+    if ((node->flags & RS_FMT_FLAG_REST) != 0) return RS_OK;
+    size = self->out->size_bytes - at;
+    used = rs_put_varint(length, size);
+    RS_TRY(rs_buffer_append_zeros(self->out, used, self->err));
+    memmove(self->out->data + at + used, self->out->data + at, size);
+    memcpy(self->out->data + at, length, used);
+    return RS_OK;
+}
+
+/* An optional whose value has a body, if there is one. */
+static rs_status put_optional(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits) {
+    const rs_node *child = node->children;
+    size_t at = self->out->size_bytes;
+    uint64_t below = 0;
+    *bits = 0;
+    if (node->param == 1 && *in->ptr == RS_FMT_TAG_NONE) {
+        in->ptr++;
+        return RS_OK;
+    }
+    if (child->fixed) {
+        RS_TRY(rs_buffer_append_zeros(self->out, (size_t)child->size_bytes, self->err));
+        RS_TRY(put_fixed(self, child, in, at, &below));
+    } else {
+        RS_TRY(put_appended(self, child, in, &below));
+    }
+    *bits = below << 1 | 1;
+    return RS_OK;
+}
+
+static rs_status put_fixed_union(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
+    const rs_node *child;
+    uint64_t below = 0;
+    RS_TRY(choose(self, node, *in, bits));
+    child = &node->children[*bits];
+    RS_TRY(put_fixed(self, child, in, at + child->alone_bytes, &below));
+    rs_store_bits(self->out->data + at, 0, child->bits, below);
+    return RS_OK;
+}
+
+static rs_status put_fixed_array(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
+    rs_array_type type;
+    rs_slice shape;
+    uint64_t size, outside;
+    if (!array_fits(node, *in)) return misfit(self);
+    in->ptr++;
+    RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
+    if (size != 0) memcpy(self->out->data + at, in->ptr - size, (size_t)size);
+    return RS_OK;
+}
+
+/* The stored number of an int or decimal, into the bits or the body. */
+static void put_number(encoder *self, const rs_node *node, uint64_t stored, size_t at, uint64_t *bits) {
+    if (node->bits != 0) *bits = stored;
+    if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
+}
+
+static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits) {
+    uint64_t stored, n = 0;
+    int64_t value;
+    uint8_t tag = *in->ptr;
+    switch (node->kind) {
+    case RS_FMT_NODE_CONST:
+        if (!starts_with(*in, node->aux, node->aux_size_bytes)) return misfit(self);
+        rs_scan_skip_unchecked(self->scan, in);
+        return RS_OK;
+    case RS_FMT_NODE_INT:
+        if (!take_int(in, &value) || !int_fits(node, value, &stored)) return misfit(self);
+        put_number(self, node, stored, at, bits);
+        return RS_OK;
+    case RS_FMT_NODE_FLOAT:
+        if (tag != RS_FMT_TAG_FLOAT) return misfit(self);
+        memcpy(self->out->data + at, in->ptr + 1, 8);
+        in->ptr += 9;
+        return RS_OK;
+    case RS_FMT_NODE_BOOL:
+        if (tag != RS_FMT_TAG_FALSE && tag != RS_FMT_TAG_TRUE) return misfit(self);
+        *bits = tag == RS_FMT_TAG_TRUE;
+        in->ptr++;
+        return RS_OK;
+    case RS_FMT_NODE_LIST:
+        RS_TRY(list_head(self, node, in, &n));
+        return put_fixed_elements(self, node->children, n, in, at);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT: return put_row(self, node, in, at);
+    case RS_FMT_NODE_UNION: return put_fixed_union(self, node, in, at, bits);
+    case RS_FMT_NODE_NDARRAY: return put_fixed_array(self, node, in, at);
+    case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_fixed(self, node->children, in, at, bits) : misfit(self);
+    case RS_FMT_NODE_DECIMAL:
+        if (tag != RS_FMT_TAG_FLOAT || !rs_encode_decimal(node, rs_load_f64(in->ptr + 1), &stored)) return misfit(self);
+        put_number(self, node, stored, at, bits);
+        in->ptr += 9;
+        return RS_OK;
+    case RS_FMT_NODE_DICT:
+        if (!find_entry(self, node, *in, bits)) return misfit(self);
+        rs_scan_skip_unchecked(self->scan, in);
+        return RS_OK;
+    case RS_FMT_NODE_OPTIONAL:
+        *bits = 0;
+        if (node->param == 1 && tag == RS_FMT_TAG_NONE) {
+            in->ptr++;
+            return RS_OK;
+        }
+        RS_TRY(put_fixed(self, node->children, in, at, bits));
+        *bits = *bits << 1 | 1;
+        return RS_OK;
+    case RS_FMT_NODE_CONCAT: return put_pieces(self, node, in, at);
+    default: return misfit(self);
+    }
+}
+
+/* str and bytes: the length as the node wants it, then the same units. */
+static rs_status put_counted(encoder *self, const rs_node *node, rs_slice *in) {
+    uint64_t n;
+    unsigned shift = 0;
+    if (!accepts(self, node, *in)) return misfit(self);
+    if (node->kind == RS_FMT_NODE_STR) shift = (unsigned)(*in->ptr - RS_FMT_TAG_STR1);
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    if ((node->flags & RS_FMT_FLAG_REST) == 0) {
+        RS_TRY(rs_buffer_append_varint(
+            self->out, node->kind == RS_FMT_NODE_STR && node->param == 0 ? n << 2 | shift : n, self->err));
+    }
+    RS_TRY(rs_buffer_append(self->out, in->ptr, (size_t)(n << shift), self->err));
+    in->ptr += n << shift;
+    return RS_OK;
+}
+
+static rs_status put_array(encoder *self, const rs_node *node, rs_slice *in) {
+    rs_array_type type;
+    rs_slice shape;
+    uint64_t size, outside;
+    const uint8_t *data;
+    if (!array_fits(node, *in)) return misfit(self);
+    in->ptr++;
+    RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
+    /* What follows the shape (data, or its position outside) is the same in both forms. */
+    data = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? shape.end : shape.ptr;
+    return rs_buffer_append(self->out, data, (size_t)(in->ptr - data), self->err);
+}
+
+static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits) {
+    const uint8_t *begin = in->ptr;
+    size_t at = self->out->size_bytes;
+    switch (node->kind) {
+    case RS_FMT_NODE_ANY:
+        rs_scan_skip_unchecked(self->scan, in);
+        return rs_buffer_append(self->out, begin, (size_t)(in->ptr - begin), self->err);
+    case RS_FMT_NODE_STR:
+    case RS_FMT_NODE_BYTES: return put_counted(self, node, in);
+    case RS_FMT_NODE_LIST: return put_list(self, node, in);
+    case RS_FMT_NODE_NUMBERS: return rs_encode_numbers(node, in, self->out, self->err);
+    case RS_FMT_NODE_SYMBOLS: return put_symbols(self, node, in);
+    case RS_FMT_NODE_OPTIONAL: return put_optional(self, node, in, bits);
+    case RS_FMT_NODE_CONCAT:
+        RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
+        return put_pieces(self, node, in, at);
+    case RS_FMT_NODE_TUPLE:
+    case RS_FMT_NODE_STRUCT:
+        RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
+        return put_row(self, node, in, at);
+    case RS_FMT_NODE_UNION:
+        RS_TRY(choose(self, node, *in, bits));
+        return put_alone(self, &node->children[*bits], in);
+    case RS_FMT_NODE_NDARRAY: return put_array(self, node, in);
+    case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_appended(self, node->children, in, bits) : misfit(self);
+    default: return misfit(self);
+    }
+}
+
+rs_status rs_encode_record(const rs_tree *tree, rs_slice raw, rs_scan *scan, rs_buffer *out, rs_error *err) {
+    encoder self = {scan, out, err};
+    RS_TRY(put_alone(&self, &tree->nodes[0], &raw));
+    return raw.ptr == raw.end ? RS_OK : misfit(&self);
+}

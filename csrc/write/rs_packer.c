@@ -1,0 +1,387 @@
+/* rs_packer.c: dictionaries that grow, symbol tables that are used again. */
+#include "write/rs_packer.h"
+
+#include <stdlib.h>
+
+enum {
+    MAX_ENTRIES = 1 << 20,            /* of one dictionary: its numbers take a bit less than plain ones would */
+    KEPT_BYTES = 24 * 1024 * 1024,    /* of all dictionaries: beyond, new ones begin */
+    SAMPLE_STEP = 16,                 /* every so many strings are tried with an old table */
+    MIN_UNITS = 1024,                 /* fewer are not worth a table */
+    REMEMBERED_RUNS = 12,             /* then it is tried again */
+    MAX_NOTES = 65536
+};
+
+static void close_dictionary(rs_dictionary *d) {
+    rs_buffer_clear(&d->bytes);
+    rs_value_set_clear(&d->entries);
+    free(d);
+}
+
+void rs_packer_clear(rs_packer *self) {
+    while (self->dictionaries != NULL) {
+        rs_dictionary *next = self->dictionaries->next;
+        close_dictionary(self->dictionaries);
+        self->dictionaries = next;
+    }
+    while (self->symbols != NULL) {
+        rs_symbol_table *next = self->symbols->next;
+        rs_symbols_encoder_close(self->symbols->encoder);
+        free(self->symbols);
+        self->symbols = next;
+    }
+    rs_buffer_clear(&self->tables);
+    free(self->notes);
+    self->notes = NULL;
+    self->n_notes = self->used_notes = 0;
+}
+
+/* ---- What is known of paths ---- */
+
+static rs_path_note *place_of(rs_path_note *notes, uint32_t n, uint64_t path) {
+    uint32_t at = (uint32_t)(path >> 32 ^ path) & (n - 1);
+    while (notes[at].path != 0 && notes[at].path != path) at = (at + 1) & (n - 1);
+    return &notes[at];
+}
+
+unsigned rs_packer_known(const rs_packer *self, uint64_t path) {
+    const rs_path_note *note;
+    if (self->n_notes == 0 || path == 0) return 0;
+    note = place_of(self->notes, self->n_notes, path);
+    return note->path == path && self->run - note->run <= REMEMBERED_RUNS ? note->flags : 0;
+}
+
+static bool grow_notes(rs_packer *self) {
+    uint32_t n = self->n_notes == 0 ? 256 : self->n_notes * 2, i;
+    rs_path_note *notes = n > MAX_NOTES ? NULL : (rs_path_note *)calloc(n, sizeof *notes);
+    if (notes == NULL) return false;
+    for (i = 0; i < self->n_notes; i++) {
+        if (self->notes[i].path != 0) *place_of(notes, n, self->notes[i].path) = self->notes[i];
+    }
+    free(self->notes);
+    self->notes = notes;
+    self->n_notes = n;
+    return true;
+}
+
+void rs_packer_note(rs_packer *self, uint64_t path, unsigned flags) {
+    rs_path_note *note;
+    if (path == 0 || (self->used_notes * 2 >= self->n_notes && !grow_notes(self))) return;
+    note = place_of(self->notes, self->n_notes, path);
+    if (note->path == 0) self->used_notes++;
+    if (self->run != note->run || note->path == 0) note->flags = 0;
+    note->path = path;
+    note->run = self->run;
+    note->flags |= flags;
+}
+
+static rs_status no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables");
+}
+
+void rs_packer_begin_run(rs_packer *self) { self->run++; }
+
+/* What only trees before the last block's name is of no more use to a writer: its memory goes. Not that of this run:
+ * the same path may stand in several children of a union. */
+static void retire_dictionaries(rs_packer *self, uint64_t path) {
+    rs_dictionary *d;
+    unsigned newer = 0;
+    for (d = self->dictionaries; d != NULL; d = d->next) {
+        if (d->path != path || newer++ < 2 || d->used == self->run) continue;
+        self->kept_bytes -= d->bytes.size_bytes;
+        rs_buffer_clear(&d->bytes);
+        rs_value_set_clear(&d->entries);
+    }
+}
+
+static void retire_symbols(rs_packer *self, uint64_t path, unsigned unit_bytes) {
+    rs_symbol_table *t;
+    unsigned newer = 0;
+    for (t = self->symbols; t != NULL; t = t->next) {
+        if (t->path != path || t->unit_bytes != unit_bytes || newer++ < 2 || t->used == self->run) continue;
+        rs_symbols_encoder_close(t->encoder);
+        t->encoder = NULL;
+    }
+}
+
+/* The newest one of the path. */
+static rs_dictionary *newest(const rs_packer *self, uint64_t path) {
+    rs_dictionary *d;
+    for (d = self->dictionaries; d != NULL; d = d->next) {
+        if (d->path == path) return d;
+    }
+    return NULL;
+}
+
+static bool may_take(const rs_packer *self, const rs_dictionary *d, uint32_t more) {
+    if (more == 0) return true;
+    return d->n_tables < RS_FMT_DICT_TABLES && more <= MAX_ENTRIES - d->entries.n && self->kept_bytes <= KEPT_BYTES;
+}
+
+rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t more) {
+    rs_dictionary *d = newest(self, path);
+    return d != NULL && may_take(self, d, more) ? d : NULL;
+}
+
+uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value) {
+    return rs_value_set_find(&self->entries, self->bytes.data, value, rs_value_set_hash(value));
+}
+
+static rs_status add_entry(rs_dictionary *d, rs_slice value, rs_error *err) {
+    rs_span span;
+    if (d->bytes.size_bytes > UINT32_MAX - rs_slice_left(&value)) return no_memory(err);
+    span.off = (uint32_t)d->bytes.size_bytes;
+    span.size_bytes = (uint32_t)rs_slice_left(&value);
+    RS_TRY(rs_buffer_append(&d->bytes, value.ptr, rs_slice_left(&value), err));
+    return rs_value_set_add(&d->entries, span, rs_value_set_hash(value), err);
+}
+
+static rs_status add_table(rs_packer *self, const rs_block *block, unsigned kind, uint32_t *number, rs_error *err) {
+    uint8_t entry[RS_FMT_BLOCK_SIZE];
+    rs_block_write(block, entry);
+    rs_store_u64(entry + RS_FMT_B_TABLE_KIND, kind);
+    *number = rs_packer_n_tables(self);
+    return rs_buffer_append(&self->tables, entry, sizeof entry, err);
+}
+
+/* The spans of those values that are not in `d`; their number. */
+static uint32_t list_new(const rs_dictionary *d, const rs_values *values, rs_span *spans) {
+    uint32_t i, n = 0;
+    for (i = 0; i < values->n; i++) {
+        if (d == NULL || rs_dictionary_find(d, rs_values_at(values, i)) == UINT32_MAX) spans[n++] = values->spans[i];
+    }
+    return n;
+}
+
+static rs_dictionary *add_dictionary(rs_packer *self, uint64_t path) {
+    rs_dictionary *d = (rs_dictionary *)calloc(1, sizeof *d);
+    if (d == NULL) return NULL;
+    d->path = path;
+    d->made = d->used = self->run;
+    d->next = self->dictionaries;
+    self->dictionaries = d;
+    retire_dictionaries(self, path);
+    return d;
+}
+
+/* Writes `added` as a table of `d`. */
+static rs_status append_table(rs_packer *self, rs_dictionary *d, const rs_values *added, unsigned hops, rs_error *err) {
+    rs_block block;
+    uint32_t i, number = 0;
+    RS_TRY(self->write_values(self->owner, added, d->path, hops, &block, err));
+    RS_TRY(add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err));
+    for (i = 0; i < added->n; i++) {
+        RS_TRY(add_entry(d, rs_values_at(added, i), err));
+        self->kept_bytes += added->spans[i].size_bytes;
+    }
+    d->tables[d->n_tables++] = number;
+    return RS_OK;
+}
+
+rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values, unsigned hops,
+                           rs_dictionary **out, rs_error *err) {
+    rs_dictionary *d = newest(self, path);
+    rs_values added = *values;
+    rs_span *spans = (rs_span *)malloc((values->n + (size_t)1) * sizeof *spans);
+    rs_status status = RS_OK;
+    if (spans == NULL) return no_memory(err);
+    if (fresh && d != NULL && d->made != self->run) d = NULL;
+    added.spans = spans;
+    added.n = list_new(d, values, spans);
+    if (d == NULL || !may_take(self, d, added.n) || (fresh && added.n > values->n / 2)) {
+        d = add_dictionary(self, path);
+        if (d == NULL) status = no_memory(err);
+        else added.n = list_new(d, values, spans);
+    }
+    if (status == RS_OK) {
+        d->used = self->run;
+        *out = d;
+        if (added.n > 0) status = append_table(self, d, &added, hops, err);
+    }
+    free(spans);
+    return status;
+}
+
+/* ---- Symbol tables ---- */
+
+static rs_status encode_sample(const rs_symbols_encoder *encoder, const rs_symbol_string *strings, size_t n,
+                               rs_buffer *scratch, uint64_t *units, uint64_t *coded, rs_error *err) {
+    size_t i;
+    *units = 0;
+    scratch->size_bytes = 0;
+    for (i = 0; i < n; i += SAMPLE_STEP) {
+        *units += strings[i].n_units;
+        RS_TRY(rs_symbols_encode(encoder, strings[i].units, strings[i].n_units, scratch, err));
+    }
+    *coded = scratch->size_bytes;
+    return RS_OK;
+}
+
+static rs_symbol_table *newest_symbols(const rs_packer *self, uint64_t path, unsigned unit_bytes) {
+    rs_symbol_table *t;
+    for (t = self->symbols; t != NULL; t = t->next) {
+        if (t->path == path && t->unit_bytes == unit_bytes) return t;
+    }
+    return NULL;
+}
+
+/* Writes a table and remembers it; takes over its encoder. */
+static rs_status keep_symbols(rs_packer *self, uint64_t path, unsigned unit_bytes, const rs_buffer *bytes,
+                              rs_symbols_encoder *encoder, rs_symbol_table **out, rs_error *err) {
+    rs_symbol_table *t = (rs_symbol_table *)calloc(1, sizeof *t);
+    rs_block block;
+    rs_status status = t == NULL ? no_memory(err) : self->write_bytes(self->owner, bytes, &block, err);
+    if (status == RS_OK) status = add_table(self, &block, RS_FMT_TABLE_SYMBOLS, &t->number, err);
+    if (status != RS_OK) {
+        rs_symbols_encoder_close(encoder);
+        free(t);
+        return status;
+    }
+    t->path = path;
+    t->unit_bytes = unit_bytes;
+    t->encoder = encoder;
+    t->used = self->run;
+    t->next = self->symbols;
+    self->symbols = t;
+    retire_symbols(self, path, unit_bytes);
+    *out = t;
+    return RS_OK;
+}
+
+/* Makes a table and, where it takes less than `worth` bytes with the strings' codes, keeps it. */
+static rs_status make_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
+                              unsigned unit_bytes, uint64_t worth, rs_buffer *bytes, rs_symbol_table **out,
+                              rs_error *err) {
+    rs_symbols_encoder *encoder;
+    uint64_t coded;
+    rs_status status = rs_symbols_train(strings, n, unit_bytes, bytes, &coded, err);
+    if (status == RS_E_ARG_LIMIT) return RS_OK;
+    RS_TRY(status);
+    if (coded + bytes->size_bytes + RS_FMT_BLOCK_SIZE >= worth) return RS_OK;
+    RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
+    RS_TRY(keep_symbols(self, path, unit_bytes, bytes, encoder, out, err));
+    (*out)->coded = coded;
+    return RS_OK;
+}
+
+rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
+                            unsigned unit_bytes, rs_symbol_table **out, rs_error *err) {
+    rs_symbol_table *old = newest_symbols(self, path, unit_bytes), *made = NULL;
+    uint64_t total = 0, units = 0, coded = 0, worth;
+    rs_buffer scratch = {NULL, 0, 0};
+    rs_status status = RS_OK;
+    size_t i;
+    *out = NULL;
+    for (i = 0; i < n; i++) total += strings[i].n_units;
+    worth = total * unit_bytes;
+    if (old != NULL) {
+        status = encode_sample(old->encoder, strings, n, &scratch, &units, &coded, err);
+        if (status == RS_OK && units > 0) {
+            uint64_t whole = (uint64_t)((double)coded / (double)units * (double)total);
+            if (whole < worth) {
+                worth = whole;
+                *out = old;
+            }
+            /* As good as ever: a new table would cost its bytes, and its making, for nothing. */
+            if (old->units > 0 && (double)coded / (double)units <= 1.05 * (double)old->coded / (double)old->units) {
+                total = 0;
+            }
+        }
+        scratch.size_bytes = 0;
+    }
+    if (status == RS_OK && total >= MIN_UNITS) {
+        status = make_symbols(self, path, strings, n, unit_bytes, worth, &scratch, &made, err);
+        if (made != NULL) {
+            made->units = total;
+            *out = made;
+        }
+    }
+    if (*out != NULL) (*out)->used = self->run;
+    rs_buffer_clear(&scratch);
+    return status;
+}
+
+/* ---- Tables that several positions share ---- */
+
+typedef struct weight {
+    uint64_t units, coded, saved; /* of the groups that join; `saved` in bytes */
+} weight;
+
+/* Which groups join when they have this encoder. */
+static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group *groups, uint32_t n,
+                              unsigned unit_bytes, weight *out, rs_error *err) {
+    rs_buffer scratch = {NULL, 0, 0};
+    rs_status status = RS_OK;
+    uint32_t i;
+    size_t k;
+    memset(out, 0, sizeof *out);
+    for (i = 0; i < n && status == RS_OK; i++) {
+        uint64_t units = 0, plain;
+        scratch.size_bytes = 0;
+        for (k = 0; k < groups[i].n && status == RS_OK; k++) {
+            const rs_symbol_string *s = &groups[i].strings[k];
+            units += s->n_units;
+            status = rs_symbols_encode(encoder, s->units, s->n_units, &scratch, err);
+        }
+        plain = units * unit_bytes;
+        /* Plain strings are read faster: they stay where little would be gained. */
+        groups[i].joins = scratch.size_bytes < plain - plain / 4;
+        if (!groups[i].joins) continue;
+        out->units += units;
+        out->coded += scratch.size_bytes;
+        out->saved += plain - scratch.size_bytes;
+    }
+    rs_buffer_clear(&scratch);
+    return status;
+}
+
+/* A new table for the groups, kept where it saves `least` bytes more than it takes. */
+static rs_status make_shared(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
+                             uint64_t least, rs_buffer *bytes, rs_symbol_table **out, rs_error *err) {
+    rs_symbols_encoder *encoder;
+    uint64_t coded, units = 0;
+    weight found;
+    size_t n_strings = (size_t)(groups[n - 1].strings - groups[0].strings) + groups[n - 1].n, i;
+    rs_status status;
+    for (i = 0; i < n_strings; i++) units += groups[0].strings[i].n_units;
+    if (units < MIN_UNITS) return RS_OK;
+    status = rs_symbols_train(groups[0].strings, n_strings, unit_bytes, bytes, &coded, err);
+    if (status == RS_E_ARG_LIMIT) return RS_OK;
+    RS_TRY(status);
+    RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
+    status = weigh_groups(encoder, groups, n, unit_bytes, &found, err);
+    if (status != RS_OK || found.saved <= least + bytes->size_bytes + RS_FMT_BLOCK_SIZE) {
+        rs_symbols_encoder_close(encoder);
+        return status;
+    }
+    RS_TRY(keep_symbols(self, path, unit_bytes, bytes, encoder, out, err));
+    (*out)->units = found.units;
+    (*out)->coded = found.coded;
+    return RS_OK;
+}
+
+rs_status rs_packer_share(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
+                          uint64_t least, rs_symbol_table **out, rs_error *err) {
+    rs_symbol_table *old = newest_symbols(self, path, unit_bytes), *made = NULL;
+    rs_buffer bytes = {NULL, 0, 0};
+    weight found = {0, 0, 0};
+    rs_status status;
+    *out = NULL;
+    if ((rs_packer_known(self, path) & RS_PATH_NO_SHARED_TABLE) != 0) return RS_OK;
+    if (old != NULL) {
+        RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
+        if (found.saved > least) *out = old;
+    }
+    /* As good as ever: as in rs_packer_symbols. */
+    if (*out == NULL || (double)found.coded / (double)found.units > 1.05 * (double)old->coded / (double)old->units) {
+        if (*out != NULL) least = found.saved;
+        status = make_shared(self, path, groups, n, unit_bytes, least, &bytes, &made, err);
+        rs_buffer_clear(&bytes);
+        RS_TRY(status);
+        if (made != NULL) *out = made;
+        else if (*out != NULL) RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
+    }
+    if (*out != NULL) (*out)->used = self->run;
+    else rs_packer_note(self, path, RS_PATH_NO_SHARED_TABLE);
+    return RS_OK;
+}

@@ -1,0 +1,125 @@
+/* rs_scan.c: the first pass over a block's raw records. */
+#include "write/rs_scan.h"
+
+#include <stdlib.h>
+
+void rs_scan_clear(rs_scan *self) {
+    free(self->shapes);
+    memset(self, 0, sizeof *self);
+}
+
+void rs_scan_reset(rs_scan *self) {
+    self->n_shapes = 0;
+    self->next = 0;
+}
+
+static rs_status add_shape(rs_scan *self, size_t *index, rs_error *err) {
+    if (self->n_shapes == self->capacity) {
+        size_t capacity = self->capacity < 512 ? 1024 : self->capacity * 2;
+        uint64_t *shapes = (uint64_t *)realloc(self->shapes, capacity * sizeof *shapes);
+        if (shapes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to scan a block");
+        self->shapes = shapes;
+        self->capacity = capacity;
+    }
+    *index = self->n_shapes++;
+    return RS_OK;
+}
+
+static rs_status scan_array(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_error *err) {
+    rs_array_type type;
+    rs_slice shape;
+    uint64_t size, outside;
+    in->ptr++;
+    RS_TRY(rs_array_skip(in, arrays_size, &type, &shape, &size, &outside, err));
+    if (type.code >= RS_FMT_DTYPE_STRUCT) self->features |= RS_FMT_FEATURE_DTYPES;
+    return RS_OK;
+}
+
+static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
+    uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
+    uint64_t n, i, hash = RS_SHAPE_SEED;
+    size_t shape = 0;
+    if (tag == RS_FMT_TAG_NDARRAY) return scan_array(self, in, arrays_size, err);
+    if (tag == RS_FMT_TAG_EXT) {
+        rs_slice head;
+        self->features |= RS_FMT_FEATURE_EXT;
+        in->ptr++;
+        RS_TRY(rs_any_ext_head(in, &head, err));
+        return scan_value(self, in, arrays_size, budget, err);
+    }
+    if (tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_TUPLE && tag != RS_FMT_TAG_DICT) {
+        return rs_any_skip(in, arrays_size, budget, err);
+    }
+    in->ptr++;
+    if (!rs_take_varint(in, &n) || n > rs_slice_left(in)) {
+        return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "a container ends too early");
+    }
+    if (budget->depth == 0 || n > budget->values) {
+        return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "nested deeper than %d levels, or too many values",
+                            RS_FMT_DEPTH);
+    }
+    budget->values -= n;
+    budget->depth--;
+    if (RS_FMT_DEPTH - budget->depth > self->max_depth) self->max_depth = RS_FMT_DEPTH - budget->depth;
+    if (tag == RS_FMT_TAG_DICT) RS_TRY(add_shape(self, &shape, err));
+    for (i = 0; i < n; i++) {
+        if (tag == RS_FMT_TAG_DICT) {
+            const uint8_t *key = in->ptr;
+            size_t shapes = self->n_shapes;
+            /* Through scan_value: tuples in keys count towards the depth. A dict within one would shift the shapes. */
+            if (!rs_any_may_be_key(*in)) shapes = SIZE_MAX;
+            RS_TRY(scan_value(self, in, arrays_size, budget, err));
+            if (self->n_shapes != shapes) {
+                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict key that cannot be hashed");
+            }
+            hash = rs_schema_hash_key(hash, key, (size_t)(in->ptr - key));
+        }
+        RS_TRY(scan_value(self, in, arrays_size, budget, err));
+    }
+    if (tag == RS_FMT_TAG_DICT) self->shapes[shape] = hash;
+    budget->depth++;
+    return RS_OK;
+}
+
+rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err) {
+    rs_budget budget = {UINT64_MAX - 1, 0, RS_FMT_DEPTH};
+    uint64_t size = rs_slice_left(&record), values, features = self->features;
+    uint32_t max_depth = self->max_depth;
+    rs_status status = scan_value(self, &record, arrays_size, &budget, err);
+    if (status == RS_OK && record.ptr != record.end) {
+        status = rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "a record of more than one value");
+    }
+    if (status != RS_OK) {
+        self->features = features;
+        self->max_depth = max_depth;
+        return status;
+    }
+    values = UINT64_MAX - 1 - budget.values + 1;
+    if (values > self->max_values) self->max_values = values;
+    if (size > self->max_bytes) self->max_bytes = size;
+    return RS_OK;
+}
+
+void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in) {
+    rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+    uint8_t tag = *in->ptr;
+    uint64_t n, i;
+    if (tag == RS_FMT_TAG_EXT) {
+        rs_slice head;
+        in->ptr++;
+        if (rs_any_ext_head(in, &head, NULL) != RS_OK) in->ptr = in->end;
+        if (in->ptr < in->end) rs_scan_skip_unchecked(self, in);
+        return;
+    }
+    if (!rs_tag_is_compound(tag)) {
+        if (rs_any_skip(in, UINT64_MAX, &budget, NULL) != RS_OK) in->ptr = in->end;
+        return;
+    }
+    in->ptr++;
+    n = rs_scan_varint_unchecked(in);
+    if (tag == RS_FMT_TAG_DICT) self->next++;
+    for (i = 0; i < n && in->ptr < in->end; i++) {
+        if (tag == RS_FMT_TAG_DICT && rs_any_skip(in, UINT64_MAX, &budget, NULL) != RS_OK) in->ptr = in->end;
+        if (in->ptr < in->end) rs_scan_skip_unchecked(self, in);
+    }
+}

@@ -1,0 +1,145 @@
+/* rs_symbols_match.c: building of the matcher of a table's symbols. */
+#include "write/rs_symbols_match.h"
+
+#include <stdlib.h>
+
+RS_STATIC_ASSERT(sizeof(rs_match_entry) == 16, "four entries fill a cache line");
+
+static rs_status no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
+}
+
+void rs_matcher_clear(rs_matcher *self) {
+    free(self->heads);
+    free(self->entries);
+    free(self->shorts);
+    free(self->singles);
+    memset(self, 0, sizeof *self);
+}
+
+/* What making one holds. A group is the symbols that share their first bytes. */
+typedef struct grouping {
+    const uint8_t *const *units;
+    const uint8_t *n_units;
+    uint32_t n;
+    uint32_t *group_of; /* of each symbol, UINT32_MAX: none */
+    uint32_t *sizes;    /* of each group; later, where its next entry goes */
+    uint32_t *heads;
+    uint32_t n_groups;
+} grouping;
+
+static uint32_t head_of(const uint8_t *units, unsigned head_bytes) {
+    uint32_t head = 0;
+    memcpy(&head, units, head_bytes);
+    return head;
+}
+
+/* The slot of these first bytes: theirs, or an empty one. */
+static uint64_t *find_slot(const rs_matcher *self, uint32_t head) {
+    uint64_t mask = UINT64_MAX >> self->shift, slot = rs_matcher_slot(self, head);
+    while (self->heads[slot] != 0 && self->heads[slot] >> 32 != head) slot = (slot + 1) & mask;
+    return &self->heads[slot];
+}
+
+/* `rest`: bytes of the symbol that are compared with an entry. */
+static uint32_t match_of(uint32_t number, uint32_t bytes, uint32_t rest) {
+    uint32_t shift = rest < 8 ? 63 - 8 * rest : 0, flag = rest < 8 ? 0 : RS_MATCH_LONG;
+    return number << RS_MATCH_NUMBER_SHIFT | flag | shift << RS_MATCH_LENGTH_BITS | bytes;
+}
+
+/* Symbols of one unit, and of two of one byte. */
+static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, uint32_t number) {
+    uint32_t match = match_of(number, bytes, 0), i;
+    if (bytes == 2) {
+        self->shorts[rs_load_u16(units)] = match;
+        return;
+    }
+    self->singles[*units] = match;
+    for (i = 0; i < 256; i++) {
+        uint32_t *place = &self->shorts[i << 8 | *units];
+        if (rs_match_bytes(*place) < 2) *place = match;
+    }
+}
+
+/* Gives every symbol its place, and the hash table the number of each group + 1 for the time being. */
+static void take_symbols(rs_matcher *self, grouping *groups) {
+    const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
+    uint32_t i;
+    for (i = 0; i < groups->n; i++) {
+        uint32_t bytes = groups->n_units[i] * self->unit_bytes, head, group;
+        uint64_t *slot;
+        groups->group_of[i] = UINT32_MAX;
+        if (bytes == 0) continue;
+        if (bytes < head_bytes) {
+            take_short(self, groups->units[i], bytes, i);
+            continue;
+        }
+        head = head_of(groups->units[i], head_bytes);
+        slot = find_slot(self, head);
+        if (*slot == 0) {
+            groups->heads[groups->n_groups] = head;
+            groups->sizes[groups->n_groups] = 0;
+            *slot = (uint64_t)head << 32 | ++groups->n_groups;
+        }
+        group = (uint32_t)*slot - 1;
+        if (groups->sizes[group] == RS_MATCH_MAX) continue;
+        groups->sizes[group]++;
+        groups->group_of[i] = group;
+    }
+}
+
+/* Puts the entries in place: group after group, in each the longest first, in the end the one that always fits. */
+static void put_entries(rs_matcher *self, grouping *groups) {
+    const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
+    uint32_t at = 0, i;
+    unsigned length;
+    for (i = 0; i < groups->n_groups; i++) {
+        uint32_t size = groups->sizes[i];
+        *find_slot(self, groups->heads[i]) = (uint64_t)groups->heads[i] << 32 | (at + 1);
+        groups->sizes[i] = at;
+        at += size + 1;
+        self->entries[at - 1].match = match_of(0, 0, 0) | self->shorts[groups->heads[i] & 0xFFFF];
+    }
+    for (length = rs_symbols_max_units(self->unit_bytes); length > 0; length--) {
+        for (i = 0; i < groups->n; i++) {
+            uint8_t bytes[RS_SYMBOLS_COPY] = {0};
+            rs_match_entry *entry;
+            if (groups->n_units[i] != length || groups->group_of[i] == UINT32_MAX) continue;
+            memcpy(bytes, groups->units[i], length * self->unit_bytes);
+            entry = &self->entries[groups->sizes[groups->group_of[i]]++];
+            entry->low = rs_load_u64(bytes + head_bytes);
+            entry->high = rs_load_u32(bytes + head_bytes + 8);
+            entry->match = match_of(i, length * self->unit_bytes, length * self->unit_bytes - head_bytes);
+        }
+    }
+}
+
+rs_status rs_matcher_init(rs_matcher *self, const uint8_t *const *units, const uint8_t *n_units, uint32_t n,
+                          unsigned unit_bytes, rs_error *err) {
+    grouping groups = {units, n_units, n, NULL, NULL, NULL, 0};
+    unsigned bits = 8;
+    bool ok;
+    memset(self, 0, sizeof *self);
+    self->unit_bytes = unit_bytes;
+    while ((uint64_t)1 << bits < 2 * (uint64_t)n) bits++;
+    self->shift = 64 - bits;
+    self->heads = (uint64_t *)calloc((size_t)1 << bits, sizeof *self->heads);
+    self->entries = (rs_match_entry *)calloc(2 * (size_t)n + 1, sizeof *self->entries);
+    self->shorts = (uint32_t *)calloc(65536, sizeof *self->shorts);
+    self->singles = (uint32_t *)calloc(256, sizeof *self->singles);
+    groups.group_of = (uint32_t *)malloc((n + 1) * sizeof *groups.group_of);
+    groups.sizes = (uint32_t *)malloc((n + 1) * sizeof *groups.sizes);
+    groups.heads = (uint32_t *)malloc((n + 1) * sizeof *groups.heads);
+    ok = self->heads != NULL && self->entries != NULL && self->shorts != NULL && self->singles != NULL &&
+         groups.group_of != NULL && groups.sizes != NULL && groups.heads != NULL;
+    if (ok) {
+        take_symbols(self, &groups);
+        put_entries(self, &groups);
+    } else {
+        rs_matcher_clear(self);
+    }
+    free(groups.group_of);
+    free(groups.sizes);
+    free(groups.heads);
+    return ok ? RS_OK : no_memory(err);
+}

@@ -1,0 +1,490 @@
+/* rs_symbols_train.c: the trainer of symbol tables, and the encoder.
+ *
+ * Training goes over a sample three times. The first pass is that of OnPair (see rs_symbols.h): it codes the sample
+ * with the symbols it has, and two neighbours that were seen together often enough become one more symbol. The second
+ * counts how often each symbol is used when all of them are there; those that save less than they take in the table
+ * are dropped. The third counts again, which gives the cost, and the order: the most frequent get the short codes. */
+#include "write/rs_symbols_train.h"
+
+#include "write/rs_symbols_match.h"
+#include "write/rs_symbols_trie.h"
+
+#include <stdlib.h>
+
+enum {
+    SAMPLE_BYTES = 1 << 19,   /* at most, and at least the least; between, a part of the whole */
+    SAMPLE_BYTES_LEAST = 1 << 17,
+    SAMPLE_PART = 16,
+    PIECE_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
+    PIECES = SAMPLE_BYTES / PIECE_BYTES,
+    CANDIDATES_MAX = 32768,   /* symbols of the first pass */
+    PAIR_BITS_MIN = 10,
+    PAIR_BITS_MAX = 17,
+    PAIR_COUNT_BITS = 8,
+    PAIR_THRESHOLD = 3,       /* times that a pair is seen before it is a symbol */
+    ESCAPE = CANDIDATES_MAX   /* the number that stands for it while training */
+};
+
+/* Everything that training holds. */
+typedef struct trainer {
+    unsigned unit_bytes, max_units;
+    uint8_t *sample;      /* pieces of strings, one after another */
+    uint64_t *piece_ends; /* in units */
+    uint64_t n_pieces, n_sampled, n_all;
+    rs_trie trie;         /* of the first pass */
+    rs_matcher matcher;   /* of the others */
+    uint32_t *pairs;      /* hash table: a tag, and PAIR_COUNT_BITS of how often it was seen */
+    unsigned pair_bits;
+    uint8_t *symbols;     /* RS_SYMBOLS_COPY bytes each */
+    const uint8_t **units; /* the same, one by one */
+    uint8_t *n_units;     /* 0: dropped */
+    uint32_t *counts;     /* uses in the sample; the escape is the last one */
+    uint32_t *places;     /* units before the symbol in the pool */
+    uint32_t *order;      /* of the table: candidates, or ESCAPE */
+    uint32_t n_symbols, n_kept;
+} trainer;
+
+static rs_status no_memory(rs_error *err) {
+    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
+}
+
+static void trainer_clear(trainer *self) {
+    rs_trie_clear(&self->trie);
+    rs_matcher_clear(&self->matcher);
+    free(self->sample);
+    free(self->piece_ends);
+    free(self->pairs);
+    free(self->symbols);
+    free(self->n_units);
+    free(self->units);
+    free(self->counts);
+    free(self->places);
+    free(self->order);
+}
+
+/* ---- The sample ---- */
+
+static uint64_t common_divisor(uint64_t a, uint64_t b) {
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+/* A step that visits all n places, each far from all those before: neighbours are alike, and a sample should have some
+ * of every kind, early. Nothing spreads like the golden ratio; n is below 2^48. */
+static uint64_t stride(uint64_t n) {
+    uint64_t step = n * 40503 / 65536 | 1;
+    while (common_divisor(n, step) != 1) step += 2;
+    return step % n;
+}
+
+/* Takes piece `round` of `rounds` of a string, which are spread over it. False when it has no more. */
+static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t round, uint64_t rounds) {
+    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes, n = string->n_units / piece_units;
+    uint64_t first = round * (n / rounds ? n / rounds : 1) * piece_units, units;
+    if (first >= string->n_units) return false;
+    units = string->n_units - first < piece_units ? string->n_units - first : piece_units;
+    memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units + first * self->unit_bytes,
+           (size_t)(units * self->unit_bytes));
+    self->n_sampled += units;
+    self->piece_ends[self->n_pieces++] = self->n_sampled;
+    return true;
+}
+
+/* Bytes to look at of so many: training takes time by them, and a table for a short text is small anyway. */
+static uint64_t sample_size(uint64_t all_bytes) {
+    uint64_t part = all_bytes / SAMPLE_PART;
+    return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
+}
+
+static rs_status take_sample(trainer *self, const rs_symbol_string *strings, size_t n, rs_error *err) {
+    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes;
+    uint64_t sample_units, most, step, round, rounds, i;
+    bool more = n > 0;
+    for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
+    sample_units = sample_size(self->n_all * self->unit_bytes) / self->unit_bytes;
+    most = self->n_all < sample_units + piece_units ? self->n_all : sample_units + piece_units;
+    self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
+    /* No piece is empty; one or two of a string are not full. */
+    self->piece_ends = (uint64_t *)malloc((n < most / 2 ? 2 * n + PIECES + 1 : (size_t)most + 1) * sizeof(uint64_t));
+    if (self->sample == NULL || self->piece_ends == NULL) return no_memory(err);
+    step = n > 0 ? stride(n) : 0;
+    rounds = sample_units / piece_units;
+    for (round = 0; round < rounds && more; round++) {
+        uint64_t at = 0;
+        more = false;
+        for (i = 0; i < n && self->n_sampled < sample_units; i++) {
+            if (take_piece(self, &strings[at], round, rounds)) more = true;
+            at = at + step >= n ? at + step - n : at + step;
+        }
+    }
+    memset(self->sample + self->n_sampled * self->unit_bytes, 0, RS_SYMBOLS_COPY);
+    return RS_OK;
+}
+
+/* ---- The passes ---- */
+
+static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_error *err) {
+    uint32_t number = self->n_symbols;
+    uint8_t *copy = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
+    RS_TRY(rs_trie_add(&self->trie, units, n, number, err));
+    memset(copy, 0, RS_SYMBOLS_COPY);
+    memcpy(copy, units, n * self->unit_bytes);
+    self->units[number] = copy;
+    self->n_units[number] = (uint8_t)n;
+    self->n_symbols++;
+    return RS_OK;
+}
+
+/* True when the two were seen together often enough. A pair takes over a slot whose count others have brought down.
+ *
+ * A pair is 32 bits, of which a multiplication by an odd number makes others one to one: the high ones choose the slot
+ * and the low ones are the tag, so a slot tells exactly whose count it is. */
+static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
+    const uint32_t mixed = (left << 16 | right) * UINT32_C(0x9E3779B1);
+    const uint32_t tag = mixed << self->pair_bits >> self->pair_bits;
+    const uint32_t count_mask = (1u << PAIR_COUNT_BITS) - 1;
+    uint32_t *slot = &self->pairs[mixed >> (32 - self->pair_bits)], count = *slot & count_mask;
+    if (count != 0 && *slot >> PAIR_COUNT_BITS == tag) {
+        *slot = count + 1 < PAIR_THRESHOLD ? *slot + 1 : 0;
+        return count + 1 == PAIR_THRESHOLD;
+    }
+    *slot = count > 1 ? *slot - 1 : tag << PAIR_COUNT_BITS | 1;
+    return false;
+}
+
+/* The longest symbol in `left` bytes, after which RS_SYMBOLS_COPY more are readable. */
+static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
+    if (matcher->unit_bytes == 1) {
+        return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);
+    }
+    return left >= 16 ? rs_matcher_find(matcher, p, 16, 2) : rs_matcher_find(matcher, p, (unsigned)left, 2);
+}
+
+/* The first pass. unit_bytes is that of the trainer, a constant where this is compiled. */
+static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_error *err) {
+    const uint8_t *units = self->sample;
+    uint64_t piece;
+    for (piece = 0; piece < self->n_pieces; piece++) {
+        const uint8_t *end = self->sample + self->piece_ends[piece] * unit_bytes;
+        uint32_t before = 0;
+        unsigned n_before = 0;
+        while (units != end) {
+            uint32_t best = rs_trie_match(&self->trie, units, (uint64_t)(end - units) / unit_bytes, unit_bytes);
+            unsigned n = best & ((1u << RS_TRIE_BEST_BITS) - 1);
+            uint32_t number = (best >> RS_TRIE_BEST_BITS) - 1;
+            if (RS_UNLIKELY(self->n_symbols == CANDIDATES_MAX)) return RS_OK;
+            if (best == 0) {
+                number = self->n_symbols, n = 1;
+                RS_TRY(add_symbol(self, units, 1, err));
+            } else if (n_before < self->max_units && n_before != 0 && count_pair(self, before, number)) {
+                /* What is too long for one symbol is cut: the next begins in the middle of the second. */
+                if (n > self->max_units - n_before) n = self->max_units - n_before;
+                number = self->n_symbols;
+                RS_TRY(add_symbol(self, units - n_before * unit_bytes, n_before + n, err));
+                units += n * unit_bytes;
+                n_before += n, before = number;
+                continue;
+            }
+            units += n * unit_bytes;
+            n_before = n, before = number;
+        }
+    }
+    return RS_OK;
+}
+
+/* How often each symbol is used when the whole sample is coded with those that are there. */
+static rs_status count_uses(trainer *self, rs_error *err) {
+    const unsigned unit_bytes = self->unit_bytes;
+    const uint8_t *p = self->sample;
+    uint64_t piece;
+    rs_matcher_clear(&self->matcher);
+    RS_TRY(rs_matcher_init(&self->matcher, self->units, self->n_units, self->n_symbols, unit_bytes, err));
+    memset(self->counts, 0, (ESCAPE + 1) * sizeof *self->counts);
+    for (piece = 0; piece < self->n_pieces; piece++) {
+        const uint8_t *end = self->sample + self->piece_ends[piece] * unit_bytes;
+        while (p != end) {
+            uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p));
+            uint32_t bytes = rs_match_bytes(match);
+            self->counts[bytes == 0 ? ESCAPE : rs_match_number(match)]++;
+            p += bytes == 0 ? unit_bytes : bytes;
+        }
+    }
+    return RS_OK;
+}
+
+/* Drops what saves less than it takes: where a symbol is missing, two others stand for it, one byte or two longer. */
+static void drop_symbols(trainer *self) {
+    double scale = (double)self->n_all / (double)self->n_sampled;
+    uint32_t i;
+    for (i = 0; i < self->n_symbols; i++) {
+        unsigned n = self->n_units[i];
+        double saved = scale * self->counts[i] * (n == 1 ? self->unit_bytes : 1.5);
+        double taken = RS_SYMBOLS_ENTRY + (n == 1 ? 0.5 : 0.5 * n) * self->unit_bytes + 1;
+        if (saved < taken || (n > 1 && self->counts[i] < 2)) self->n_units[i] = 0;
+    }
+}
+
+/* ---- The table ---- */
+
+static int descending(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Puts symbols and escape in order of their uses, the earlier first among equals; *coded_bytes: of the sample. */
+static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded_bytes, rs_error *err) {
+    uint64_t *keys = (uint64_t *)malloc((self->n_symbols + 1) * sizeof *keys);
+    uint32_t i, n = 0;
+    if (keys == NULL) return no_memory(err);
+    for (i = 0; i < self->n_symbols; i++) {
+        if (self->n_units[i] != 0) keys[n++] = (uint64_t)self->counts[i] << 32 | (UINT32_MAX - i);
+    }
+    keys[n++] = (uint64_t)self->counts[ESCAPE] << 32 | (UINT32_MAX - ESCAPE);
+    qsort(keys, n, sizeof *keys, descending);
+    *n_short = (RS_SYMBOLS_MAX - n) / 255 < 256 ? (RS_SYMBOLS_MAX - n) / 255 : 256;
+    *coded_bytes = (uint64_t)self->counts[ESCAPE] * self->unit_bytes;
+    for (i = 0; i < n; i++) {
+        self->order[i] = UINT32_MAX - (uint32_t)keys[i];
+        *coded_bytes += (keys[i] >> 32) * (i < *n_short ? 1 : 2);
+    }
+    self->n_kept = n;
+    free(keys);
+    return RS_OK;
+}
+
+/* Notes where in the pool the symbols are that occur within one that lies there. */
+static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32_t place) {
+    uint8_t padded[2 * RS_SYMBOLS_COPY] = {0};
+    unsigned from;
+    memcpy(padded, units, RS_SYMBOLS_COPY);
+    for (from = 0; from < n; from++) {
+        unsigned left = (n - from) * self->unit_bytes;
+        while (left > 0) {
+            uint32_t match = find_in(&self->matcher, padded + from * self->unit_bytes, left), number;
+            if (rs_match_bytes(match) == 0) break;
+            number = rs_match_number(match);
+            if (self->places[number] == UINT32_MAX) self->places[number] = place + from;
+            left = rs_match_bytes(match) - self->unit_bytes;
+        }
+    }
+}
+
+/* Appends the pool, the longest symbols first: others are often a part of them, and take no room then. */
+static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
+    uint32_t place = 0, i;
+    unsigned length;
+    for (i = 0; i < self->n_symbols; i++) self->places[i] = UINT32_MAX;
+    for (length = self->max_units; length > 0; length--) {
+        for (i = 0; i < self->n_kept; i++) {
+            uint32_t number = self->order[i];
+            const uint8_t *units = self->symbols + (size_t)number * RS_SYMBOLS_COPY;
+            if (number == ESCAPE || self->n_units[number] != length || self->places[number] != UINT32_MAX) continue;
+            place_within(self, units, length, place);
+            RS_TRY(rs_buffer_append(out, units, length * self->unit_bytes, err));
+            place += length;
+        }
+    }
+    return rs_buffer_append_zeros(out, RS_SYMBOLS_COPY, err);
+}
+
+static rs_status write_table(trainer *self, uint32_t n_short, rs_buffer *out, rs_error *err) {
+    uint8_t head[RS_SYMBOLS_HEAD] = {0};
+    rs_buffer pool = {0};
+    rs_status status = write_pool(self, &pool, err);
+    uint32_t i;
+    head[0] = (uint8_t)self->unit_bytes;
+    rs_store_u16(head + 2, (uint16_t)n_short);
+    rs_store_u32(head + 4, self->n_kept);
+    if (status == RS_OK) status = rs_buffer_append(out, head, sizeof head, err);
+    for (i = 0; i < self->n_kept && status == RS_OK; i++) {
+        uint32_t number = self->order[i], entry = 0;
+        uint8_t bytes[4];
+        if (number != ESCAPE) entry = self->places[number] << RS_SYMBOLS_LENGTH_BITS | self->n_units[number];
+        rs_store_u32(bytes, entry);
+        status = rs_buffer_append(out, bytes, RS_SYMBOLS_ENTRY, err);
+    }
+    if (status == RS_OK) status = rs_buffer_append(out, pool.data, pool.size_bytes, err);
+    rs_buffer_clear(&pool);
+    return status;
+}
+
+/* ---- Training ---- */
+
+static rs_status trainer_init(trainer *self, rs_error *err) {
+    uint64_t candidates = self->n_sampled < CANDIDATES_MAX ? self->n_sampled : CANDIDATES_MAX;
+    self->pair_bits = PAIR_BITS_MIN;
+    while (self->pair_bits < PAIR_BITS_MAX && (uint64_t)1 << self->pair_bits < self->n_sampled) self->pair_bits++;
+    self->pairs = (uint32_t *)calloc((size_t)1 << self->pair_bits, sizeof *self->pairs);
+    self->symbols = (uint8_t *)malloc((size_t)(candidates + 1) * RS_SYMBOLS_COPY);
+    self->n_units = (uint8_t *)malloc((size_t)candidates + 1);
+    self->units = (const uint8_t **)malloc((size_t)(candidates + 1) * sizeof *self->units);
+    self->counts = (uint32_t *)malloc((ESCAPE + 1) * sizeof *self->counts);
+    self->places = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->places);
+    self->order = (uint32_t *)malloc((size_t)(candidates + 1) * sizeof *self->order);
+    if (self->pairs == NULL || self->symbols == NULL || self->n_units == NULL || self->units == NULL ||
+        self->counts == NULL || self->places == NULL || self->order == NULL) {
+        return no_memory(err);
+    }
+    return rs_trie_init(&self->trie, self->unit_bytes, err);
+}
+
+static rs_status train(trainer *self, const rs_symbol_string *strings, size_t n, rs_buffer *out, uint64_t *coded_bytes,
+                       rs_error *err) {
+    size_t before = out->size_bytes;
+    uint32_t n_short = 0;
+    uint64_t coded = 0;
+    RS_TRY(take_sample(self, strings, n, err));
+    RS_TRY(trainer_init(self, err));
+    RS_TRY(self->unit_bytes == 1 ? find_symbols(self, 1, err) : find_symbols(self, 2, err));
+    RS_TRY(count_uses(self, err));
+    drop_symbols(self);
+    RS_TRY(count_uses(self, err));
+    RS_TRY(order_symbols(self, &n_short, &coded, err));
+    RS_TRY(write_table(self, n_short, out, err));
+    if (self->n_sampled != 0) coded = (uint64_t)((double)coded * ((double)self->n_all / (double)self->n_sampled));
+    if (coded_bytes != NULL) *coded_bytes = coded;
+    if (coded + (out->size_bytes - before) >= self->n_all * self->unit_bytes) {
+        out->size_bytes = before;
+        return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "a symbol table would not make these strings smaller");
+    }
+    return RS_OK;
+}
+
+rs_status rs_symbols_train(const rs_symbol_string *strings, size_t n, unsigned unit_bytes, rs_buffer *table_out,
+                           uint64_t *coded_bytes, rs_error *err) {
+    size_t before = table_out->size_bytes;
+    trainer self;
+    rs_status status;
+    RS_ASSERT(unit_bytes == 1 || unit_bytes == 2);
+    memset(&self, 0, sizeof self);
+    self.unit_bytes = unit_bytes;
+    self.max_units = rs_symbols_max_units(unit_bytes);
+    status = train(&self, strings, n, table_out, coded_bytes, err);
+    if (status != RS_OK) table_out->size_bytes = before;
+    trainer_clear(&self);
+    return status;
+}
+
+/* ---- The encoder ---- */
+
+struct rs_symbols_encoder {
+    rs_matcher matcher;
+    uint32_t n_short;
+    uint32_t escape;
+};
+
+static rs_status fill_matcher(rs_symbols_encoder *self, const rs_symbols *symbols, rs_error *err) {
+    uint8_t *copies = (uint8_t *)malloc((size_t)RS_SYMBOLS_COPY * symbols->n_symbols + 1);
+    const uint8_t **units = (const uint8_t **)malloc((symbols->n_symbols + 1) * sizeof *units);
+    uint8_t *n_units = (uint8_t *)malloc(symbols->n_symbols + 1);
+    rs_status status = copies == NULL || units == NULL || n_units == NULL ? no_memory(err) : RS_OK;
+    uint32_t i;
+    self->escape = UINT32_MAX;
+    for (i = 0; i < symbols->n_symbols && status == RS_OK; i++) {
+        uint32_t entry = rs_symbols_entry_unchecked(symbols, i), offset = entry >> RS_SYMBOLS_LENGTH_BITS;
+        uint8_t *copy = copies + (size_t)RS_SYMBOLS_COPY * i;
+        n_units[i] = entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1);
+        units[i] = copy;
+        if (n_units[i] > symbols->max_units || offset > symbols->pool_units) n_units[i] = 0;
+        if (n_units[i] != 0) {
+            memcpy(copy, symbols->pool + (size_t)offset * symbols->unit_bytes, RS_SYMBOLS_COPY);
+        } else if (self->escape == UINT32_MAX) {
+            self->escape = i;
+        }
+    }
+    if (status == RS_OK && self->escape == UINT32_MAX) {
+        status = rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a symbol table without an escape");
+    }
+    if (status == RS_OK) {
+        status = rs_matcher_init(&self->matcher, units, n_units, symbols->n_symbols, symbols->unit_bytes, err);
+    }
+    free(copies);
+    free(units);
+    free(n_units);
+    return status;
+}
+
+rs_status rs_symbols_encoder_open(rs_slice table, rs_symbols_encoder **out, rs_error *err) {
+    rs_symbols symbols;
+    rs_symbols_encoder *self;
+    rs_status status;
+    RS_TRY(rs_symbols_open(table, &symbols, err));
+    self = (rs_symbols_encoder *)calloc(1, sizeof *self);
+    if (self == NULL) return no_memory(err);
+    self->n_short = symbols.n_short;
+    status = fill_matcher(self, &symbols, err);
+    if (status != RS_OK) {
+        rs_symbols_encoder_close(self);
+        return status;
+    }
+    *out = self;
+    return RS_OK;
+}
+
+void rs_symbols_encoder_close(rs_symbols_encoder *self) {
+    if (self == NULL) return;
+    rs_matcher_clear(&self->matcher);
+    free(self);
+}
+
+/* Writes the code of a symbol; both bytes are there to be written. */
+static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
+    uint32_t wide = number >= n_short, above = number - n_short;
+    p[0] = (uint8_t)(wide ? n_short + (above >> 8) : number);
+    p[1] = (uint8_t)above;
+    return p + 1 + wide;
+}
+
+/* Codes units until `left` bytes or fewer than `least` are left. RS_SYMBOLS_COPY bytes after them are readable. */
+static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
+                                  uint8_t *p, unsigned unit_bytes) {
+    const uint8_t *from = *units;
+    uint64_t rest = *left;
+    while (rest >= least) {
+        unsigned limit = least == 16 ? 16 : (unsigned)rest, bytes;
+        uint32_t match = rs_matcher_find(&self->matcher, from, limit, unit_bytes);
+        bytes = rs_match_bytes(match);
+        if (RS_UNLIKELY(bytes == 0)) {
+            p = put_code(p, self->escape, self->n_short);
+            memcpy(p, from, unit_bytes);
+            p += unit_bytes;
+            bytes = unit_bytes;
+        } else {
+            p = put_code(p, rs_match_number(match), self->n_short);
+        }
+        from += bytes;
+        rest -= bytes;
+    }
+    *units = from;
+    *left = rest;
+    return p;
+}
+
+/* The end of a string is copied to where it may be read beyond. */
+static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
+                                    unsigned unit_bytes) {
+    uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};
+    const uint8_t *from = tail;
+    uint64_t left = n_units * unit_bytes;
+    p = encode_run(self, &units, &left, 16, p, unit_bytes);
+    if (left == 0) return p;
+    memcpy(tail, units, (size_t)left);
+    return encode_run(self, &from, &left, 1, p, unit_bytes);
+}
+
+rs_status rs_symbols_encode(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, rs_buffer *out,
+                            rs_error *err) {
+    unsigned unit_bytes = self->matcher.unit_bytes;
+    uint64_t most;
+    uint8_t *begin, *end;
+    if (rs_mul_overflows(n_units, 2 + unit_bytes, &most)) return no_memory(err);
+    if (most == 0) return RS_OK;
+    RS_TRY(rs_buffer_reserve(out, (size_t)most, err));
+    begin = out->data + out->size_bytes;
+    end = unit_bytes == 1 ? encode_units(self, units, n_units, begin, 1) : encode_units(self, units, n_units, begin, 2);
+    out->size_bytes += (size_t)(end - begin);
+    return RS_OK;
+}
