@@ -1,36 +1,18 @@
 """The worked example of csrc/FORMAT.md is a segment: its dump, parsed and put together, reads as the page says."""
 
-import pathlib
 import re
 
 import recstore
+from golden import page
 from ref import reader
 
-PAGE = pathlib.Path(__file__).parents[2] / "csrc" / "FORMAT.md"
 RECORDS = [{"id": 1, "name": "a"}, {"id": 2, "name": "bc"}, {"id": 3, "name": ""}]
-LINE = re.compile(r"    ([0-9A-F]{4})  ([0-9A-F]{2}(?: [0-9A-F]{2})*)(?: x (\d+))?  +\S")
-
-
-def dump():
-    """`(position, bytes)` of each line of the dump."""
-    section = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
-    text = next(part for part in section if part.startswith("Worked example\n"))
-    lines = [line for line in text.splitlines() if line.startswith("    ")]
-    matched = [LINE.match(line) for line in lines]
-    assert all(matched), lines[matched.index(None)]
-    return [(int(m[1], 16), bytes.fromhex(m[2]) * int(m[3] or 1)) for m in matched], text
+TEXT = page.section("Worked example")
 
 
 def segment():
-    lines, text = dump()
-    out = bytearray(int(re.search(r"segment of (\d+) bytes", text)[1]))
-    end = 0
-    for at, data in lines:
-        assert end <= at and at + len(data) <= len(out), f"line {at:04X} overlaps or goes back"
-        out[at : at + len(data)] = data
-        end = at + len(data)
-    assert end == len(out)
-    return bytes(out)
+    lines = [line for run in page.indented(TEXT) for line in run]
+    return page.put_together(page.dump(lines), int(re.search(r"segment of (\d+) bytes", TEXT)[1]))
 
 
 def test_the_reference_reads_it():
@@ -45,5 +27,5 @@ def test_the_package_reads_it(tmp_path):
 
 
 def test_the_text_names_the_records():
-    _, text = dump()
-    assert re.findall(r"`(\{.*?\})`", text.replace("\n", " ")) == ['{"id": 1, "name": "a"}', '{"id": 2, "name": "bc"}', '{"id": 3, "name": ""}']
+    found = re.findall(r"`(\{.*?\})`", TEXT.replace("\n", " "))
+    assert found == ['{"id": 1, "name": "a"}', '{"id": 2, "name": "bc"}', '{"id": 3, "name": ""}']

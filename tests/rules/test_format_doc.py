@@ -1,4 +1,5 @@
-"""The tables of csrc/FORMAT.md against the constants of csrc/format/rs_format.h: neither may change without the other."""
+"""csrc/FORMAT.md against the constants of rs_format.h and the codes of rs_status.h: neither may change without the other. And what
+the page promises of itself: numbered rules that each say code and time, and one meaning for each word."""
 
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 CSRC = Path(__file__).parents[2] / "csrc"
 PAGE = (CSRC / "FORMAT.md").read_text()
 HEADER = re.sub(r"/\*.*?\*/|//[^\n]*", "", (CSRC / "format/rs_format.h").read_text(), flags=re.DOTALL)
+STATUS = (CSRC / "base/rs_status.h").read_text()
 
 
 def constants():
@@ -51,7 +53,7 @@ def rows(title, first, occurrence=0):
 
 def named(table, value, name, prefix):
     """{constant: number} of a table, without the reserved rows and those whose value is a formula."""
-    return {prefix + row[name].upper(): int(row[value], 0) for row in table
+    return {prefix + row[name].upper().replace("-", "_"): int(row[value], 0) for row in table
             if row[name] != "reserved" and re.fullmatch(r"0x[0-9A-F]+|\d+", row[value])}
 
 
@@ -60,7 +62,8 @@ OFFSETS = {
     "directory": named(rows("Directory", "Offset"), 0, 2, "RS_FMT_E_"),
     "block": named(rows("Blocks", "Offset"), 0, 2, "RS_FMT_B_"),
     "node": named(rows("Trees", "Offset", 1), 0, 2, "RS_FMT_N_"),
-    "node kinds": named(rows("Trees", "kind"), 0, 1, "RS_FMT_NODE_"),
+    "node kinds": {name if name in CONSTANTS else name.replace("_CODED", ""): value
+                   for name, value in named(rows("Trees", "kind"), 0, 1, "RS_FMT_NODE_").items()},
     "section kinds": named(rows("Directory", "kind"), 0, 1, "RS_FMT_SECTION_"),
     "ext codes": named(rows("any values", "Ext"), 0, 1, "RS_FMT_EXT_"),
     "key index": named(rows("Mappings", "Offset"), 0, 2, "RS_FMT_K_"),
@@ -125,3 +128,49 @@ def test_every_constant_is_on_the_page():
     for prefix in ("RS_FMT_H_", "RS_FMT_E_", "RS_FMT_B_", "RS_FMT_N_", "RS_FMT_K_", "RS_FMT_NODE_", "RS_FMT_EXT_"):
         extra = {name for name in CONSTANTS if name.startswith(prefix)} - known
         assert not {name for name in extra if not re.search(r"SIZE|RESERVED|COUNT|LAST|END|_FLAG_|_FIXED", name)}, prefix
+
+
+# ---- codes and rules -------------------------------------------------------------------------------------------------
+
+
+def sections():
+    """{title: text} of the page."""
+    return dict(part.split("\n", 1) for part in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:])
+
+
+def rules():
+    """{number: text}. Rules are numbered paragraphs that begin with a time in italics; other numbered lists do not."""
+    found = re.findall(r"^(\d+)\. (\*.*(?:\n(?:    |   )\S.*)*)", PAGE, re.MULTILINE)
+    numbers = [int(number) for number, _ in found]
+    assert len(set(numbers)) == len(numbers), numbers
+    return {int(number): text.replace("\n", " ") for number, text in found}
+
+
+def test_codes():
+    on_page = {row[0] for row in rows("When rules are checked", "Code")}
+    assert on_page == set(re.findall(r"\b(RS_E_FMT_\w+), 2\d\d,", STATUS))
+    assert set(re.findall(r"RS_E_FMT_\w+", PAGE)) == on_page
+
+
+def test_rules_are_all_there():
+    """Code and tests cite rules by number: a number is never given away again, and none is missing."""
+    assert sorted(rules()) == list(range(1, 36))
+
+
+@pytest.mark.parametrize("number", range(1, 36))
+def test_a_rule_says_code_and_time(number):
+    times = {row[0] for row in rows("When rules are checked", "Time")}
+    text = rules()[number]
+    assert re.match(r"\*(.*?)[.*]", text)[1].lower() in times
+    assert "RS_E_FMT_" in text
+
+
+def test_one_meaning():
+    """Words that stood for several things on this page, and the only way in which each may still be used."""
+    text = re.sub(r"`[^`]*`", "", PAGE)
+    assert not re.findall(r"(?i)\bpieces?\b", text)
+    assert set(re.findall(r"(?i)\bfingerprints?\b.*", text)) == {"fingerprint | the pair of this name in the section LABEL, and nothing else |"}
+    assert not re.findall(r"\bdict node|\*dict\* node|node dict\b", text)
+    assert not re.findall(r"(?i)hash table|key table|the table (?:says|of kinds)", text)
+    assert "| 16 | dict-coded |" in PAGE and "| 14 | decimal |" in PAGE and "| 19 | Decimal |" in PAGE
+    assert set(sections()) >= {"Words", "When rules are checked", "Checksums", "Further worked examples"}
