@@ -164,7 +164,7 @@ BAD_TREES = [
     (w.Node(0), "TREE"), (w.Node(23), "VERSION"), (w.Node(3, param=65, aux=bytes(8)), "TREE"), (w.int_(3).__class__(3), "TREE"),
     (w.Node(11, (w.any_(),)), "TREE"), (w.Node(8), "TREE"), (w.Node(2), "TREE"), (w.Node(2, aux=b"\0\0"), "TREE"),
     (w.Node(6, param=3), "TREE"), (w.Node(1, flags=1), "TREE"), (w.Node(4, count=1), "TREE"),
-    (w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x02"), "TREE"), (w.list_(w.float_(), 0, 1 << 28), "TREE"),
+    (w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x0D\0"), "TREE"), (w.list_(w.float_(), 0, 1 << 28), "TREE"),
     (w.ext(13, None, w.ext(13, None, w.any_())), "TREE"), (w.ext(13, None, w.const(...)), "TREE"), (w.Node(13, (w.any_(),), 13), "TREE"),
     (w.ext(13, None, w.union([w.any_(), w.union([w.any_(), w.ext(13, None, w.any_())])])), "TREE"), (w.ext(0, None, w.any_()), "VERSION"),
     (w.ext(31, None, w.any_()), "VERSION"), (w.Node(13, (w.any_(), w.any_()), 13, aux=b"\0"), "TREE"), (w.Node(13, (), 13, aux=b"\0"), "TREE"),

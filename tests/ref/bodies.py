@@ -8,7 +8,7 @@ from .steps import bit_field, entry, in_order_of_bodies, read_str, signed, store
 from .texts import read_text_node
 from .trees import (ANY, BOOL, BYTES, CONST, DECIMAL, DICT, EXT, FIXED, FLOAT, INT, LIST, MASK, NDARRAY, NUMBERS, OPTIONAL, REST, STR,
                     STRUCT, TUPLE, UNION, ceil8)
-from .values import make_ext, read_any, read_data, refuse_ext
+from .values import add_keys, make_ext, read_any, read_data, refuse_ext
 
 ABSENT = object()  # in place of the value of a key that a struct does not have
 
@@ -101,7 +101,8 @@ def read_tuple(node, cur, depth):
         return tuple(items) if node.param else items
     keys = node.aux_cursor(cur.budget)
     pairs = [(read_any(keys, depth + 1), item) for item in items]
-    return {key: item for key, item in pairs if item is not ABSENT}
+    found = add_keys(pairs, len(pairs), start)  # 22, of the absent keys too
+    return {key: item for key, item in found.items() if item is not ABSENT}
 
 
 # ---- packed numbers --------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def read_code(cur, levels, fields):
         unit, multiple = cur.u8(), cur.varint()
         if unit not in UNITS:
             fail("TAG", start + 1, f"unit {unit}")
-        if not 0 < multiple < 1 << 31 or (not UNITS[unit] and multiple != 1):
+        if not 0 < multiple < 1 << 31:
             fail("TAG", start + 2, f"unit multiple {multiple}")
         name += f"[{multiple}{UNITS[unit]}]" if UNITS[unit] else ""
     return code, np.dtype((">" if big else "<") + name)

@@ -90,7 +90,7 @@ def read_header(data):
         fail("VERSION", 16, f"features {h.features_required:#x}, content {h.content}")
     if h.header_size != HEADER_SIZE or h.max_depth > DEPTH:  # 6
         fail("VALUE", 12, f"header_size {h.header_size}, max_depth {h.max_depth}")
-    if h.segment_size > len(data):  # 7
+    if not HEADER_SIZE <= h.segment_size <= len(data):  # 7
         fail("TRUNCATED", len(data), f"segment_size {h.segment_size}")
     if h.max_values > READER_VALUES or h.max_bytes > READER_BYTES:  # 8
         fail("LIMIT", 88, f"max_values {h.max_values}, max_bytes {h.max_bytes}")
@@ -135,9 +135,10 @@ def read_directory(data, h):
 
 def check_counts(h, sections):
     count = {kind: entry.count for kind, entry in sections.items()}
-    if (h.n_records == 0) != (count[BLOCKS] == 0) or h.n_records > 1 << 48:  # 12
-        fail("BLOCK", 80, f"{h.n_records} records in {count[BLOCKS]} blocks")
-    if count[GROUPS] != (h.n_records + 63) // 64:  # the table of kinds
+    n, blocks = h.n_records, count[BLOCKS]
+    if (n == 0) != (blocks == 0) or n > 1 << 48 or blocks > n or max(blocks, count[TREE_TABLE]) >= 1 << 32:  # 12
+        fail("BLOCK", 80, f"{n} records in {blocks} blocks")
+    if count[GROUPS] != (n + 63) // 64:  # 10
         fail("SECTION", h.directory_offset, "the counts of the sections do not agree")
     if count.get(TABLES, 0) >= 1 << 32:  # 29
         fail("BLOCK", h.directory_offset, "2^32 tables")
@@ -176,13 +177,14 @@ class Segment:
         n, width = block.n_records, block.index_width
         if symbols:  # whose other fields are zero
             return
-        if not 1 <= n <= 65536 or width not in (0, 2, 4, 8) or block.tree >= self.sections[TREE_TABLE].count:
-            fail("BLOCK", at, "n_records, index_width or tree")
+        if (block.first_record >= 1 << 48 or not 1 <= n <= 65536 or width not in (0, 2, 4, 8)
+                or block.tree >= self.sections[TREE_TABLE].count):
+            fail("BLOCK", at, "first_record, n_records, index_width or tree")
         if width == 0:
             if block.index_offset:
                 fail("BLOCK", at, "index_offset of a block without offsets")
             if n * block.row_size > block.heap_size:
-                fail("OFFSET", at, "rows beyond the heap")  # 15
+                fail("BLOCK", at, "rows beyond the heap")
         elif block.row_size or not aligned(block.index_offset, 8) or not within(
                 block.index_offset, (n + 63) // 64 * (8 + 64 * width), offsets.offset, offsets.offset + offsets.size):
             fail("BLOCK", at, "offset groups")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .cursor import DEPTH, Budget, Cursor, FormatError, fail
 from .dtypes import data_size, read_dtype, read_shape
-from .values import ARRAY_INLINE, EXT_CODES, add_keys, read_any, read_extra
+from .values import ARRAY_INLINE, EXT_CODES, read_any, read_extra
 
 TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
 
@@ -15,6 +15,7 @@ TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
  HEX, SAME, OPTIONAL) = range(1, 23)
 FIXED, REST = 1, 2
 TEXTS = {STR, SYMBOLS, DICT, DIGITS, HEX}  # pieces of a concat, with const and same
+NO_KEYS = {2, 3, *range(8, 13), 29, 30}  # ext codes of types that have no hash
 MASK = (1 << 64) - 1
 
 
@@ -249,10 +250,19 @@ def read_numbers_aux(node):
 def read_node_values(node):
     cur = node.aux_cursor(Budget(1 << 64, 1 << 64))
     n = 1 if node.kind == CONST else len(node.children)
-    values = [read_any(cur) for _ in range(n)]
+    for _ in range(n):
+        if node.kind == STRUCT and not may_be_key(cur):
+            fail("TREE", node.offset, "a key of a type that no dict has")
+        read_any(cur)
     cur.finish()
-    if node.kind == STRUCT:
-        add_keys([(key, None) for key in values], n, node.offset)
+
+
+def may_be_key(cur):
+    """False where the type says so. The elements of a tuple, and whether keys are distinct, show when a dict is made (22)."""
+    tag, following = (cur.data[cur.pos:cur.end] + b"\0\0")[:2]
+    if tag == 0x10:
+        return bool(following & 2)  # a numpy scalar
+    return tag not in (0x0D, 0x0F) and not (tag == 0x11 and following in NO_KEYS)
 
 
 def read_node_array(node):

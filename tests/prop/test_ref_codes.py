@@ -1,0 +1,109 @@
+"""The reference and the package report the same code for the same broken bytes, and read the same bytes that look broken and are not:
+the places where csrc/FORMAT.md once left room for two readings."""
+
+import struct
+
+import numpy as np
+import pytest
+
+import recstore
+from ref import mapping, reader
+from ref import mapping_writer as mw
+from ref import writer as w
+
+FEATURES = {"features_required": 127 - 2}
+
+
+def one(root, raw, **header):
+    return w.segment([w.Block([bytes.fromhex(raw)], 0, 2)], [root], **{**FEATURES, **header})
+
+
+def resealed(data, at, field, code="<I"):
+    """With one field of the directory changed, and sealed again."""
+    out = bytearray(data)
+    start, count = struct.unpack_from("<Q", out, 72)[0], struct.unpack_from("<I", out, 68)[0]
+    struct.pack_into(code, out, start + at, field)
+    struct.pack_into("<I", out, 108, reader.crc32c(bytes(out[start : start + 40 * count])))
+    return w.reseal(out)
+
+
+def as_package(data, folder):
+    (folder / "x.rec").write_bytes(data)
+    with recstore.open(folder / "x.rec", verify="full") as x:
+        return x.to_list() if isinstance(x, recstore.RecordList) else dict(x.items())
+
+
+ROWS = w.Block([b"\x91"], 0, 0, fields={"row_size": 9})
+TWINS = w.Node(10, (w.any_(), w.any_()), aux=b"\x91\x02")  # the keys 1 and True
+ITEMS = w.Node(10, (w.any_(),), aux=b"\x0e\x01\x0d\x00")  # the key ([],)
+LISTS = w.Node(10, (w.any_(),), aux=b"\x0d\x00")  # the key []
+SYMBOLS = w.symbol_table(["a"])
+BROKEN = {  # data, code
+    "segment_size below a header": (w.simple(w.any_(), [1], segment_size=100), "TRUNCATED"),
+    "rows beyond the heap": (w.segment([ROWS], [w.any_()]), "BLOCK"),
+    "first_record of 2^48": (w.segment([w.Block([b"\x91"], fields={"first_record": 1 << 48})], [w.any_()]), "BLOCK"),
+    "equal keys of a struct": (one(TWINS, "90 90"), "VALUE"),
+    "a key of a struct with a list in it": (one(ITEMS, "90"), "VALUE"),
+    "a list as key of a struct": (one(LISTS, "90"), "TREE"),
+    "equal keys of a dict": (one(w.any_(), "0F 02 91 92 02 93"), "VALUE"),
+    "more blocks than records": (w.segment([w.Block([b"\x91"]), w.Block([b"\x91"])], [w.any_()], n_records=1), "BLOCK"),
+    "no group": (w.segment([w.Block([b"\x91"])], [w.any_()], groups=[]), "SECTION"),
+    "a key index in a list": (w.segment([w.Block([b"\x91"])], [w.any_()], extra=[(7, b"")]), "VERSION"),
+    "crc of GROUPS": (resealed(w.simple(w.any_(), [1]), 2 * 40 + 32, 1), "CHECKSUM"),
+    "crc of OFFSETS": (resealed(w.simple(w.any_(), [1]), 1 * 40 + 32, 1), "CHECKSUM"),
+    "crc of arrays": (w.segment([w.Block([b"\x91"], arrays=bytes(64), fields={"arrays_crc": 1})], [w.any_()]), "CHECKSUM"),
+    "crc of a table's heap": (w.segment([w.Block([b""], 0, 0)], [w.any_()], tables=[w.SymbolTable(SYMBOLS, {"heap_crc": 1})], **FEATURES),
+                              "CHECKSUM"),
+    "a symbol table with a tree": (w.segment([], [w.any_()], tables=[w.SymbolTable(SYMBOLS, {"tree": 1})], **FEATURES), "BLOCK"),
+    "a table's arrays not aligned": (w.segment([], [w.any_()], tables=[w.SymbolTable(SYMBOLS, {"arrays_offset": 8})], **FEATURES), "BLOCK"),
+    "a rest of half a unit": (one(w.str_(2, True), "61"), "VALUE"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken(name, tmp_path):
+    data, code = BROKEN[name]
+    with pytest.raises(reader.FormatError) as caught:
+        reader.check(data)
+    assert caught.value.code == f"RS_E_FMT_{code}"
+    with pytest.raises(recstore.Error, match=rf"\bRS_E_FMT_{code}\b"):
+        as_package(data, tmp_path)
+
+
+ABSENT = w.struct_({"a": w.optional(w.int_(4), True), "b": w.optional(w.bool_())})
+ODD = {  # data, records
+    "bits of absent optionals": (one(ABSENT, "5E"), [{"b": None}]),
+    "unused bits": (one(w.tuple_([w.bool_()]), "FE"), [(False,)]),
+    "half a byte of hex": (one(w.hex_(3), "AB CF"), ["abc"]),
+    "empty sections in one place": (w.segment([], [w.any_()]), []),
+    "crc of HEAP": (resealed(w.simple(w.any_(), [1]), 32, 5), [1]),
+    "an int in eight bytes": (one(w.any_(), "06 01 00 00 00 00 00 00 00"), [1]),
+    "an int in no byte": (one(w.any_(), "07 00"), [0]),
+    "a small int in two bytes": (one(w.any_(), "07 02 01 00"), [1]),
+    "a str in wide units": (one(w.any_(), "0B 01 61 00 00 00"), ["a"]),
+    "a length in two bytes": (one(w.str_(1), "81 00 61"), ["a"]),
+    "arrays_crc of a table": (w.segment([w.Block([b"\0"], 1, 2)], [w.str_(1), w.dict_([0], 1, 1)],
+                                        tables=[w.Table([b"\1a"], 0, 2, fields={"arrays_crc": 7})], **FEATURES), ["a"]),
+    "a feature that nothing uses": (one(w.any_(), "91"), [1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd(name, tmp_path):
+    data, records = ODD[name]
+    assert reader.check(data) == records
+    assert as_package(data, tmp_path) == records
+
+
+def test_multiple_of_no_unit(tmp_path):
+    data = one(w.any_(), "10 00 12 0E 02 01 01 07 00 00 00 00 00 00 00")
+    for found in (reader.check(data)[0], as_package(data, tmp_path)[0]):
+        assert found.dtype == np.dtype("M8") and found.view("i8").tolist() == [7]
+
+
+def test_stores_of_a_mapping_have_their_own_tables(tmp_path):
+    """Table 0 of the values is not table 0 of the keys."""
+    node = w.dict_([0], 1, 2)
+    data = mw.mapping([w.Pick(0, "k"), w.Pick(1, "l")], [w.Pick(1, "y"), w.Pick(0, "x")], roots=(node, node), trees=([w.str_(1)], [w.str_(1)]),
+                      tables=([w.Table([b"\1x", b"\1y"], 1, 2)], [w.Table([b"\1k", b"\1l"], 1, 2)]), features_required=18)  # fmt: skip
+    assert dict(mapping.check(data)) == as_package(data, tmp_path) == {"k": "y", "l": "x"}
