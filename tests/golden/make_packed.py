@@ -29,10 +29,10 @@ def numbers():
 
 
 def texts():
-    """Pieces of every width."""
+    """Parts of every width."""
     root = w.concat([w.const("a-"), w.str_(0), w.same(1), w.digits(7, 0, 2), w.const(".png")])
     parts = [("x", "03"), ("€", "00"), ("", "01"), ("\U0001f600", "99")]
-    values = [w.Pieces([None, s, None, n, None], text) for (s, n), text in zip(parts, lit.TEXTS)]
+    values = [w.Joined([None, s, None, n, None], text) for (s, n), text in zip(parts, lit.TEXTS)]
     return w.simple(root, values, features_required=32)
 
 
@@ -49,11 +49,11 @@ def optionals():
 
 def tables(**change):
     """Words; paths of two words, in a table of the table of words; a symbol table; a dict of two tables. change: what is broken."""
-    path = w.concat([w.dict_([0], 2, 4), w.const("/"), w.dict_([change.get("names", 0)], 2, 4)])
+    path = w.concat([w.dict_coded([0], 2, 4), w.const("/"), w.dict_coded([change.get("names", 0)], 2, 4)])
     words = [w.encode(w.str_(1), word) for word in lit.WORDS]
-    pairs = [w.encode(path, w.Pieces([w.Pick(lit.WORDS.index(a), a), None, w.Pick(lit.WORDS.index(b), b)], ""))
+    pairs = [w.encode(path, w.Joined([w.Pick(lit.WORDS.index(a), a), None, w.Pick(lit.WORDS.index(b), b)], ""))
              for a, b in (text.split("/") for text in lit.PATHS)]  # fmt: skip
-    root = w.struct_({"path": w.dict_([1], 2, 3), "word": w.dict_([0, 1], 3, change.get("count", 7)), "text": w.symbols(2)})
+    root = w.struct_({"path": w.dict_coded([1], 2, 3), "word": w.dict_coded([0, 1], 3, change.get("count", 7)), "text": w.symbols(2)})
     rows = [{"path": w.Pick(lit.PATHS.index(row["path"]), None), "word": w.Pick((lit.WORDS + lit.PATHS).index(row["word"]), None),
              "text": w.Coded(w.coded(row["text"], SYMBOLS), None)} for row in lit.TABLES]  # fmt: skip
     records = [w.encode(root, row) for row in rows]
@@ -63,7 +63,7 @@ def tables(**change):
         words[0] = change["entry"]
     if "unread" in change:
         words.append(change["unread"])
-        root = w.dict_([0], 3, 5)
+        root = w.dict_coded([0], 3, 5)
         records = [b"\1"]
     made = [w.Table(words, 0, 2, fields=change.get("words", {})), w.Table(pairs, 1, 0, fields=change.get("pairs", {})),
             w.SymbolTable(change.get("symbols") or w.symbol_table(SYMBOLS))]
@@ -73,7 +73,7 @@ def tables(**change):
 def mapping():
     values = [{"path": w.Pick(i % 3, None)} for i in range(4)]
     return mw.mapping([w.Pick(i, word) for i, word in enumerate(lit.WORDS)], values,
-                      roots=(w.struct_({"path": w.dict_([0], 2, 3)}), w.dict_([0], 2, 4)), trees=([w.str_(1)], [w.str_(1)]),
+                      roots=(w.struct_({"path": w.dict_coded([0], 2, 3)}), w.dict_coded([0], 2, 4)), trees=([w.str_(1)], [w.str_(1)]),
                       tables=([w.Table([w.encode(w.str_(1), p) for p in lit.PATHS], 1, 2)],
                               [w.Table([w.encode(w.str_(1), p) for p in lit.WORDS], 1, 2)]), features_required=18)  # fmt: skip
 
@@ -87,7 +87,7 @@ def damaged():
     pool[9] = 0xFF
     heap_bit = bytearray(tables())
     heap_bit[heap_bit.index(b"\3usr") + 2] ^= 1
-    pieces = [w.concat([w.dict_([k], 0, 1)] * 64) for k in range(3)]
+    joined = [w.concat([w.dict_coded([k], 0, 1)] * 64) for k in range(3)]
     return {
         "decimal-scale": one(w.decimal(8, 0, 23), b"\0"), "numbers-width": one(w.numbers(max_width=3), b"\3\4\0\0"),
         "numbers-cut": one(w.numbers(max_width=3), b"\3\3\xD0"), "rest-odd": one(w.concat([w.str_(1), w.str_(2, True)]), b"\1a\xAC"),
@@ -96,8 +96,8 @@ def damaged():
         "table-arrays": tables(words={"arrays_size": 64}), "table-own": tables(names=1), "dict-count": tables(count=8),
         "dict-number": tables(record=b"\x1F\0"), "entry-trailing": tables(entry=b"\3usrx", record=b"\0\0"),
         "entry-offset": tables(words={"heap_size": 2, "heap_crc": crc32c(b"\3u")}), "entry-unread": tables(unread=b"\5x"),
-        "piece-bytes": one(w.concat([w.dict_([0], 0, 1)]), b"", [w.bytes_()], [w.Table([b"\1a"], 1, 0)]),
-        "pieces": one(pieces[2], b"", [*pieces[:2], w.str_(1)],
+        "piece-bytes": one(w.concat([w.dict_coded([0], 0, 1)]), b"", [w.bytes_()], [w.Table([b"\1a"], 1, 0)]),
+        "pieces": one(joined[2], b"", [*joined[:2], w.str_(1)],
                       [w.Table([b"\0"], 3, 0), w.Table([b""], 1, 0), w.Table([b""], 2, 0)]),
         "symbols-pool": tables(symbols=bytes(pool)), "symbols-code": tables(record=b"\0\1\4"), "table-heap-bit": bytes(heap_bit),
     }  # fmt: skip

@@ -34,10 +34,10 @@ def dump(lines):
     return [(int(m[1], 16), bytes.fromhex(m[2]) * int(m[3] or 1)) for m in matched]
 
 
-def put_together(pieces, size=None):
+def put_together(lines, size=None):
     """The bytes of a dump. Bytes that it does not give are zero; without a `size` it gives all of them."""
     out, end = bytearray(size or 0), 0
-    for at, data in pieces:
+    for at, data in lines:
         assert end <= at and (size is None or at + len(data) <= size), f"line {at:04X} overlaps, or goes back or beyond"
         assert size is not None or at == end, f"line {at:04X} does not follow the one before"
         out[at : at + len(data)] = data

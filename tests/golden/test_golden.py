@@ -1,4 +1,4 @@
-"""Every version reads the committed segments: each record against its literal, each damaged file by its own error."""
+"""Every version reads the committed segments: each record equals its literal, each damaged file gives its own error."""
 
 import enum
 import hashlib
@@ -12,7 +12,7 @@ import recstore
 from golden import literals, literals_ext, literals_packed
 from recstore import naming
 from ref import mapping, reader
-from ref.extended import Ext, parts
+from ref.extended import Ext, ext_of
 
 HERE = pathlib.Path(__file__).parent
 STORES = {**literals.STORES, **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},
@@ -27,8 +27,8 @@ def same(a, b):
     """Type, value, order of keys, all 64 bits of floats; of arrays dtype, shape, memory order and bytes."""
     if type(a) is not type(b):
         return False
-    if parts(a) is not None:  # sets in no order
-        a, b = ((code, extra, sorted(map(repr, payload)) if code in (3, 4) else payload) for code, extra, payload in (parts(a), parts(b)))
+    if ext_of(a) is not None:  # the elements of a set have no order
+        a, b = ((code, extra, sorted(map(repr, payload)) if code in (3, 4) else payload) for code, extra, payload in (ext_of(a), ext_of(b)))
     if isinstance(a, np.ndarray):
         order = a.flags.f_contiguous == b.flags.f_contiguous
         return (a.dtype, a.dtype.str, a.shape, raw(a)) == (b.dtype, b.dtype.str, b.shape, raw(b)) and order
@@ -78,7 +78,7 @@ def test_the_reference_reads(name):
 
 
 def by_names(value):
-    """A literal's value as one that has not the class: code, names, values."""
+    """The value of a literal as a reader without its class gives it: code, names, values."""
     kind = type(value)
     name = (kind.__module__, kind.__qualname__)
     if isinstance(value, enum.Enum):

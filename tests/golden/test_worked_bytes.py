@@ -91,7 +91,7 @@ TREES = {  # the trees of the examples, by the reference writer
     "Numbers-2": [w.numbers(floats=True, scale=1, max_width=5, count=3)],
     "Optional-0": [w.struct_({"a": w.optional(w.int_(3), True), "b": w.optional(w.bool_()), "c": w.optional(w.str_(1), True)})],
     "Concat-0": [w.concat([w.const("img/"), w.str_(1), w.const("/"), w.same(1), w.const("_"), w.digits(10, 1000, 6), w.const(".jpg")])],
-    "Dict-coded-0": [w.struct_({"kind": w.dict_([0], 1, 2), "name": w.dict_([0, 1], 2, 3)}), w.str_(1)],
+    "Dict-coded-0": [w.struct_({"kind": w.dict_coded([0], 1, 2), "name": w.dict_coded([0, 1], 2, 3)}), w.str_(1)],
 }  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def whole_mapping():
 
 def test_both_make_this_index():
     index, _ = index_and_order()
-    assert mw.table([mapping.canonical(key) for key in ("a", "b", 7)], SECOND_SEED) == index
+    assert mw.key_index_of([mapping.canonical(key) for key in ("a", "b", 7)], SECOND_SEED) == index
     hashes = _keys.KeyHashes(SECOND_SEED)
     for key, _ in PAIRS:
         hashes.append(key)

@@ -1,6 +1,6 @@
 """Hypothesis strategies for makers of records: functions of a random.Random that give one value each. What hypothesis draws is how the
 records are made, not each of them, so that there are enough of them, alike enough, for every node that a writer knows: tables,
-pieces, symbols, packed numbers, optional keys, unions of what fits and what does not."""
+parts, symbols, packed numbers, optional keys, unions of what fits and what does not."""
 
 import random
 import struct

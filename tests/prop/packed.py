@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prop import strategies as own
 from prop import trees
 from ref import writer as w
-from ref.packed_writer import ABSENT, NONE, Pieces, Stored
+from ref.packed_writer import ABSENT, NONE, Joined, Stored
 
 MASK = (1 << 64) - 1
 EDGES = [0, 1, -1, (1 << 63) - 1, -(1 << 63), 1 << 53, (1 << 53) + 1]
@@ -86,7 +86,7 @@ class Tables:
         values = [value for number in numbers for value in self.values[number]]
         least = (len(values) - 1).bit_length()
         picks = st.integers(0, len(values) - 1).map(lambda i: w.Pick(i, w.Coded(b"", values[i])))
-        return st.integers(least, 32).map(lambda width: (w.dict_(numbers, width, len(values)), picks))
+        return st.integers(least, 32).map(lambda width: (w.dict_coded(numbers, width, len(values)), picks))
 
     def symbol_nodes(self, number):
         return st.just((w.symbols(number), self.codes(number)))
@@ -164,7 +164,7 @@ def partial_structs(names, children):
 
 
 def pieces_of(children):
-    """A concat; after each piece perhaps the same once more."""
+    """A concat; after each part perhaps the same once more."""
     nodes, values, numbers = [], [], []
     for (node, value), again in children:
         numbers.append(len(nodes))
@@ -176,7 +176,7 @@ def pieces_of(children):
 
     def join(drawn):
         plain = [drawn[node.count] if node.kind == 21 else value for node, value in zip(nodes, drawn)]
-        return Pieces(list(drawn), "".join(map(w.plain, plain)))
+        return Joined(list(drawn), "".join(map(w.plain, plain)))
 
     return w.concat(nodes), st.tuples(*values).map(join)
 
@@ -190,7 +190,7 @@ PLAIN_TEXTS = st.one_of(own.texts.map(lambda t: (w.const(t), st.just(t))), digit
 
 @st.composite
 def texts(draw):
-    """Leaves that may be pieces. Of dicts only those all of whose entries are str."""
+    """Leaves that may be parts. Of dicts only those all of whose entries are str."""
     tables = current[0]
     strings = [number for number, values in tables.values.items() if {type(v) for v in values} == {str}]
     which = draw(st.integers(0, 3))

@@ -11,7 +11,7 @@ import struct
 import numpy as np
 from hypothesis import strategies as st
 
-from ref.extended import Ext, parts
+from ref.extended import Ext, ext_of
 
 # ---- equality --------------------------------------------------------------------------------------------------------
 
@@ -23,9 +23,9 @@ def same(a, b):
         return False
     if isinstance(a, (set, frozenset)):
         return len(a) == len(b) and all(any(map(same, [x] * len(b), b)) for x in a)
-    ext = parts(a)
+    ext = ext_of(a)
     if ext is not None:
-        return same(ext, parts(b))
+        return same(ext, ext_of(b))
     if isinstance(a, float) and not isinstance(a, np.generic):
         return struct.pack("<d", a) == struct.pack("<d", b)
     if isinstance(a, np.ndarray):

@@ -18,7 +18,7 @@ from prop.strategies import same
 from prop.test_roundtrip import flip, in_folder, new_path, opened, recstore, resealed, saved
 from ref import reader, trees
 from ref import writer as w
-from ref.extended import Ext, parts
+from ref.extended import Ext, ext_of
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -52,7 +52,7 @@ class Plain:
 
 def features(value):
     """The bits of features_required that a value asks for."""
-    ext = parts(value)
+    ext = ext_of(value)
     if ext is not None:
         return reader.FEATURE_EXT | features(ext[2])
     if isinstance(value, (np.ndarray, np.generic)):
@@ -65,7 +65,7 @@ def features(value):
 
 
 FEATURES_OF_KINDS = {
-    trees.DECIMAL: reader.FEATURE_PACKED, trees.NUMBERS: reader.FEATURE_PACKED, trees.DICT: reader.FEATURE_TABLES,
+    trees.DECIMAL: reader.FEATURE_PACKED, trees.NUMBERS: reader.FEATURE_PACKED, trees.DICT_CODED: reader.FEATURE_TABLES,
     trees.SYMBOLS: reader.FEATURE_TABLES, trees.CONCAT: reader.FEATURE_TEXT, trees.DIGITS: reader.FEATURE_TEXT,
     trees.HEX: reader.FEATURE_TEXT, trees.SAME: reader.FEATURE_TEXT, trees.OPTIONAL: reader.FEATURE_OPTIONAL,
 }  # fmt: skip

@@ -143,22 +143,22 @@ BROKEN = {
     "store 2": (dict(more=[(2, 2, b"", 0)]), "VERSION"),
     "kind 10": (dict(more=[(1, 10, b"", 0)]), "VERSION"),
     "short head": (dict(key_index=bytes(63)), "TRUNCATED"),
-    "reserved": (dict(key_index=mw.table(FORMS, reserved=b"\1" * 12)), "RESERVED"),
-    "factory": (dict(key_index=mw.table(FORMS, factory=13)), "VERSION"),
-    "too few entries": (dict(key_index=mw.table(FORMS[:6])), "KEYS"),
-    "n_slots": (dict(key_index=mw.table(FORMS, n_slots=11)), "KEYS"),
-    "n_opaque": (dict(key_index=mw.table(FORMS, n_opaque=8)), "KEYS"),
-    "longest probe 0": (dict(key_index=mw.table(FORMS, longest_probe=0)), "KEYS"),
-    "longest probe": (dict(key_index=mw.table(FORMS, longest_probe=13)), "KEYS"),
-    "slot width": (dict(key_index=mw.table(FORMS, slot_width=8)), "KEYS"),
-    "index bits": (dict(key_index=mw.table(FORMS, index_bits=4)), "KEYS"),
-    "too long": (dict(key_index=mw.table(FORMS) + bytes(8)), "KEYS"),
-    "order too long": (dict(order=[(0, 0), (1, 1)], more=[], key_index=mw.table(FORMS[:1])), "KEYS"),
-    "order beyond": (dict(order=[(0, 0), (1, 7)], key_index=mw.table(FORMS[:2])), "KEYS"),
+    "reserved": (dict(key_index=mw.key_index_of(FORMS, reserved=b"\1" * 12)), "RESERVED"),
+    "factory": (dict(key_index=mw.key_index_of(FORMS, factory=13)), "VERSION"),
+    "too few entries": (dict(key_index=mw.key_index_of(FORMS[:6])), "KEYS"),
+    "n_slots": (dict(key_index=mw.key_index_of(FORMS, n_slots=11)), "KEYS"),
+    "n_opaque": (dict(key_index=mw.key_index_of(FORMS, n_opaque=8)), "KEYS"),
+    "longest probe 0": (dict(key_index=mw.key_index_of(FORMS, longest_probe=0)), "KEYS"),
+    "longest probe": (dict(key_index=mw.key_index_of(FORMS, longest_probe=13)), "KEYS"),
+    "slot width": (dict(key_index=mw.key_index_of(FORMS, slot_width=8)), "KEYS"),
+    "index bits": (dict(key_index=mw.key_index_of(FORMS, index_bits=4)), "KEYS"),
+    "too long": (dict(key_index=mw.key_index_of(FORMS) + bytes(8)), "KEYS"),
+    "order too long": (dict(order=[(0, 0), (1, 1)], more=[], key_index=mw.key_index_of(FORMS[:1])), "KEYS"),
+    "order beyond": (dict(order=[(0, 0), (1, 7)], key_index=mw.key_index_of(FORMS[:2])), "KEYS"),
     "order not ascending": (dict(order=[(1, 0), (0, 1)]), "KEYS"),
-    "wrong seed": (dict(key_index=mw.table(FORMS, seed=1)[:0] + struct.pack("<Q", 2) + mw.table(FORMS, seed=1)[8:]), "KEYS"),
-    "opaque without need and with a slot": (dict(key_index=mw.table([*FORMS[:6], None])[:-8] + struct.pack("<Q", 0)), "KEYS"),
-    "another's slot": (dict(key_index=mw.table([FORMS[1], FORMS[0], *FORMS[2:]])), "KEYS"),
+    "wrong seed": (dict(key_index=mw.key_index_of(FORMS, seed=1)[:0] + struct.pack("<Q", 2) + mw.key_index_of(FORMS, seed=1)[8:]), "KEYS"),
+    "opaque without need and with a slot": (dict(key_index=mw.key_index_of([*FORMS[:6], None])[:-8] + struct.pack("<Q", 0)), "KEYS"),
+    "another's slot": (dict(key_index=mw.key_index_of([FORMS[1], FORMS[0], *FORMS[2:]])), "KEYS"),
 }  # fmt: skip
 
 
@@ -188,8 +188,8 @@ def test_the_core_says_the_same(name, tmp_path):
         verify(made(**options), tmp_path)
 
 
-@pytest.mark.parametrize("options", [{}, {"order": [(0, 5), (2, 1)]}, {"key_index": mw.table([None, *FORMS[1:]])},
-                                     {"key_index": mw.table(FORMS, seed=2**64 - 1, factory=12)}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("options", [{}, {"order": [(0, 5), (2, 1)]}, {"key_index": mw.key_index_of([None, *FORMS[1:]])},
+                                     {"key_index": mw.key_index_of(FORMS, seed=2**64 - 1, factory=12)}], ids=str)  # fmt: skip
 def test_the_core_accepts(options, tmp_path):
     verify(made(**options), tmp_path)
     assert len(mapping.check(made(**options))) == (2 if "order" in options else 7)
@@ -197,7 +197,7 @@ def test_the_core_accepts(options, tmp_path):
 
 def test_listed_without_need():
     """A writer may list any entry as opaque."""
-    data = made(key_index=mw.table([None, *FORMS[1:]]))
+    data = made(key_index=mw.key_index_of([None, *FORMS[1:]]))
     assert mapping.check(data) == PAIRS and mapping.Mapping(data).find("a") == 0
 
 

@@ -1,4 +1,4 @@
-"""The reference reader and writer of packed nodes, tables, symbol tables, texts of pieces and optional values: literals worked out by
+"""The reference reader and writer of packed nodes, tables, symbol tables, texts of parts and optional values: literals worked out by
 hand from FORMAT.md, rules 18, 19 and 29 to 34 each broken alone, and round trips of what prop.packed draws."""
 
 import pathlib
@@ -95,7 +95,7 @@ BAD_TREES = [
     bad_numbers(floats=2), bad_numbers(scale=1), bad_numbers(floats=True, scale=23), bad_numbers(stride=17), bad_numbers(head_width=65),
     bad_numbers(max_width=65), w.Node(15, aux=w.numbers().aux[:13] + b"\0\1\0"), w.Node(15, aux=bytes(15)), w.numbers(param=2),
     w.Node(15, aux=bytes(16), count=1), w.Node(15, aux=bytes(16), flags=2), w.Node(15, (w.any_(),), aux=bytes(16)),
-    w.dict_([0], 33, 1), w.dict_([], 0, 0), w.dict_([0] * 65, 8, 65), w.dict_([0], 0, 2), w.dict_([0], 4, 17), w.Node(16, param=1, aux=bytes(5)),
+    w.dict_coded([0], 33, 1), w.dict_coded([], 0, 0), w.dict_coded([0] * 65, 8, 65), w.dict_coded([0], 0, 2), w.dict_coded([0], 4, 17), w.Node(16, param=1, aux=bytes(5)),
     w.Node(16, flags=1, aux=bytes(4), count=1), w.Node(17, aux=b""), w.Node(17, aux=bytes(8)), w.Node(17, param=1, aux=bytes(4)),
     w.Node(17, flags=1, aux=bytes(4)), w.Node(17, aux=bytes(4), count=1), w.concat([w.const("x")] * 65), w.Node(18, param=1), w.Node(18, flags=2),
     w.Node(18, aux=b"\0"), w.Node(18, count=1), w.concat([w.const(1)]), w.concat([w.const(b"a")]), w.concat([w.any_()]), w.concat([w.bytes_()]),
@@ -110,7 +110,7 @@ BAD_TREES = [
     w.optional(w.optional(w.int_(63))), w.Node(6, flags=2), w.Node(6, param=1, flags=1), w.Node(7, flags=1), w.list_(w.str_(1, True)),
     w.tuple_([w.str_(1, True), w.str_(1)]), w.tuple_([w.str_(1, True), w.str_(1, True)]), w.tuple_([w.list_(w.bytes_(True))]),
     w.tuple_([w.union([w.str_(1, True), w.str_(1)]), w.optional(w.float_())]), w.concat([w.str_(1, True), w.str_(1)]),
-    w.ext(4, None, w.dict_([0], 0, 1)), w.ext(4, None, w.optional(w.dict_([0], 0, 1))), w.ext(4, None, w.optional(w.ext(7, None, w.const(None)))),
+    w.ext(4, None, w.dict_coded([0], 0, 1)), w.ext(4, None, w.optional(w.dict_coded([0], 0, 1))), w.ext(4, None, w.optional(w.ext(7, None, w.const(None)))),
     w.ext(4, None, w.union([w.any_(), w.optional(w.const(...))])),
 ]
 
@@ -121,10 +121,10 @@ def test_bad_tree(root):
 
 
 GOOD_TREES = [  # at the limits; what the record then lacks is another matter
-    w.decimal(64, 0, 22, 32), w.numbers(floats=True, scale=22, stride=16, head_width=64, max_width=64), w.dict_([0] * 64, 32, 64),
+    w.decimal(64, 0, 22, 32), w.numbers(floats=True, scale=22, stride=16, head_width=64, max_width=64), w.dict_coded([0] * 64, 32, 64),
     w.concat([w.str_(1)] * 64), w.digits(63, 0, 20), w.hex_(65535), w.optional(w.int_(63)), w.struct_({"a": w.optional(w.int_(63), True)}),
     w.optional(w.int_(64)), w.tuple_([w.str_(1), w.union([w.str_(1), w.tuple_([w.float_(), w.bytes_(True)])]), w.float_()]),
-    w.ext(4, None, w.list_(w.dict_([0], 0, 1))), w.optional(w.concat([w.str_(1), w.str_(2, True), w.hex_(1)])),
+    w.ext(4, None, w.list_(w.dict_coded([0], 0, 1))), w.optional(w.concat([w.str_(1), w.str_(2, True), w.hex_(1)])),
 ]
 
 
@@ -163,14 +163,14 @@ def symbols(n_short=255, unit=1, texts=SYMBOLS, **fields):
 
 def test_dict_of_several_tables():
     tables = [words("a", "b"), w.Table([b"\0", b"\1"], 2, 0), w.Table([b"\7", b"\x08", b"\x09"], 3, 0)]
-    root = w.list_(w.dict_([0, 2], 3, 5))  # numbers 0 to 4, 3 bits each
+    root = w.list_(w.dict_coded([0, 2], 3, 5))  # numbers 0 to 4, 3 bits each
     assert reader.check(one(root, "05 88 46", [w.str_(1), w.bool_(), w.int_(8)], tables)) == [["a", "b", 7, 8, 9]]
 
 
 def test_tables_of_tables():
-    lower = w.concat([w.dict_([0], 1, 2), w.const("/"), w.dict_([0], 1, 2)])
+    lower = w.concat([w.dict_coded([0], 1, 2), w.const("/"), w.dict_coded([0], 1, 2)])
     tables = [words("usr", "bin"), w.Table([b"\2", b"\1"], 2, 0)]
-    root = w.tuple_([w.dict_([1], 1, 2), w.dict_([1, 0], 2, 4)])
+    root = w.tuple_([w.dict_coded([1], 1, 2), w.dict_coded([1, 0], 2, 4)])
     assert reader.check(one(root, "05", [w.str_(1), lower], tables)) == [("bin/usr", "usr")]
 
 
@@ -229,7 +229,7 @@ SYMBOL_FIELDS = [
 def test_table_field(fields, code):
     table = words("a", "b", "cd")
     table.fields = fields
-    assert code_of(one(w.dict_([0], 2, 3), "01", [w.str_(1)], [table])) == code
+    assert code_of(one(w.dict_coded([0], 2, 3), "01", [w.str_(1)], [table])) == code
 
 
 @pytest.mark.parametrize(("fields", "code"), SYMBOL_FIELDS, ids=[f"{k}={v}" for f, _ in SYMBOL_FIELDS for k, v in f.items()])
@@ -240,12 +240,12 @@ def test_symbol_table_field(fields, code):
 
 
 BAD_LINKS = [  # rule 30: root, further trees, tables
-    (w.dict_([1], 0, 1), [w.str_(1)], [words("a")]), (w.dict_([0], 1, 2), [w.str_(1)], [words("a")]), (w.dict_([0], 0, 0), [w.str_(1)], [words("a")]),
-    (w.dict_([0, 0], 1, 1), [w.str_(1)], [words("a")]), (w.dict_([0], 0, 1), [w.str_(1)], [symbols()]), (w.symbols(0), [w.str_(1)], [words("a")]),
-    (w.symbols(1), [w.str_(1)], [symbols()]), (w.symbols(0), [], None), (w.dict_([0], 0, 1), [], None),
-    (w.dict_([0], 0, 1), [w.dict_([0], 0, 1)], [w.Table([b""], 1, 0)]),  # its own
-    (w.dict_([0], 0, 1), [w.dict_([1], 0, 1), w.bool_()], [w.Table([b""], 1, 0), w.Table([b"\0"], 2, 0)]),  # a higher one
-    (w.dict_([0], 0, 1), [], [w.Table([b""], 0, 0)]),  # the block's own tree
+    (w.dict_coded([1], 0, 1), [w.str_(1)], [words("a")]), (w.dict_coded([0], 1, 2), [w.str_(1)], [words("a")]), (w.dict_coded([0], 0, 0), [w.str_(1)], [words("a")]),
+    (w.dict_coded([0, 0], 1, 1), [w.str_(1)], [words("a")]), (w.dict_coded([0], 0, 1), [w.str_(1)], [symbols()]), (w.symbols(0), [w.str_(1)], [words("a")]),
+    (w.symbols(1), [w.str_(1)], [symbols()]), (w.symbols(0), [], None), (w.dict_coded([0], 0, 1), [], None),
+    (w.dict_coded([0], 0, 1), [w.dict_coded([0], 0, 1)], [w.Table([b""], 1, 0)]),  # its own
+    (w.dict_coded([0], 0, 1), [w.dict_coded([1], 0, 1), w.bool_()], [w.Table([b""], 1, 0), w.Table([b"\0"], 2, 0)]),  # a higher one
+    (w.dict_coded([0], 0, 1), [], [w.Table([b""], 0, 0)]),  # the block's own tree
     (w.const(0), [w.symbols(0)], None),  # a tree that nothing uses
 ]
 
@@ -256,12 +256,12 @@ def test_bad_link(root, trees, tables):
 
 
 BAD_ENTRIES = [  # rule 31: root, record, table's tree, its entries, code
-    (w.dict_([0], 2, 3), "03", w.str_(1), [b"\1a", b"\1b", b"\0"], "VALUE"), (w.dict_([0], 0, 1), "", w.str_(1), [b"\1ab"], "TRAILING"),
-    (w.dict_([0], 0, 1), "", w.str_(1), [b"\2a"], "TRUNCATED"), (w.concat([w.dict_([0], 0, 1)]), "", w.bytes_(), [b"\1a"], "VALUE"),
-    (w.concat([w.dict_([0], 0, 1)]), "", w.any_(), [b"\x0C\1a"], "VALUE"), (w.concat([w.dict_([0], 0, 1)]), "", w.const(1), [b""], "VALUE"),
-    (w.concat([w.dict_([0], 0, 1)]), "", w.optional(w.str_(1)), [b"\0"], "VALUE"), (w.concat([w.dict_([0], 0, 1)]), "", w.int_(0), [b""], "VALUE"),
-    (w.concat([w.dict_([0], 0, 1)]), "", w.str_(1), [b"\1ab"], "TRAILING"), (w.concat([w.dict_([0], 1, 1)]), "01", w.str_(1), [b"\1a"], "VALUE"),
-    (w.dict_([0], 0, 1), "", w.ndarray(np.zeros(1024, "u1"), True), [b"\0"], "VALUE"),
+    (w.dict_coded([0], 2, 3), "03", w.str_(1), [b"\1a", b"\1b", b"\0"], "VALUE"), (w.dict_coded([0], 0, 1), "", w.str_(1), [b"\1ab"], "TRAILING"),
+    (w.dict_coded([0], 0, 1), "", w.str_(1), [b"\2a"], "TRUNCATED"), (w.concat([w.dict_coded([0], 0, 1)]), "", w.bytes_(), [b"\1a"], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.any_(), [b"\x0C\1a"], "VALUE"), (w.concat([w.dict_coded([0], 0, 1)]), "", w.const(1), [b""], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.optional(w.str_(1)), [b"\0"], "VALUE"), (w.concat([w.dict_coded([0], 0, 1)]), "", w.int_(0), [b""], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.str_(1), [b"\1ab"], "TRAILING"), (w.concat([w.dict_coded([0], 1, 1)]), "01", w.str_(1), [b"\1a"], "VALUE"),
+    (w.dict_coded([0], 0, 1), "", w.ndarray(np.zeros(1024, "u1"), True), [b"\0"], "VALUE"),
 ]
 
 
@@ -272,7 +272,7 @@ def test_bad_entry(root, raw, tree, entries, code):
 
 
 def test_every_piece_that_is_a_str():
-    root = w.concat([w.dict_([0], 0, 1)])
+    root = w.concat([w.dict_coded([0], 0, 1)])
     for tree, entry in ((w.any_(), b"\x09\1a"), (w.any_(), b"\x0B\1a\0\0\0"), (w.const("a"), b""), (w.optional(w.str_(1)), b"\1\1a"),
                         (w.union([w.bytes_(), w.str_(1)]), b"\1\1a"), (w.str_(1, True), b"a"), (w.hex_(1), b"\xa0"), (w.optional(w.hex_(1)), b"\1\xa0")):
         assert reader.check(one(root, "", [tree], [w.Table([entry], 1)])) == ["a"]
@@ -280,8 +280,8 @@ def test_every_piece_that_is_a_str():
 
 def test_entry_out_of_the_heap():
     table = w.Table([b"\1a", b"\1b"], 1, 2, fields={"heap_size": 3})
-    assert code_of(one(w.dict_([0], 1, 2), "01", [w.str_(1)], [table]), deep=False) == "OFFSET"
-    assert reader.read(one(w.dict_([0], 1, 2), "00", [w.str_(1)], [table])) == ["a"]
+    assert code_of(one(w.dict_coded([0], 1, 2), "01", [w.str_(1)], [table]), deep=False) == "OFFSET"
+    assert reader.read(one(w.dict_coded([0], 1, 2), "00", [w.str_(1)], [table])) == ["a"]
 
 
 def test_deep_check_of_entries():  # 32
@@ -292,9 +292,9 @@ def test_deep_check_of_entries():  # 32
 
 def chain(n):
     """Tables each of which holds an entry of the one before; reading the last goes through n of them."""
-    trees = [w.str_(1)] + [w.dict_([k], 0, 1) for k in range(n - 1)]
+    trees = [w.str_(1)] + [w.dict_coded([k], 0, 1) for k in range(n - 1)]
     tables = [w.Table([b"\1a"], 1)] + [w.Table([b""], 2 + k, 0) for k in range(n - 1)]
-    return one(w.dict_([n - 1], 0, 1), "", trees, tables)
+    return one(w.dict_coded([n - 1], 0, 1), "", trees, tables)
 
 
 def test_chain_of_tables():
@@ -303,10 +303,10 @@ def test_chain_of_tables():
 
 
 def concats(depth, width=64):
-    """A str of width^depth empty pieces."""
-    trees = [w.str_(1)] + [w.concat([w.dict_([k], 0, 1)] * width) for k in range(depth - 1)]
+    """A str of width^depth empty parts."""
+    trees = [w.str_(1)] + [w.concat([w.dict_coded([k], 0, 1)] * width) for k in range(depth - 1)]
     tables = [w.Table([b"\0"], 1)] + [w.Table([b""], 2 + k, 0) for k in range(depth - 1)]
-    return one(w.concat([w.dict_([depth - 1], 0, 1)] * width), "", trees, tables)
+    return one(w.concat([w.dict_coded([depth - 1], 0, 1)] * width), "", trees, tables)
 
 
 def test_pieces():
@@ -318,7 +318,7 @@ def test_shared_bytes_are_counted():
     word = b"\x05hello"
     for tree, entry, size in ((w.str_(1), word, 5), (w.bytes_(), word, 5), (w.any_(), b"\x09" + word, 7), (w.hex_(6), b"\1\2\3", 6),
                               (w.ndarray(np.zeros(3, "u2"), True), bytes(6), 6), (w.digits(0, 7, 4), b"", 4)):
-        data = lambda limit: one(w.list_(w.dict_([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)  # noqa: E731
+        data = lambda limit: one(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)  # noqa: E731
         assert len(reader.read(data(3 * size))[0]) == 3
         assert code_of(data(3 * size - 1), deep=False) == "LIMIT"
     data = lambda limit: one(w.list_(w.symbols(0)), "02 01 00 01 03", [], [symbols()], max_bytes=limit)  # noqa: E731
@@ -347,7 +347,7 @@ def test_sections():
 def test_mapping():
     """Tables of both stores, each its own."""
     keys = [w.Pick(i, word) for i, word in enumerate(("one", "two", "three"))]
-    data = mw.mapping(keys, [w.Pick(1, "b"), w.Pick(0, "a"), w.Pick(1, "b")], roots=(w.dict_([0], 1, 2), w.dict_([0], 2, 3)),
+    data = mw.mapping(keys, [w.Pick(1, "b"), w.Pick(0, "a"), w.Pick(1, "b")], roots=(w.dict_coded([0], 1, 2), w.dict_coded([0], 2, 3)),
                       tables=([words("a", "b")], [words("one", "two", "three")]), trees=([w.str_(1)], [w.str_(1)]), features_required=18)
     assert mapping.check(data) == [("one", "b"), ("two", "a"), ("three", "b")]
 

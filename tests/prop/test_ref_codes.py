@@ -82,7 +82,7 @@ ODD = {  # data, records
     "a small int in two bytes": (one(w.any_(), "07 02 01 00"), [1]),
     "a str in wide units": (one(w.any_(), "0B 01 61 00 00 00"), ["a"]),
     "a length in two bytes": (one(w.str_(1), "81 00 61"), ["a"]),
-    "arrays_crc of a table": (w.segment([w.Block([b"\0"], 1, 2)], [w.str_(1), w.dict_([0], 1, 1)],
+    "arrays_crc of a table": (w.segment([w.Block([b"\0"], 1, 2)], [w.str_(1), w.dict_coded([0], 1, 1)],
                                         tables=[w.Table([b"\1a"], 0, 2, fields={"arrays_crc": 7})], **FEATURES), ["a"]),
     "a feature that nothing uses": (one(w.any_(), "91"), [1]),
 }  # fmt: skip
@@ -103,7 +103,7 @@ def test_multiple_of_no_unit(tmp_path):
 
 def test_stores_of_a_mapping_have_their_own_tables(tmp_path):
     """Table 0 of the values is not table 0 of the keys."""
-    node = w.dict_([0], 1, 2)
+    node = w.dict_coded([0], 1, 2)
     data = mw.mapping([w.Pick(0, "k"), w.Pick(1, "l")], [w.Pick(1, "y"), w.Pick(0, "x")], roots=(node, node), trees=([w.str_(1)], [w.str_(1)]),
                       tables=([w.Table([b"\1x", b"\1y"], 1, 2)], [w.Table([b"\1k", b"\1l"], 1, 2)]), features_required=18)  # fmt: skip
     assert dict(mapping.check(data)) == as_package(data, tmp_path) == {"k": "y", "l": "x"}

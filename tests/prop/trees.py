@@ -104,7 +104,7 @@ def unions_of(children, repeat):
 
 def wrapped(code, child, extra=None):
     node, payload = child
-    return w.ext(code, extra, node), payload.map(lambda p: w.Parts(code, extra, p))
+    return w.ext(code, extra, node), payload.map(lambda p: w.ExtParts(code, extra, p))
 
 
 def ext_leaves():

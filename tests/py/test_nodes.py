@@ -33,18 +33,18 @@ def picked(number, value):
 
 
 BOX = {"x": w.decimal(10, 0, 1), "tag": w.optional(w.str_(1), True)}
-INNER = {"kind": w.dict_([0], 2, 3), "box": w.struct_(BOX), "note": w.optional(w.int_(4))}
+INNER = {"kind": w.dict_coded([0], 2, 3), "box": w.struct_(BOX), "note": w.optional(w.int_(4))}
 ROOT = w.struct_({
     "id": w.int_(8),
     "score": w.optional(w.decimal(16, -100, 2), True),
-    "colour": w.dict_([0], 2, 3),
+    "colour": w.dict_coded([0], 2, 3),
     "ring": w.numbers(stride=2, head_width=10, max_width=20, floats=True, scale=1),
     "ids": w.numbers(-5, max_width=9, param=1),
     "caption": w.symbols(1),
-    "file": w.concat([w.const("img_"), w.digits(20, 0, 6), w.const("."), w.dict_([0], 2, 3), w.same(2)]),
+    "file": w.concat([w.const("img_"), w.digits(20, 0, 6), w.const("."), w.dict_coded([0], 2, 3), w.same(2)]),
     "sum": w.hex_(7),
     "number": w.digits(16, 7, 3),
-    "licence": w.dict_([2], 1, 2),
+    "licence": w.dict_coded([2], 1, 2),
     "seen": w.optional(w.bool_(), True),
     "maybe": w.optional(w.list_(w.decimal(12, 0, 3))),
     "end": w.bytes_(True),
@@ -64,7 +64,7 @@ def record(i):
     return {
         "id": i, "score": w.ABSENT if i % 3 == 0 else i / 100, "colour": colour, "ring": [(i + 10 * k) / 10 for k in range(i % 30)],
         "ids": tuple(range(i % 20)), "caption": coded("the cat a\xe9 " * (i % 4) + "€"[: i % 1]),
-        "file": w.Pieces([None, digits, None, colour, None], f"img_{digits}.{colour.value.value}."), "sum": f"{i:07x}",
+        "file": w.Joined([None, digits, None, colour, None], f"img_{digits}.{colour.value.value}."), "sum": f"{i:07x}",
         "number": f"{i + 7:03}", "licence": w.Pick(i % 2, w.Coded(b"", w.plain(number))), "seen": w.ABSENT if i % 5 else i % 2 == 0,
         "maybe": w.NONE if i % 4 else [k / 1000 for k in range(i % 7)], "end": bytes(i % 3),
     }  # fmt: skip
@@ -176,11 +176,11 @@ def test_numpy(x):
 
 
 IN_TABLES = [  # numbers of lists and tuples some of which lie in entries of a table
-    (w.list_(w.union([w.dict_([0], 2, 3), w.float_()])), [w.Pick(0, picked(0, 5)), w.Pick(1, 2.5), w.Pick(0, picked(2, 1000)), w.Pick(1, 3.0)]),
-    (w.list_(w.union([w.dict_([0], 2, 3), w.int_(8)])), [w.Pick(0, picked(0, 5)), w.Pick(1, 9), w.Pick(0, picked(2, 1000))]),
-    (w.list_(w.dict_([0], 2, 3)), [picked(0, 5), picked(2, 1000), picked(1, 7)]),
-    (w.tuple_([w.union([w.float_(), w.dict_([0], 2, 3)]), w.union([w.float_(), w.int_(8)])]), (w.Pick(1, picked(1, 7)), w.Pick(0, 1.5))),
-    (w.tuple_([w.union([w.float_(), w.int_(8)]), w.optional(w.float_()), w.dict_([0], 2, 3)]), (w.Pick(1, 7), 1.5, picked(0, 5))),
+    (w.list_(w.union([w.dict_coded([0], 2, 3), w.float_()])), [w.Pick(0, picked(0, 5)), w.Pick(1, 2.5), w.Pick(0, picked(2, 1000)), w.Pick(1, 3.0)]),
+    (w.list_(w.union([w.dict_coded([0], 2, 3), w.int_(8)])), [w.Pick(0, picked(0, 5)), w.Pick(1, 9), w.Pick(0, picked(2, 1000))]),
+    (w.list_(w.dict_coded([0], 2, 3)), [picked(0, 5), picked(2, 1000), picked(1, 7)]),
+    (w.tuple_([w.union([w.float_(), w.dict_coded([0], 2, 3)]), w.union([w.float_(), w.int_(8)])]), (w.Pick(1, picked(1, 7)), w.Pick(0, 1.5))),
+    (w.tuple_([w.union([w.float_(), w.int_(8)]), w.optional(w.float_()), w.dict_coded([0], 2, 3)]), (w.Pick(1, 7), 1.5, picked(0, 5))),
 ]  # fmt: skip
 
 
@@ -209,7 +209,7 @@ MANY = 40  # keys: more than are looked through one by one
 def test_large_structs_in_tables(tmp_path):
     root = w.struct_({f"k{i}": w.optional(w.int_(5), True) for i in range(MANY)})
     values = [{f"k{i}": w.ABSENT if (i + j) % 3 else i % 32 for i in range(MANY)} for j in range(3)]
-    outer = w.struct_({f"o{i}": w.optional(w.dict_([0], 2, 3), True) for i in range(MANY)})
+    outer = w.struct_({f"o{i}": w.optional(w.dict_coded([0], 2, 3), True) for i in range(MANY)})
     records = [{f"o{i}": w.ABSENT if (i + j) % 2 else picked(i % 3, w.plain(values[i % 3])) for i in range(MANY)} for j in range(4)]
     data = w.segment([w.Block([w.encode(outer, r) for r in records])], [outer, root], tables=[table_of(root, values, 1)])
     plain = [w.plain(r) for r in records]
@@ -224,8 +224,8 @@ def test_keys_of_a_mapping(tmp_path):
     from ref import mapping_writer as mw
 
     words = ["one", "two", "three"]
-    root = w.concat([w.const("k/"), w.dict_([0], 2, 3)])
-    keys = [w.Pieces([None, picked(i, word)], f"k/{word}") for i, word in enumerate(words)]
+    root = w.concat([w.const("k/"), w.dict_coded([0], 2, 3)])
+    keys = [w.Joined([None, picked(i, word)], f"k/{word}") for i, word in enumerate(words)]
     data = mw.mapping(keys, [0.25, 1.5, -0.75], roots=(w.decimal(9, -100, 2), root), tables=((), [table_of(w.str_(1), words, 1)]),
                       trees=((), [w.str_(1)]), features_required=122)
     with opened(tmp_path / "x.rec", data) as x:
@@ -288,10 +288,10 @@ BAD = [  # tree, record
     (w.numbers(max_width=3), "03 04 00 00"), (w.numbers(max_width=3), "03 03 D0"), (w.numbers(), "FF FF FF FF FF FF FF FF FF 01"),
     (w.numbers(max_width=3), "03 03 D0 01 00"), (w.decimal(16), "00"), (w.str_(2, True), "61"), (w.str_(4, True), "00 00 11 00"),
     (w.concat([w.str_(4)]), "01 00 00 11 00"), (w.concat([w.str_(1), w.str_(1)]), "01 61"), (w.hex_(3), "AB"),
-    (w.optional(w.float_()), "01"), (w.optional(w.float_()), "00 00"), (w.dict_([0], 2, 3), "03"), (w.dict_([0], 2, 3), "02"),
-    (w.list_(w.dict_([0], 2, 3)), "01 03"), (w.symbols(1), "01 05"), (w.symbols(1), "01 01"), (w.symbols(1), "01 FF"),
+    (w.optional(w.float_()), "01"), (w.optional(w.float_()), "00 00"), (w.dict_coded([0], 2, 3), "03"), (w.dict_coded([0], 2, 3), "02"),
+    (w.list_(w.dict_coded([0], 2, 3)), "01 03"), (w.symbols(1), "01 05"), (w.symbols(1), "01 01"), (w.symbols(1), "01 FF"),
     (w.symbols(1), "02 00"), (w.symbols(1), "00 00"), (w.concat([w.symbols(1)]), "01 07"), (w.symbols(1, True), "01"),
-    (w.symbols(1), "FF 01" + " 00" * 254 + " 05"), (w.concat([w.dict_([2], 0, 1)]), ""), (w.dict_([3], 0, 1), ""),
+    (w.symbols(1), "FF 01" + " 00" * 254 + " 05"), (w.concat([w.dict_coded([2], 0, 1)]), ""), (w.dict_coded([3], 0, 1), ""),
     (w.struct_({"a": w.optional(w.int_(8), True)}), "01"), (w.struct_({"a": w.optional(w.int_(8), True)}), "00 00"),
 ]  # fmt: skip
 
@@ -309,7 +309,7 @@ SHARED = [(w.str_(1), b"\x05hello", 5), (w.bytes_(), b"\x05hello", 5), (w.any_()
 @pytest.mark.parametrize(("tree", "entry", "size"), SHARED, ids=range(len(SHARED)))
 def test_shared_bytes_are_counted(tmp_path, tree, entry, size):
     def data(limit):
-        return one(w.list_(w.dict_([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
+        return one(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
 
     for limit in (3 * size, 3 * size + 1):
         with opened(tmp_path / "x.rec", data(limit), verify="full") as x:
@@ -341,7 +341,7 @@ def test_entries_of_tables_are_made_by_a_deep_check(tmp_path):
 def test_a_str_does_not_go_on_beside_a_large_table(tmp_path):
     """No more than so much is kept, whatever the bytes are."""
     values = [f"{i:04}" * 100 for i in range(3000)]
-    root = w.dict_([0], 12, len(values))
+    root = w.dict_coded([0], 12, len(values))
     data = w.segment([w.Block([w.encode(root, picked(i, v)) for i, v in enumerate(values)])], [root, w.str_(1)],
                      tables=[table_of(w.str_(1), values, 1)], max_bytes=400)
     with opened(tmp_path / "x.rec", data) as x:

@@ -1,16 +1,16 @@
-"""The bodies of nodes as csrc/FORMAT.md says them: from a tree and the bytes of a record, or of an entry of a table, to its value."""
+"""The bodies of nodes of csrc/FORMAT.md: makes the value of a record, or of a value in a table, from its bytes and a tree."""
 
 import struct
 
 from .cursor import fail
 from .dtypes import read_shape
-from .steps import bit_field, entry, in_order_of_bodies, read_str, signed, stored, union_child
+from .steps import bit_field, in_order_of_bodies, read_str, signed, stored, table_value, union_child
 from .texts import read_text_node
-from .trees import (ANY, BOOL, BYTES, CONST, DECIMAL, DICT, EXT, FIXED, FLOAT, INT, LIST, MASK, NDARRAY, NUMBERS, OPTIONAL, REST, STR,
+from .trees import (ANY, BOOL, BYTES, CONST, DECIMAL, DICT_CODED, EXT, FIXED, FLOAT, INT, LIST, MASK, NDARRAY, NUMBERS, OPTIONAL, REST, STR,
                     STRUCT, TUPLE, UNION, ceil8)
 from .values import add_keys, make_ext, read_any, read_data, refuse_ext
 
-ABSENT = object()  # in place of the value of a key that a struct does not have
+ABSENT = object()  # stands for the value of a key that is absent
 
 
 def read_alone(node, cur, depth=0):
@@ -52,8 +52,8 @@ def read_body(node, cur, depth, bits):
         return read_numbers(node, cur, depth)
     if kind == UNION:
         return read_alone(union_child(node, bits, start), cur, depth)
-    if kind == DICT:
-        with entry(node, cur, bits) as (root, inner):
+    if kind == DICT_CODED:
+        with table_value(node, cur, bits) as (root, inner):
             return read_alone(root, inner, depth)
     if kind == OPTIONAL:
         if not bits & 1:
@@ -63,7 +63,7 @@ def read_body(node, cur, depth, bits):
 
 
 def read_composed(node, cur, depth, bits):
-    """Arrays, rows, and strings that are put together."""
+    """The value of an ndarray, tuple or struct node, or of a node that gives a joined or coded str."""
     if node.kind == NDARRAY:
         flags, code, dtype, shape = node.array
         value = read_data(cur, flags, code, dtype, read_shape(cur) if shape is None else shape)

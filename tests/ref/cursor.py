@@ -1,4 +1,4 @@
-"""What every part of the reference reader rests on: the error of a broken rule, budgets, and a position in bytes."""
+"""The error of a broken rule, the budget of a record, and a position in bytes: all modules of the reference reader use these."""
 
 import struct
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ def fail(code, offset, text):
 
 @dataclass
 class Budget:
-    """What is left to one record (rule 23)."""
+    """What one record may still use of the limits of the header (rule 23)."""
 
     values: int
     bytes: int
     depth: int = DEPTH
 
     def enter(self, n, depth, offset):
-        """Count a container of n elements that lies within `depth` others."""
+        """Counts a container of n elements that lies within `depth` others."""
         self.values -= n
         if self.values < 0:
             fail("LIMIT", offset, "more than max_values values")
@@ -37,24 +37,24 @@ class Budget:
 
 @dataclass
 class Cursor:
-    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where none may be outside; entry: whether it
-    is one of a table, whose bytes many records share."""
+    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where no array may be stored outside. shared
+    says that the bytes are a value of a table, which many records may name."""
 
     data: bytes
     pos: int
     end: int
     arrays: tuple | None
     budget: Budget
-    entry: bool = False
+    shared: bool = False
 
     def spend(self, n):
-        """Count n bytes that cost the segment fewer."""
+        """Counts n bytes that took fewer bytes in the segment."""
         self.budget.bytes -= n
         if self.budget.bytes < 0:
             fail("LIMIT", self.pos, "more than max_bytes in consts, texts and tables")
 
     def spend_shared(self, n):
-        if self.entry:
+        if self.shared:
             self.spend(n)
 
     def take(self, n):

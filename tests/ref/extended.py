@@ -1,6 +1,6 @@
-"""Ext values as csrc/FORMAT.md says them: `make` a Python value of code, EXTRA and payload, and take one apart into its `parts`.
+"""Ext values of csrc/FORMAT.md: `make` gives the Python value of a code, an EXTRA and a payload; `ext_of` gives these three of a value.
 
-Codes 23 to 29 name classes, or are pickles and tensors, that a reader may not have or not load: they stay `Ext`.
+Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an `Ext`.
 """
 
 import collections
@@ -28,7 +28,7 @@ STRING_ARRAYS = hasattr(getattr(np, "dtypes", None), "StringDType")
 
 @dataclass(frozen=True)
 class Ext:
-    """An ext value that stays what the bytes say."""
+    """An ext value of which no Python value is made: its code, EXTRA and payload."""
 
     code: int
     extra: object
@@ -43,13 +43,13 @@ def want(ok, text):
 
 
 def typed(value, *types):
-    """The value, of one of the types exactly."""
+    """The value, whose type must be one of `types`, no subclass."""
     want(type(value) in types, f"{type(value).__name__} in place of {types}")
     return value
 
 
 def fields(payload, *types):
-    """The items of a tuple, each of its types; `object` takes any."""
+    """The payload, which must be a tuple with one element of each of `types`; `object` allows any."""
     want(type(payload) is tuple and len(payload) == len(types), f"not a tuple of {len(types)}")
     want(all(t is object or type(item) is t for item, t in zip(payload, types)), f"not a tuple of {types}")
     return payload
@@ -147,7 +147,7 @@ MAKERS = {
 
 
 def check_extra(code, extra, payload):
-    """EXTRA and payload of what stays an Ext: `(module, qualname)` and, but for enums, the names of the fields."""
+    """Checks a value that stays an Ext. EXTRA of a class is its module and qualname and, except of an enum, the field names."""
     if code == PICKLED:
         return want(extra is None, "EXTRA") or typed(payload, bytes)
     if code == TENSOR:
@@ -161,7 +161,7 @@ def check_extra(code, extra, payload):
 
 
 def make(code, extra, payload):
-    """The value. Raises what Python raises (ValueError, TypeError, OverflowError and others) where there is none."""
+    """The Python value. Where the three make none, raises the error of Python: ValueError, TypeError, OverflowError and others."""
     if ENUM <= code <= TENSOR:
         check_extra(code, extra, payload)
         return Ext(code, extra, payload)
@@ -183,7 +183,7 @@ def zone_parts(value):
     return None, (offset // MICRO, name[0] if name else None)
 
 
-PARTS = {  # type: code, function to (EXTRA, payload)
+KINDS = {  # type: code, function to (EXTRA, payload)
     complex: (COMPLEX, lambda v: (None, (v.real, v.imag))),
     bytearray: (BYTEARRAY, lambda v: (None, bytes(v))),
     set: (SET, lambda v: (None, list(v))),
@@ -209,13 +209,13 @@ PARTS = {  # type: code, function to (EXTRA, payload)
 }
 
 
-def parts(value):
-    """`(code, EXTRA, payload)`; None for a value that is not told by another."""
+def ext_of(value):
+    """`(code, EXTRA, payload)` of a value that is stored as an ext value; None of any other."""
     if type(value) is Ext:
         return value.code, value.extra, value.payload
     if STRING_ARRAYS and type(value) is np.ndarray and isinstance(value.dtype, np.dtypes.StringDType):
         return STRINGDTYPE, None, (value.shape, value.ravel().tolist())
-    if type(value) not in PARTS:
+    if type(value) not in KINDS:
         return None
-    code, take = PARTS[type(value)]
+    code, take = KINDS[type(value)]
     return code, *take(value)

@@ -1,7 +1,7 @@
-"""Reads mappings from csrc/FORMAT.md alone: entries, lookups by the table of canonical forms, the deep check of a key index.
+"""Reads mappings, from csrc/FORMAT.md alone: entries, lookups by canonical forms, the deep check of a key index.
 
-Values of the extended kinds are not made here: their forms are those of the Python objects that `reader` gives, and what it does not
-give has no form to this module, unless the opaque numbers say so. The numbers in comments are the page's rules.
+The form of a key is that of the Python value that `reader` gives. A value that `reader` leaves as an `Ext` has no form here, so a
+mapping with such keys reads only where they are opaque. The numbers in comments are the rules of that document.
 """
 
 import enum
@@ -27,7 +27,7 @@ MASK = (1 << 64) - 1
 
 
 class Opaque(Exception):
-    """The value has no canonical form."""
+    """Raised for a value without a canonical form."""
 
 
 # ---- XXH64, by the steps of its specification ------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def range_form(v):
 
 
 def canonical(v):
-    """The bytes whose hash is a key's; Opaque for one that has none."""
+    """The canonical form of a key. Raises Opaque for a key without one."""
     if v is None:
         return NONE
     if isinstance(v, enum.Enum) and not isinstance(v, (int, str)):
@@ -186,7 +186,7 @@ def canonical(v):
 
 
 def late_form(v):
-    """Kinds whose modules few readers need."""
+    """Types whose modules are imported when the first such key comes."""
     from pathlib import PurePosixPath, PureWindowsPath
     from uuid import UUID
     from zoneinfo import ZoneInfo
@@ -205,7 +205,7 @@ def late_form(v):
 # ---- the key index ---------------------------------------------------------------------------------------------------
 
 class KeyIndex:
-    """A table of slots: data[start:start + size]."""
+    """The section KEY_INDEX: data[start:start + size]."""
 
     def __init__(self, data, start, size):
         self.data, self.start = data, start
@@ -225,7 +225,7 @@ class KeyIndex:
             fail("KEYS", start, f"head of a key index: {h}")
 
     def slot(self, s):
-        """Entry and fingerprint of a slot, None when it is empty."""
+        """Entry and check bits of a slot, None when it is empty."""
         h, at = self.head, self.start + 64 + s * self.head.slot_width
         value = int.from_bytes(self.data[at:at + h.slot_width], "little")
         if value == 0:

@@ -1,5 +1,5 @@
-"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists: chooses nothing and refuses nothing, so that hostile ones can
-be made with right checksums.
+"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists. It chooses nothing and refuses nothing, so tests can make
+broken mappings with right checksums.
 """
 
 import struct
@@ -11,8 +11,8 @@ from .reader import crc32c
 SEED = 0x5EED
 
 
-def table(forms, seed=SEED, factory=0, **head):
-    """KEY_INDEX of the entries with these canonical forms, None for an opaque one; head: fields to override."""
+def key_index_of(forms, seed=SEED, factory=0, **head):
+    """The bytes of KEY_INDEX for entries with these canonical forms, None for an opaque entry. head: fields to override."""
     n, opaque = len(forms), [e for e, form in enumerate(forms) if form is None]
     n_slots, bits, longest = -(-8 * (n - len(opaque)) // 5), n.bit_length(), 0
     slots = [0] * n_slots
@@ -32,7 +32,7 @@ def table(forms, seed=SEED, factory=0, **head):
 
 
 def form(key):
-    """The canonical form, None for a key without one."""
+    """The canonical form of a key, None for a key without one."""
     from .mapping import Opaque
 
     try:
@@ -66,7 +66,7 @@ def mapping(keys, values, order=None, key_index=None, roots=None, more=(), drop=
         of_keys = store_sections(out, keys, [key_root, *trees[1]], plan[2], tables[1])
         sections = [(0, *section) for section in of_values] + [(1, *section) for section in of_keys]
         living = keys if order is None else [keys[k] for k, _ in order]
-        sections.append((1, 7, table([form(w.plain(key)) for key in living]) if key_index is None else key_index, len(living)))
+        sections.append((1, 7, key_index_of([form(w.plain(key)) for key in living]) if key_index is None else key_index, len(living)))
         if order is not None:
             sections.append((1, 8, b"".join(struct.pack("<II", *pair) for pair in order), len(order)))
         heap_size, directory = len(out) - 4096, b""

@@ -1,5 +1,5 @@
-"""Nodes of kinds 14 to 22 for `writer`: made, and their values encoded, from csrc/FORMAT.md. Chooses nothing but the widths of chunks
-of numbers, for which any that hold the numbers do.
+"""Nodes of kinds 14 to 22 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses nothing but the widths of chunks of
+numbers: the narrowest that hold them.
 """
 
 import struct
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from .dtypes import varint
 
-DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL = range(14, 23)
+DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL = range(14, 23)
 FIXED, REST = 1, 2
 MASK = (1 << 64) - 1
 
@@ -27,8 +27,8 @@ class Node:
 
 
 @dataclass
-class Pieces:
-    """The value of a concat: those of its children (None for same), and the str they make."""
+class Joined:
+    """The value of a concat: the values of its children (None for same), and the str that they make."""
 
     values: list
     value: str
@@ -36,14 +36,14 @@ class Pieces:
 
 @dataclass
 class Stored:
-    """The number that stands in the record, and the value it stands for."""
+    """The number that the record stores, and the value that it gives."""
 
     number: int
     value: object
 
 
 class Nothing:
-    """In place of the value of an optional that has none: a key that is not there, or None."""
+    """The value of an optional without a value: an absent key, or None."""
 
     def __init__(self, name):
         self.name = name
@@ -73,8 +73,8 @@ def numbers(base=0, floats=False, scale=0, stride=0, head_width=0, max_width=64,
     return Node(NUMBERS, (), param, int(count is not None), numbers_aux(base, floats, scale, stride, head_width, max_width), count or 0)
 
 
-def dict_(tables, width, count):
-    return Node(DICT, param=width, aux=struct.pack(f"<{len(tables)}I", *tables), count=count)
+def dict_coded(tables, width, count):
+    return Node(DICT_CODED, param=width, aux=struct.pack(f"<{len(tables)}I", *tables), count=count)
 
 
 def symbols(table, rest=False):
@@ -104,14 +104,14 @@ def optional(child, key=False):
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
 def whole(value, scale):
-    """The integer m of a float that is m / 10^scale."""
+    """The integer m for which the float is m / 10^scale."""
     m = round(Fraction(value) * 10 ** scale)
     assert float(m) / float(10 ** scale) == value, (value, scale)
     return m
 
 
 def stored_of(node, value):
-    """The w bits of a decimal or digits node."""
+    """The stored number of a decimal or digits node."""
     if isinstance(value, Stored):
         return value.number
     base = struct.unpack_from("<Q", node.aux)[0]
@@ -154,12 +154,12 @@ def hex_body(text):
 # ---- symbol tables ---------------------------------------------------------------------------------------------------
 
 def code(number, n_short):
-    """The bytes that stand for a symbol."""
+    """The code of a symbol."""
     return bytes([number]) if number < n_short else bytes([n_short + (number - n_short) // 256, (number - n_short) % 256])
 
 
 def symbol_table(symbols, n_short=255, unit=1, **fields):
-    """The heap of a table of these texts, None for an escape; fields of the head to override."""
+    """The bytes of a symbol table with these texts, None for an escape. fields: those of the head to override."""
     pool, entries = b"", b""
     for text in symbols:
         raw = b"".join(ord(c).to_bytes(unit, "little") for c in text or "")
@@ -170,7 +170,7 @@ def symbol_table(symbols, n_short=255, unit=1, **fields):
 
 
 def coded(text, symbols, n_short=255, unit=1):
-    """The text as codes: the longest symbol that fits each time, else the escape."""
+    """The text as codes: each time the longest symbol that fits, else the escape."""
     out, at = b"", 0
     while at < len(text):
         fitting = [i for i, symbol in enumerate(symbols) if symbol and text.startswith(symbol, at)]

@@ -1,7 +1,8 @@
-"""A slow, strict reader of whole segments, from csrc/FORMAT.md alone: the oracle of the property tests.
+"""A slow and strict reader of whole segments, written from csrc/FORMAT.md alone. Property tests compare the package with it.
 
-`read` checks what any reader must, `check` adds the deep check. Of mappings this module reads either store; see `mapping` for the
-rest. The numbers in comments are the page's rules.
+`read` makes the checks that every reader must make; `check` adds the deep check. Both need the bytes of a segment, numpy and no
+compiled code, so they also recover data where the package cannot be installed. This module reads lists, and each store of a mapping;
+the module `mapping` reads mappings. The numbers in comments are the rules of that document.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ from collections import namedtuple
 from .cursor import DEPTH, Budget, Cursor, FormatError, fail
 from .bodies import read_alone
 from .tables import SYMBOLS, SymbolTable, Table, check_fields
-from .trees import DICT, TREE_LEVELS, read_tree
+from .trees import DICT_CODED, TREE_LEVELS, read_tree
 from .values import any_size
 
 __all__ = ["FormatError", "check", "crc32c", "read"]
@@ -24,7 +25,7 @@ FEATURE_EXT, FEATURE_DTYPES, FEATURE_PACKED, FEATURE_TABLES, FEATURE_TEXT, FEATU
 DIRECTORY_ENTRIES = 64
 HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER, TABLES = range(1, 10)
 LIST, MAPPING = 1, 2
-FEATURES = {LIST: 0, MAPPING: 2}  # bits that the content asks for
+FEATURES = {LIST: 0, MAPPING: 2}  # the bit that goes with each content
 KNOWN_FEATURES = (FEATURE_EXT | FEATURES[MAPPING] | FEATURE_DTYPES | FEATURE_PACKED | FEATURE_TABLES | FEATURE_TEXT
                   | FEATURE_OPTIONAL)
 KINDS = ({*range(HEAP, KEY_INDEX), TABLES}, set(range(OFFSETS, TABLES + 1)))  # of store 0 and store 1
@@ -129,7 +130,7 @@ def read_directory(data, h):
             fail("SECTION", h.directory_offset, "a kind is missing")
     for sections in stores[:h.content]:
         check_counts(h, sections)
-    stores[1][HEAP] = stores[0][HEAP]  # the keys' heaps lie there too
+    stores[1][HEAP] = stores[0][HEAP]  # it holds the heaps of the keys too
     return stores
 
 
@@ -147,7 +148,7 @@ def check_counts(h, sections):
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 class Segment:
-    """An opened segment as one of its stores: blocks and trees are read when a record asks for them."""
+    """One store of an opened segment. Blocks, trees and tables are read when a record first needs them."""
 
     def __init__(self, data, store=0):
         self.data = data
@@ -175,7 +176,7 @@ class Segment:
             if not aligned(start) or not within(start, size, heap.offset, heap.offset + heap.size):  # empty ones too
                 fail("BLOCK", at, "heap or arrays outside HEAP")
         n, width = block.n_records, block.index_width
-        if symbols:  # whose other fields are zero
+        if symbols:  # check_fields has seen that the other fields are zero
             return
         if (block.first_record >= 1 << 48 or not 1 <= n <= 65536 or width not in (0, 2, 4, 8)
                 or block.tree >= self.sections[TREE_TABLE].count):
@@ -190,7 +191,7 @@ class Segment:
             fail("BLOCK", at, "offset groups")
 
     def tree(self, t, below=None):
-        """Tree t, linked. `below` is the number of the table whose tree it is, None for a block's."""
+        """Tree t with its tables. `below` is the number of the table whose tree it is, None for the tree of a block."""
         if t not in self.trees:
             table, trees = self.sections[TREE_TABLE], self.sections[TREES]
             offset, size, crc = struct.unpack_from("<QII", self.data, table.offset + 16 * t)
@@ -211,11 +212,11 @@ class Segment:
             if max(numbers) >= end:
                 fail("TREE", node.offset, f"tables {numbers}, of {end} that may be named")
             node.tables = [self.table(number) for number in numbers]
-            if any((table.symbols is None) != (node.kind == DICT) for table in node.tables):
+            if any((table.symbols is None) != (node.kind == DICT_CODED) for table in node.tables):
                 fail("TREE", node.offset, "a table of the wrong kind")
-            if node.kind == DICT:
+            if node.kind == DICT_CODED:
                 if sum(table.fields.n_records for table in node.tables) != node.count:
-                    fail("TREE", node.offset, "the count of a dict is not that of its tables")
+                    fail("TREE", node.offset, "the count of a dict-coded node is not that of its tables")
                 deepest = max([deepest, *(1 + table.tree.levels for table in node.tables)])
         tree.levels += deepest
         if tree.levels > TREE_LEVELS:
@@ -234,7 +235,7 @@ class Segment:
         return self.tables[number]
 
     def find(self, i):
-        """The block of record i and the record's number in it, by the way the page gives."""
+        """The block of record i, and the number of the record in it."""
         at = self.sections[GROUPS].offset + i // 64 * 4
         b = struct.unpack_from("<I", self.data, at)[0]
         for b in range(b, b + 64):
@@ -272,7 +273,7 @@ class Segment:
         return Budget(self.header.max_values - 1, self.header.max_bytes, self.header.max_depth)
 
     def check(self):
-        """The deep check: what reading does not touch."""
+        """The part of the deep check that reading all records does not cover."""
         for kind, entry in self.sections.items():
             if kind != HEAP:
                 check_crc(self.data, entry.offset, entry.size, entry.crc, f"section {kind}")
@@ -303,7 +304,7 @@ class Segment:
     def check_groups(self):
         for i in range(0, self.header.n_records, 64):
             at = self.sections[GROUPS].offset + i // 64 * 4
-            if struct.unpack_from("<I", self.data, at)[0] != self.find(i)[0]:  # the table of kinds
+            if struct.unpack_from("<I", self.data, at)[0] != self.find(i)[0]:  # 16
                 fail("BLOCK", at, f"group {i // 64} does not name the block of its first record")
 
 

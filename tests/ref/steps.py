@@ -1,4 +1,4 @@
-"""The steps that reading any body takes: bits, numbers, children in the order of their bodies, entries of tables."""
+"""Steps in reading a body: fields of bits, stored numbers, children in the order of their bodies, values of tables."""
 
 import contextlib
 
@@ -19,7 +19,7 @@ def signed(number):
 
 
 def stored(node, cur, bits):
-    """The number that a node of w bits, or of a body of w / 8 bytes, holds."""
+    """The stored number of an int, decimal or digits node: its body of w / 8 bytes, or its w bits."""
     return int.from_bytes(cur.take(node.size), "little") if node.size else bits
 
 
@@ -30,10 +30,10 @@ def union_child(node, bits, offset):
 
 
 @contextlib.contextmanager
-def entry(node, cur, number):
-    """Root and cursor of entry `number` of a dict node; afterwards nothing of it may be left (rule 31)."""
+def table_value(node, cur, number):
+    """The root to read value `number` of a dict-coded node with, and a cursor at it. No byte of it may be left over (rule 31)."""
     if number >= node.count:
-        fail("VALUE", cur.pos, f"dict number {number} of {node.count}")
+        fail("VALUE", cur.pos, f"value {number} of {node.count} of a dict-coded node")
     for table in node.tables:
         if number < table.fields.n_records:
             break
@@ -58,7 +58,7 @@ def read_str(node, cur):
 
 
 def in_order_of_bodies(node, cur):
-    """Numbers, children and bits: first the children that are fixed, then the others."""
+    """(number, child, bits) of each child: first the children that are fixed, then the others."""
     group, at, bits = cur.take(ceil8(sum(k.bits for k in node.children))), 0, []
     for kid in node.children:
         bits.append(bit_field(group, at, kid.bits))

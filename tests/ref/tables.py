@@ -1,4 +1,4 @@
-"""TABLES as csrc/FORMAT.md says them: entries (rule 29), symbol tables (rules 33 and 34)."""
+"""Tables of csrc/FORMAT.md: the fields of a table (rule 29) and symbol tables (rules 33 and 34)."""
 
 import struct
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ VALUES, SYMBOLS = 1, 2
 
 @dataclass
 class Table:
-    """One table. fields is its block entry, kind in place of first_record."""
+    """A value table or a symbol table. fields has the layout of a block entry, with the kind in place of first_record."""
 
     fields: object
-    tree: object = None     # of values
-    segment: object = None  # of values: finds where an entry lies
-    symbols: object = None
+    tree: object = None     # of a value table
+    segment: object = None  # of a value table: it finds where a value lies
+    symbols: object = None  # of a symbol table
 
     def cursor(self, number, budget):
         begin, end = self.segment.span(self.fields, number)
         start = self.fields.heap_offset
-        return Cursor(self.segment.data, start + begin, start + end, (self.fields.arrays_offset, 0), budget, entry=True)
+        return Cursor(self.segment.data, start + begin, start + end, (self.fields.arrays_offset, 0), budget, shared=True)
 
 
 def check_fields(fields, at):
-    """What of an entry has no meaning for its kind is zero."""
+    """Checks the kind, and that the fields without a meaning for it are zero."""
     if fields.first_record not in (VALUES, SYMBOLS):
         fail("VERSION", at, f"a table of kind {fields.first_record}")
     if fields.arrays_size:
@@ -35,7 +35,7 @@ def check_fields(fields, at):
 
 
 class SymbolTable:
-    """The heap of a table of kind 2, checked."""
+    """The symbols of a table of kind 2, all checked."""
 
     def __init__(self, data, start, size):
         if size < 8:
@@ -54,7 +54,7 @@ class SymbolTable:
         self.symbols = [self.read_symbol(data, at, pool, units) for at in range(start + 8, pool, 3)]
 
     def read_symbol(self, data, at, pool, units):
-        """The text, or None for an escape."""
+        """The text of a symbol, None of an escape."""
         entry = int.from_bytes(data[at:at + 3], "little")
         length, begin = entry & 15, entry >> 4
         if length == 0:

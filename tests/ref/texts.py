@@ -1,20 +1,20 @@
-"""Strings that are put together, as csrc/FORMAT.md says them: concat, symbols, digits, hex, and the entries that are pieces."""
+"""The str of concat, symbols, digits and hex nodes of csrc/FORMAT.md, and of the parts of a concat, which may stand in tables."""
 
 from .cursor import Cursor, fail
-from .steps import bit_field, entry, in_order_of_bodies, read_str, stored, union_child
-from .trees import ANY, CONCAT, CONST, DICT, DIGITS, HEX, MASK, OPTIONAL, REST, SAME, STR, SYMBOLS, UNION, ceil8
+from .steps import bit_field, in_order_of_bodies, read_str, stored, table_value, union_child
+from .trees import ANY, CONCAT, CONST, DICT_CODED, DIGITS, HEX, MASK, OPTIONAL, REST, SAME, STR, SYMBOLS, UNION, ceil8
 from .values import read_any
 
-TEXT_PIECES = 8192
+TEXT_PARTS = 8192
 
 
 def read_text_node(node, cur, bits):
     """The str of a concat, symbols, digits or hex node."""
-    return read_piece(node, cur, bits, [TEXT_PIECES])
+    return read_part(node, cur, bits, [TEXT_PARTS])
 
 
-def read_piece(node, cur, bits, left):
-    """The str of any node; left[0] pieces may still come."""
+def read_part(node, cur, bits, left):
+    """The str of a node that is a part. left[0] is how many parts the whole str may still have."""
     start = cur.pos
     if node.kind == CONCAT:
         return read_concat(node, cur, left)
@@ -28,37 +28,37 @@ def read_piece(node, cur, bits, left):
         return digits.upper() if node.param else digits
     if node.kind == STR:
         return read_str(node, cur)
-    if node.kind == DICT:
-        with entry(node, cur, bits) as (root, inner):
+    if node.kind == DICT_CODED:
+        with table_value(node, cur, bits) as (root, inner):
             return alone(root, inner, left)
     if node.kind == UNION:
         return alone(union_child(node, bits, start), cur, left)
     if node.kind == OPTIONAL and bits & 1:
-        return read_piece(node.children[0], cur, bits >> 1, left)
+        return read_part(node.children[0], cur, bits >> 1, left)
     if node.kind in (CONST, ANY):
         return read_any_str(cur if node.kind == ANY else Cursor(node.aux.data, node.aux.pos, node.aux.end, None, cur.budget))
-    fail("VALUE", start, f"a piece of a concat is of kind {node.kind}")
+    fail("VALUE", start, f"a part of a concat is of kind {node.kind}")
 
 
 def alone(node, cur, left):
-    return read_piece(node, cur, bit_field(cur.take(ceil8(node.bits)), 0, node.bits), left)
+    return read_part(node, cur, bit_field(cur.take(ceil8(node.bits)), 0, node.bits), left)
 
 
 def read_any_str(cur):
     if cur.peek() not in (None, 9, 10, 11):
-        fail("VALUE", cur.pos, "a piece of a concat that is no str")
+        fail("VALUE", cur.pos, "a part of a concat that is no str")
     return read_any(cur)
 
 
 def read_concat(node, cur, left):
-    start, pieces = cur.pos, {}
+    start, parts = cur.pos, {}
     left[0] -= len(node.children)
     if left[0] < 0:
-        fail("LIMIT", start, "a str of too many pieces")
+        fail("LIMIT", start, "a str of too many parts")
     for i, kid, bits in in_order_of_bodies(node, cur):
         if kid.kind != SAME:
-            pieces[i] = read_piece(kid, cur, bits, left)
-    text = "".join(pieces[kid.count if kid.kind == SAME else i] for i, kid in enumerate(node.children))
+            parts[i] = read_part(kid, cur, bits, left)
+    text = "".join(parts[kid.count if kid.kind == SAME else i] for i, kid in enumerate(node.children))
     if len(text) > cur.budget.bytes:
         fail("LIMIT", start, "a str longer than max_bytes")
     return text

@@ -1,6 +1,4 @@
-"""Trees as csrc/FORMAT.md says them: nodes parsed, rules 17 to 19 checked, bits and fixed sizes worked out. The numbers in
-comments are the page's rules. Where the page leaves a code open the choice is marked "open:".
-"""
+"""Trees of csrc/FORMAT.md: parses nodes, checks rules 17 to 19, computes bits and fixed sizes. The numbers in comments are rules."""
 
 import struct
 from dataclasses import dataclass, field
@@ -11,10 +9,10 @@ from .values import ARRAY_INLINE, EXT_CODES, read_any, read_extra
 
 TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
 
-(ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT, DIGITS,
+(ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS,
  HEX, SAME, OPTIONAL) = range(1, 23)
 FIXED, REST = 1, 2
-TEXTS = {STR, SYMBOLS, DICT, DIGITS, HEX}  # pieces of a concat, with const and same
+TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX}  # parts of a concat, with const and same
 NO_KEYS = {2, 3, *range(8, 13), 29, 30}  # ext codes of types that have no hash
 MASK = (1 << 64) - 1
 
@@ -34,7 +32,7 @@ class Packed:
 
 @dataclass
 class Node:
-    """A node with its children and what follows from them. size is the body's, None when the node is not fixed."""
+    """A node with its children, and the bits and body size that follow from them. size is None when the node is not fixed."""
 
     kind: int
     param: int
@@ -47,9 +45,9 @@ class Node:
     size: int | None = None
     array: tuple = ()
     extra: object = None
-    payload: bool = False  # its value is the payload of an ext node, perhaps by way of unions and optionals
+    payload: bool = False  # its value is the payload of an ext node, directly or through unions and optionals
     packed: Packed | None = None
-    tables: list = field(default_factory=list)  # of dict and symbols, once the segment has linked them
+    tables: list = field(default_factory=list)  # of dict-coded and symbols, set by Segment.link
 
     def aux_cursor(self, budget):
         return Cursor(self.aux.data, self.aux.pos, self.aux.end, None, budget)
@@ -67,13 +65,13 @@ class Node:
         return struct.unpack_from(f"<{self.aux_size() // 4}I", self.aux.data, self.aux.pos)
 
     def is_key(self):
-        """Whether it is an optional that a struct may leave out."""
+        """Whether it is the optional of a key that may be absent."""
         return self.kind == OPTIONAL and self.param == 0
 
 
 @dataclass
 class Tree:
-    """All nodes, the root first, and how many nodes with children lie within one another, those of its tables included."""
+    """All nodes, the root first. levels is how many nodes with children lie within one another, those of its tables included."""
 
     nodes: list
     levels: int
@@ -82,10 +80,10 @@ class Tree:
         return self.nodes[0]
 
     def links(self):
-        return [node for node in self.nodes if node.kind in (DICT, SYMBOLS)]
+        return [node for node in self.nodes if node.kind in (DICT_CODED, SYMBOLS)]
 
     def tables_end(self):
-        """Above the number of every table that the tree names."""
+        """The highest number of a table that the tree names, plus 1; 0 when it names none."""
         return max((number + 1 for node in self.links() for number in node.table_numbers()), default=0)
 
 
@@ -94,7 +92,7 @@ def ceil8(bits):
 
 
 def read_tree(data, start, size):
-    """The tree in data[start:start + size], rules 17 to 19 checked but for the crc."""
+    """The tree in data[start:start + size], after rules 17 to 19 without the crc."""
     if size > TREE_BYTES or size < 8:
         fail("TREE", start, f"tree of {size} bytes")
     n_nodes, aux_size = struct.unpack_from("<II", data, start)
@@ -129,7 +127,7 @@ def read_tree(data, start, size):
 
 
 def check_depth(nodes, spans):  # 17
-    """The levels of nodes with children; 400 may be, 200 of them containers."""
+    """How many nodes with children lie within one another: at most 400, of them 200 containers."""
     depths, levels = [0] * len(nodes), [0] * len(nodes)
     for i, (first, end) in enumerate(spans):
         depths[i] += nodes[i].kind in (LIST, TUPLE, STRUCT)
@@ -142,29 +140,30 @@ def check_depth(nodes, spans):  # 17
 
 
 def check_payloads(nodes):  # 19
-    """No ext or dict directly within an ext, unions and optionals between them or not; an `any` is looked at when it is read."""
+    """Refuses an ext or dict-coded node that is the payload of an ext, directly or through unions and optionals. An any node is
+    checked when it is read."""
     for node in nodes:  # parents before children
-        if node.payload and (node.kind in (EXT, DICT) or (node.kind == CONST and node.aux.peek() == 0x11)):
-            fail("TREE", node.offset, "an ext or dict directly within an ext")
+        if node.payload and (node.kind in (EXT, DICT_CODED) or (node.kind == CONST and node.aux.peek() == 0x11)):
+            fail("TREE", node.offset, "an ext or dict-coded node directly within an ext")
         for child in node.children:
             child.payload = node.kind == EXT or (node.kind in (UNION, OPTIONAL) and node.payload)
 
 
 def check_places(nodes):  # 18
-    """What may stand where: rest, same, optional keys, the pieces of a concat."""
+    """Checks the nodes that may stand in some places only: REST, same, optional keys, parts of a concat."""
     tail = {id(nodes[0])}
     if nodes[0].kind == SAME or nodes[0].is_key():
-        fail("TREE", nodes[0].offset, "a root that is none")
+        fail("TREE", nodes[0].offset, "a root of a kind that cannot be one")
     for node in nodes:
         if node.flags & REST and node.kind in (STR, BYTES, SYMBOLS) and id(node) not in tail:
-            fail("TREE", node.offset, "rest that is not in tail position")
+            fail("TREE", node.offset, "REST that is not in tail position")
         if id(node) in tail:
             tail.update(map(id, tail_children(node)))
         for child in node.children:
             if (child.kind == SAME and node.kind != CONCAT) or (child.is_key() and node.kind != STRUCT):
                 fail("TREE", child.offset, "same outside a concat, or an optional key outside a struct")
         if node.kind == CONCAT:
-            check_pieces(node)
+            check_parts(node)
 
 
 def tail_children(node):
@@ -175,13 +174,13 @@ def tail_children(node):
     return []
 
 
-def check_pieces(node):
+def check_parts(node):
     for i, child in enumerate(node.children):
         text = child.kind in TEXTS or (child.kind == CONST and child.aux.peek() in (9, 10, 11))
         if child.kind == SAME:
             text = child.count < i and node.children[child.count].kind != SAME
         if not text:
-            fail("TREE", child.offset, "a piece of a concat that is no text")
+            fail("TREE", child.offset, "a part of a concat that is no text")
 
 
 LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
@@ -190,11 +189,11 @@ LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     BYTES: ((0, 0), {0}, {0, REST}, 0), LIST: ((1, 1), {0, 1}, {0, FIXED}, 0), TUPLE: ((0, 4096), {0, 1}, {0}, 0),
     STRUCT: ((0, 4096), {0}, {0}, None), UNION: ((2, 256), {0}, {0}, 0), NDARRAY: ((0, 0), {0}, {0, FIXED}, None),
     EXT: ((1, 1), set(EXT_CODES), {0}, None), DECIMAL: ((0, 0), set(range(65)), {0}, 10),
-    NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0}, {0, REST}, 4),
+    NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0}, {0, REST}, 4),
     CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
     SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0),
 }
-COUNTS = {DICT: range(1 << 32), DIGITS: range(21), HEX: range(1, 65536), SAME: range(64)}  # kind: what count may be
+COUNTS = {DICT_CODED: range(1 << 32), DIGITS: range(21), HEX: range(1, 65536), SAME: range(64)}  # kind: what count may be
 
 
 def check_node(node):
@@ -204,7 +203,7 @@ def check_node(node):
     if not low <= len(node.children) <= high or node.param not in params or node.flags not in flags:
         fail("TREE", node.offset, f"children, param or flags of a node of kind {node.kind}")
     if node.kind == STR and node.param == 0 and node.flags:
-        fail("TREE", node.offset, "rest of a str of param 0")
+        fail("TREE", node.offset, "REST of a str of param 0")
     counted = node.kind in (LIST, NUMBERS) and node.flags & FIXED
     if not counted and node.count not in COUNTS.get(node.kind, range(1)):
         fail("TREE", node.offset, "count")
@@ -228,9 +227,9 @@ def read_aux(node):
         cur = node.aux_cursor(Budget(0, 0))
         node.extra = read_extra(cur)
         cur.finish()
-    elif node.kind == DICT:
+    elif node.kind == DICT_CODED:
         if node.aux_size() % 4 or not 1 <= node.aux_size() // 4 <= 64 or node.count > 1 << node.param:
-            fail("TREE", node.offset, "the tables or the count of a dict")
+            fail("TREE", node.offset, "the tables or the count of a dict-coded node")
     elif node.kind == DECIMAL:
         base, scale, correction = struct.unpack_from("<QBB", node.aux.data, node.aux.pos)
         if scale > 22 or correction > min(node.param, 32):
@@ -278,7 +277,7 @@ def read_node_array(node):
 
 
 def measure(node):
-    """bits and size of a node whose children have theirs."""
+    """Sets bits and size of a node. Those of its children are set already."""
     kind, kids = node.kind, node.children
     sizes = [k.size for k in kids]
     if kind in (CONST, BOOL, SAME):
@@ -286,7 +285,7 @@ def measure(node):
     elif kind in (INT, DECIMAL, DIGITS):
         whole = node.param in (8, 16, 32, 64)
         node.bits, node.size = (0, node.param // 8) if whole else (node.param, 0)
-    elif kind == DICT:
+    elif kind == DICT_CODED:
         node.bits, node.size = node.param, 0
     elif kind == HEX:
         node.size = (node.count + 1) // 2

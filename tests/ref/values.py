@@ -1,7 +1,6 @@
-"""Values as csrc/FORMAT.md says them where no tree is involved: `any` values, ext values and arrays.
+"""Values of csrc/FORMAT.md that need no tree: any values, ext values and arrays.
 
-Slow on purpose and written from the page alone, never from the C code, so that a mistake has to be made twice to go
-unseen. Where the page leaves a code open the choice is marked "open:".
+Written from that document alone, never from the C code: a mistake must be made twice to stay hidden. Simple rather than fast.
 """
 
 import struct
@@ -10,7 +9,7 @@ import numpy as np
 
 from .cursor import fail
 from .dtypes import data_size, read_dtype, read_shape
-from .extended import make, parts
+from .extended import ext_of, make
 
 ARRAY_INLINE = 1024
 EXTRA_DEPTH = 4
@@ -28,7 +27,7 @@ def read_text(cur, n, width):
 
 
 def add_keys(pairs, n, offset):
-    """The dict of the pairs; keys that are unhashable or equal are refused (as Python compares them)."""
+    """The dict of the pairs. Unhashable keys and keys that are equal in Python are refused."""
     result = {}
     try:
         for key, value in pairs:
@@ -73,7 +72,7 @@ def read_any(cur, depth=0):
 
 
 def read_extra(cur, levels=EXTRA_DEPTH):
-    """None, int, str, and tuples of these. It counts for nothing, so it has a budget that nothing passes."""
+    """None, int, str, and tuples of these. EXTRA does not count against the record, so its budget is empty."""
     start, tag = cur.pos, cur.peek()
     if tag == 0x0E and levels:
         cur.u8()
@@ -92,7 +91,7 @@ def refuse_ext(cur):
 
 
 def make_ext(code, extra, payload, offset):
-    """The value; whatever Python raises for parts that make none is a matter of the bytes."""
+    """The value. An error of Python while it is made means that the bytes are wrong, so it becomes VALUE."""
     try:
         return make(code, extra, payload)
     except Exception as error:
@@ -111,8 +110,8 @@ def read_any_container(cur, tag, depth, start):
 
 
 def any_size(value):
-    """Bytes of the value as one `any` value, shortest forms; a lower bound for arrays outside (their varint differs)."""
-    ext = parts(value)
+    """The size of the value as a writer stores it as one any value. Of an array stored outside it is a lower bound."""
+    ext = ext_of(value)
     if ext is not None:
         return 2 + any_size(ext[1]) + any_size(ext[2])
     if isinstance(value, (np.ndarray, np.generic)):
@@ -176,7 +175,7 @@ def make_array(flags, dtype, shape, data):
 
 
 def make_scalar(code, dtype, data, offset):
-    """S, U and V from their bytes, since the way through an array drops zeros at the end (open: page is silent)."""
+    """A numpy scalar. S, U and V are made of their bytes: by way of an array they would lose NULs at their end."""
     if code == 15:
         return np.bytes_(data)
     if code == 17:

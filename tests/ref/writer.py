@@ -1,7 +1,6 @@
-"""Makes segments by hand from csrc/FORMAT.md: explicit trees, records as given bytes, any header field overridden.
+"""Makes segments by hand from csrc/FORMAT.md: the caller gives the trees and the values or bytes of records, and may override fields.
 
-It shares nothing with the reader beside the crc, chooses nothing (no schema is inferred) and refuses nothing, so that
-hostile segments can be made with right checksums.
+It shares only the crc with the reader. It chooses no tree and refuses nothing, so tests can make broken segments with right checksums.
 """
 
 import struct
@@ -10,10 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .dtypes import code_bytes, shape_bytes, varint
-from .extended import make, parts
-from .packed_writer import (ABSENT, CONCAT, DECIMAL, DICT, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Node, Nothing, Pieces,  # noqa: F401
-                            Stored, code, coded, concat, decimal, dict_, digits, hex_, hex_body, numbers, numbers_body, optional, same,
-                            stored_of, symbol_table, symbols)  # one namespace for whoever writes
+from .extended import ext_of, make
+from .packed_writer import (  # noqa: F401: callers use `writer` alone
+    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Joined, Node, Nothing, Stored,
+    code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, numbers, numbers_body, optional, same, stored_of, symbol_table,
+    symbols,
+)  # fmt: skip
 from .reader import crc32c
 
 
@@ -27,15 +28,15 @@ class Pick:
 
 @dataclass
 class Coded:
-    """An `any` value with the bytes that stand for it, where they are not those that `any_value` would make."""
+    """An any value with its bytes, where these are not the bytes that `any_value` would make."""
 
     raw: bytes
     value: object
 
 
 @dataclass
-class Parts:
-    """The value of an ext node: what it is made of, the payload with marks in it."""
+class ExtParts:
+    """The value of an ext node: code, EXTRA and payload. The payload may hold a Pick and the like."""
 
     code: int
     extra: object
@@ -44,7 +45,7 @@ class Parts:
 
 @dataclass
 class Block:
-    """Records (encoded, in order) under one tree. With index_width 0 they must be of one length."""
+    """The bytes of records, in order, under one tree. With index_width 0 all records have one length."""
 
     records: list
     tree: int = 0
@@ -55,14 +56,14 @@ class Block:
 
 @dataclass
 class Table(Block):
-    """A table of values: as a block."""
+    """A value table: its values are the records of a block."""
 
     kind: int = 1
 
 
 @dataclass
 class SymbolTable:
-    """A symbol table by its heap."""
+    """A symbol table: the bytes of its heap."""
 
     heap: bytes
     fields: dict = field(default_factory=dict)
@@ -70,14 +71,14 @@ class SymbolTable:
 
 
 def plain(value):
-    """The Python value that a value with Pick and Coded in it stands for."""
+    """The Python value of a value with Pick, Coded and the like in it."""
     if isinstance(value, Pick):
         return plain(value.value)
-    if isinstance(value, (Coded, Pieces, Stored)):
+    if isinstance(value, (Coded, Joined, Stored)):
         return value.value
     if isinstance(value, Nothing):
         return None
-    if isinstance(value, Parts):
+    if isinstance(value, ExtParts):
         return make(value.code, value.extra, plain(value.payload))
     if type(value) in (list, tuple):
         return type(value)(map(plain, value))
@@ -108,10 +109,10 @@ def int_value(value):
 
 
 def any_value(value, arrays=None):
-    """The shortest `any` value. arrays is the bytearray that takes array data of 1024 bytes and more."""
+    """The any value, as a writer must store it. arrays is the bytearray that takes array data of 1024 bytes and more."""
     if isinstance(value, Coded):
         return value.raw
-    ext = parts(value)
+    ext = ext_of(value)
     if ext is not None:
         return bytes([0x11, ext[0]]) + any_value(ext[1]) + any_value(ext[2], arrays)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -200,7 +201,7 @@ def tuple_(children, param=1):
 
 
 def struct_(children):
-    """From a dict of key: child; a key may be Coded."""
+    """A struct node of a dict {key: child}. A key may be Coded."""
     return Node(10, tuple(children.values()), aux=b"".join(map(any_value, children)))
 
 
@@ -209,7 +210,7 @@ def union(children):
 
 
 def ndarray(like, with_shape=False):
-    """A node for arrays of the dtype and order of `like`, and of its shape if asked."""
+    """A node for arrays of the dtype and order of `like`. with_shape: and of its shape."""
     known = with_shape or isinstance(like, np.generic)
     return Node(12, flags=int(with_shape), aux=dtype_bytes(like) + (shape_bytes(like.shape) if with_shape else b""),
                 data_size=len(raw_data(like)) if known else None)
@@ -221,7 +222,7 @@ def ext(code, extra, child):
 
 def tree_bytes(root):
     order = [root]
-    for node in order:  # grows while it is walked: breadth first
+    for node in order:  # the list grows meanwhile: breadth first
         order.extend(node.children)
     rows, aux, following = b"", b"", 1
     for node in order:
@@ -238,7 +239,7 @@ def node_bits(node):
         return 0 if node.param in (8, 16, 32, 64) else node.param
     if node.kind in (13, OPTIONAL):
         return (node.kind == OPTIONAL) + node_bits(node.children[0])
-    if node.kind == DICT:
+    if node.kind == DICT_CODED:
         return node.param
     return {5: 1, 11: (len(node.children) - 1).bit_length()}.get(node.kind, 0)
 
@@ -251,7 +252,7 @@ def fixed_size(node):
         return 8 if node.kind == 4 else 0
     if node.kind in (3, DECIMAL, DIGITS):
         return node.param // 8 if node_bits(node) == 0 else 0
-    if node.kind in (DICT, HEX, SAME):
+    if node.kind in (DICT_CODED, HEX, SAME):
         return (node.count + 1) // 2 if node.kind == HEX else 0
     if node.kind == OPTIONAL:
         return 0 if sizes[0] == 0 else None
@@ -279,7 +280,7 @@ def pack_bits(fields):
 
 
 def encode(node, value, arrays=None):
-    """The value standing alone: a record, when node is the root. Values of unions are Picks."""
+    """The bytes of the value standing alone: a record, when node is the root. Values of unions are Picks."""
     bits, body = encode_parts(node, value, arrays)
     return pack_bits([(bits, node_bits(node))]) + body
 
@@ -326,12 +327,12 @@ def encode_parts(node, value, arrays):
 
 
 def encode_later(node, value, arrays):
-    """Of the kinds that came later than ext."""
+    """The same of kinds 14 to 22."""
     kind = node.kind
     if kind in (DECIMAL, DIGITS):
         stored = stored_of(node, value)
         return (stored, b"") if node_bits(node) or not node.param else (0, stored.to_bytes(node.param // 8, "little"))
-    if kind == DICT:
+    if kind == DICT_CODED:
         return value.number, b""
     if kind == SYMBOLS:
         return 0, (b"" if node.flags & REST else varint(len(value.raw))) + value.raw
@@ -460,7 +461,7 @@ def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
 
 
 def reseal(data):
-    """The segment with a right header_crc, after the header was changed."""
+    """The segment with its header_crc computed anew."""
     out = bytearray(data)
     out[4092:4096] = struct.pack("<I", crc32c(out[:4092]))
     return bytes(out)
