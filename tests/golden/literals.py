@@ -1,4 +1,4 @@
-"""What the golden segments of version 1 hold, and what becomes of the damaged ones. Changes as little as they do."""
+"""The records of the golden segments of version 1, and the errors of the damaged segments. As fixed as the segments are."""
 
 import math
 import struct
@@ -46,7 +46,7 @@ STORES = {
     "const": ([{"a": [1, 2]}] * 130, "auto"),
 }
 
-# name: which store it was made from, the error, its code, and when it shows: at "open", at "full" verification, at "read"
+# name: the store it was made from, the error, its code, and when it is reported: at "open", at "full" verification, at "read"
 DAMAGED = {
     "truncated": ("structs", "CorruptError", "TRUNCATED", "open"),
     "header-bit": ("structs", "CorruptError", "CHECKSUM", "open"),

@@ -1,4 +1,4 @@
-"""What the golden segments with ext values and struct dtypes hold (features EXT and DTYPES). Changes as little as they do."""
+"""The records of the golden segments with ext values and struct dtypes (features EXT and DTYPES). As fixed as the segments are."""
 
 import dataclasses
 import datetime

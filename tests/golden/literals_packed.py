@@ -1,4 +1,4 @@
-"""What the golden segments with packed nodes, tables and texts hold, and how their damaged variants are refused."""
+"""The records of the golden segments with packed nodes, tables and texts, and the errors of the damaged segments."""
 
 NUMBERS = [
     {"price": 0.3, "odd": 0.1 + 0.2, "ids": [100, 101, 100], "ys": (0.5, 1.2), "all": [-(2**63), 2**63 - 1]},
@@ -22,7 +22,7 @@ STORES = {
     "tables": TABLES,
 }
 
-# as in literals.DAMAGED; the source only tells what it is like
+# as in literals.DAMAGED; the store named is only the most alike
 DAMAGED = {
     "decimal-scale": ("packed-numbers", "CorruptError", "TREE", "read"),
     "numbers-width": ("packed-numbers", "CorruptError", "VALUE", "read"),

@@ -1,8 +1,8 @@
 """Writes the golden segments of format version 1 beside itself, with a manifest of their hashes.
 
 NEVER REGENERATED: the committed files are what the first release wrote, and every later version must read them. This script
-is kept to show how they came about. It refuses to run where a manifest stands; a later format version gets files, and a
-script, of its own.
+is kept to show how they were made. It refuses to write a file that the manifest names. A later format version gets files
+and a script of its own.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from ref import reader, writer  # noqa: E402
 
 
 def stores():
-    """`{name: bytes}` of what the package writes."""
+    """`{name: bytes}` of the segments that the package writes."""
     out = {}
     for name, (records, compression) in literals.STORES.items():
         path = HERE / f"{name}.tmp"
@@ -35,7 +35,7 @@ def sections(data):
 
 
 def damaged(name, data):
-    """The segment with the damage that `name` stands for."""
+    """The segment with the damage of this name."""
     out = bytearray(data)
     if name == "truncated":
         return bytes(out[:4200])
@@ -72,7 +72,7 @@ def resealed(out):
 
 
 def add(segments, broken):
-    """Writes these segments, and these damaged ones, and their lines of the manifest; nothing where one of them stands in it."""
+    """Writes these segments and damaged segments, and their lines of the manifest. Writes nothing when the manifest names one."""
     manifest = HERE / "manifest.txt"
     lines = manifest.read_text().splitlines(keepends=True) if manifest.exists() else []
     files = {f"v1-{name}.rec": data for name, data in segments.items()}

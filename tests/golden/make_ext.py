@@ -1,7 +1,7 @@
 """Writes the golden segments with ext values and struct dtypes beside itself and adds them to the manifest.
 
 NEVER REGENERATED, like those of make.py: the committed files are what the first release with these features wrote. It
-refuses to run where one of them stands in the manifest.
+refuses to run when the manifest names one of them.
 """
 
 import pathlib
@@ -26,7 +26,7 @@ def store(name, records, compression):
 
 
 def damaged(name, data):
-    """The segment with the damage that `name` stands for, its checksums right."""
+    """The segment with the damage of this name and right checksums."""
     out = bytearray(data)
     segment = reader.Segment(data)
     block, trees = segment.block(0), segment.sections[reader.TREES].offset

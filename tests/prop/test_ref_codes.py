@@ -1,7 +1,10 @@
 """The reference and the package report the same code for the same broken bytes, and read the same bytes that look broken and are not:
 the places where csrc/FORMAT.md once left room for two readings."""
 
+import pathlib
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -107,3 +110,38 @@ def test_stores_of_a_mapping_have_their_own_tables(tmp_path):
     data = mw.mapping([w.Pick(0, "k"), w.Pick(1, "l")], [w.Pick(1, "y"), w.Pick(0, "x")], roots=(node, node), trees=([w.str_(1)], [w.str_(1)]),
                       tables=([w.Table([b"\1x", b"\1y"], 1, 2)], [w.Table([b"\1k", b"\1l"], 1, 2)]), features_required=18)  # fmt: skip
     assert dict(mapping.check(data)) == as_package(data, tmp_path) == {"k": "y", "l": "x"}
+
+
+# ---- recovery without the package ------------------------------------------------------------------------------------
+
+TESTS = pathlib.Path(__file__).parents[1]
+WITHOUT_PACKAGE = """
+import runpy, sys
+sys.modules["recstore"] = None  # importing it raises ImportError
+sys.path.insert(0, sys.argv.pop(1))
+sys.argv[0] = "ref"
+runpy.run_module("ref", run_name="__main__")
+"""
+
+
+def recover(*arguments):
+    command = [sys.executable, "-P", "-c", WITHOUT_PACKAGE, str(TESTS), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("flags", [[], ["--check"]], ids=["read", "check"])
+def test_recovery(flags, tmp_path):
+    with recstore.RecordList([{"a": i, "b": "é"} for i in range(3)]) as x:
+        x.save(tmp_path / "list.rec")
+    with recstore.RecordDict({"k": [1], 2: None}) as x:
+        x.save(tmp_path / "mapping.rec")
+    done = recover(*flags, tmp_path / "list.rec")
+    assert done.stdout.splitlines() == [f"{{'a': {i}, 'b': '\\xe9'}}" for i in range(3)], done.stderr
+    done = recover(*flags, tmp_path / "mapping.rec")
+    assert done.stdout.splitlines() == ["('k', [1])", "(2, None)"], done.stderr
+
+
+def test_recovery_of_a_damaged_file(tmp_path):
+    (tmp_path / "x.rec").write_bytes(w.simple(w.any_(), [1])[:4000])
+    done = recover(tmp_path / "x.rec")
+    assert done.returncode == 1 and "RS_E_FMT_TRUNCATED" in done.stderr and "Traceback" not in done.stderr
