@@ -37,7 +37,7 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_INT, RS_FMT_NODE_FLOAT, RS_FMT_NODE_BOOL
         RS_FMT_NODE_STR, RS_FMT_NODE_BYTES, RS_FMT_NODE_LIST, RS_FMT_NODE_TUPLE, RS_FMT_NODE_STRUCT
         RS_FMT_NODE_UNION, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT, RS_FMT_NODE_DECIMAL, RS_FMT_NODE_NUMBERS
-        RS_FMT_NODE_DICT, RS_FMT_NODE_SYMBOLS, RS_FMT_NODE_CONCAT, RS_FMT_NODE_DIGITS, RS_FMT_NODE_HEX
+        RS_FMT_NODE_DICT_CODED, RS_FMT_NODE_SYMBOLS, RS_FMT_NODE_CONCAT, RS_FMT_NODE_DIGITS, RS_FMT_NODE_HEX
         RS_FMT_NODE_SAME, RS_FMT_NODE_OPTIONAL
         RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM
         RS_FMT_ALIGNMENT, RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
@@ -105,7 +105,7 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_tree
     ctypedef struct rs_table
 
-    ctypedef struct rs_dict:
+    ctypedef struct rs_dict_coded:
         uint32_t n_tables
         uint32_t count
         const rs_table *tables[64]
@@ -133,7 +133,7 @@ cdef extern from "recstore.h" nogil:
         const rs_node *children
         const uint8_t *aux
         bint partial
-        const rs_dict *dict_ "dict"
+        const rs_dict_coded *coded
         void *slot
 
     ctypedef struct rs_tree:
@@ -208,34 +208,34 @@ cdef extern from "recstore.h" nogil:
         unsigned seen
 
     enum:
-        RS_ROUTE_NONE, RS_ROUTE_ASK, RS_ROUTE_OPEN
-    ctypedef struct rs_route_key:
+        RS_STEP_NONE, RS_STEP_ASK, RS_STEP_OPEN
+    ctypedef struct rs_path_key:
         const uint8_t *units
         uint64_t n
         unsigned unit_bytes
         rs_bool is_index
         int64_t index
-    ctypedef struct rs_route_name:
+    ctypedef struct rs_path_name:
         uint32_t whole
         uint32_t parts
         uint32_t n_parts
-    ctypedef struct rs_route_path:
-        const rs_route_key *keys
-        const rs_route_name *names
+    ctypedef struct rs_key_path:
+        const rs_path_key *keys
+        const rs_path_name *names
         uint32_t n_keys
         uint32_t n_names
-    ctypedef struct rs_route_tree:
+    ctypedef struct rs_compiled_tree:
         const rs_tree *tree
-    ctypedef struct rs_route:
-        rs_route_tree *trees
+    ctypedef struct rs_compiled_path:
+        rs_compiled_tree *trees
         size_t n_trees
         const rs_node *node
         uint64_t group_off, group_bytes, bit_off, body_off, least
-    rs_status rs_route_open(rs_route *self, const rs_route_path *path, const rs_tree *tree, rs_error *err)
-    void rs_route_clear(rs_route *self)
-    void rs_route_set(rs_route *self, size_t tree, uint32_t key, uint32_t node, int32_t to)
-    void rs_route_prepare(rs_route *self)
-    rs_bool rs_route_is_fixed(const rs_route *self)
+    rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path, const rs_tree *tree, rs_error *err)
+    void rs_compiled_path_clear(rs_compiled_path *self)
+    void rs_compiled_path_set(rs_compiled_path *self, size_t tree, uint32_t key, uint32_t node, int32_t to)
+    void rs_compiled_path_prepare(rs_compiled_path *self)
+    rs_bool rs_compiled_path_is_fixed(const rs_compiled_path *self)
 
     void rs_utf8_pad_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width, uint8_t *out)
     void rs_utf8_widen_unchecked(const uint8_t *data, const int64_t *offsets, uint64_t n, uint64_t width,
@@ -354,14 +354,14 @@ cdef extern from "recstore.h" nogil:
     rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record)
 
     enum:
-        RS_GATHER_TEXT
-        RS_GATHER_DONE, RS_GATHER_BLOCK, RS_GATHER_UNSURE, RS_GATHER_LACKING, RS_GATHER_OTHER
+        RS_COLUMN_READ_TEXT
+        RS_COLUMN_READ_DONE, RS_COLUMN_READ_BLOCK, RS_COLUMN_READ_UNSURE, RS_COLUMN_READ_LACKING, RS_COLUMN_READ_OTHER
     ctypedef struct rs_source:
         const rs_store *store
-        const rs_route **routes
-    ctypedef struct rs_gather:
+        const rs_compiled_path **compiled_paths
+    ctypedef struct rs_column_read:
         rs_slice missing
-        int shape
+        int kind
         rs_bool nulls
         rs_column numbers
         rs_buffer text
@@ -369,16 +369,16 @@ cdef extern from "recstore.h" nogil:
         rs_buffer valid
         uint64_t n
         uint64_t n_null
-    ctypedef struct rs_gather_stop:
+    ctypedef struct rs_column_read_stop:
         int why
         uint64_t done
         uint64_t block
         uint64_t index
-    rs_status rs_gather_open(rs_gather *self, uint64_t n, rs_bool nulls, rs_error *err)
-    void rs_gather_clear(rs_gather *self)
-    rs_status rs_gather_run(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
-                            int64_t step, uint64_t n, rs_gather_stop *stop, rs_error *err)
-    rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_bool *fits,
+    rs_status rs_column_read_open(rs_column_read *self, uint64_t n, rs_bool nulls, rs_error *err)
+    void rs_column_read_clear(rs_column_read *self)
+    rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
+                            int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err)
+    rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place, rs_bool *fits,
                              rs_error *err)
 
     void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
@@ -412,27 +412,27 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
 
-    ctypedef struct rs_piece:
+    ctypedef struct rs_batch:
         rs_buffer raw
         rs_buffer arrays
-        rs_buffer places
+        rs_buffer array_slots
 
     enum:
-        RS_PIECE_PLACE_SIZE
+        RS_BATCH_ARRAY_SLOT_SIZE
 
-    void rs_piece_clear(rs_piece *self)
-    rs_status rs_piece_end_record(rs_piece *self, rs_error *err)
-    void rs_piece_drop_record(rs_piece *self, size_t arrays_mark, size_t places_mark)
-    void rs_piece_pop_record(rs_piece *self, size_t arrays_mark, size_t places_mark)
-    size_t rs_piece_size(const rs_piece *self)
-    size_t rs_piece_packed_size(const rs_piece *self)
-    void rs_piece_pack(rs_piece *self, uint8_t *out)
+    void rs_batch_clear(rs_batch *self)
+    rs_status rs_batch_end_record(rs_batch *self, rs_error *err)
+    void rs_batch_drop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark)
+    void rs_batch_pop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark)
+    size_t rs_batch_size(const rs_batch *self)
+    size_t rs_batch_packed_size(const rs_batch *self)
+    void rs_batch_pack(rs_batch *self, uint8_t *out)
 
-    ctypedef struct rs_piece_reader:
+    ctypedef struct rs_batch_reader:
         uint64_t n_records
-    rs_status rs_piece_open(rs_slice packed, rs_piece_reader *self, rs_error *err)
-    rs_status rs_piece_next(rs_piece_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
-    rs_status rs_piece_append_all(rs_piece_reader *self, rs_builder *builder, rs_error *err)
+    rs_status rs_batch_open(rs_slice packed, rs_batch_reader *self, rs_error *err)
+    rs_status rs_batch_next(rs_batch_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
+    rs_status rs_batch_append_all(rs_batch_reader *self, rs_builder *builder, rs_error *err)
 
     uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
 

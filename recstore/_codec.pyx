@@ -240,13 +240,13 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
 
 cdef int prepare_tables(const rs_tree *tree, object reader, list programs) except -1:
     """Programs for the trees of a tree's tables, so that neither a decode nor a walk meets one without."""
-    cdef const rs_dict *dict_
+    cdef const rs_dict_coded *coded
     cdef uint32_t i, k
     for i in range(tree.n_nodes):
-        if tree.nodes[i].kind == RS_FMT_NODE_DICT:
-            dict_ = tree.nodes[i].dict_
-            for k in range(dict_.n_tables):
-                program_of(dict_.tables[k].tree, reader, programs)
+        if tree.nodes[i].kind == RS_FMT_NODE_DICT_CODED:
+            coded = tree.nodes[i].coded
+            for k in range(coded.n_tables):
+                program_of(coded.tables[k].tree, reader, programs)
     return 0
 
 

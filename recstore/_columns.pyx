@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""One field of many records into arrays: the loop is the core's (csrc/read/rs_gather.h) and runs without the
+"""One field of many records into arrays: the loop is the core's (csrc/read/rs_column_read.h) and runs without the
 interpreter lock, a piece at a time. Here are what it needs of the interpreter, keys looked up in trees, and the memory
 of what comes out.
 
@@ -74,9 +74,9 @@ cdef Memory taken_over(rs_buffer *buffer):
 cdef class Routes:
     """A path for the trees of any number of stores. Holds the keys that the core compares, and the segments."""
 
-    cdef rs_route_path path
-    cdef rs_route_key *keys
-    cdef rs_route_name *names
+    cdef rs_key_path path
+    cdef rs_path_key *keys
+    cdef rs_path_name *names
     cdef list held      # the keys, by number
     cdef dict by_tree   # (id of segment, store, tree): a Route
     cdef dict sources   # (id of segment, store): a Source
@@ -86,9 +86,9 @@ cdef class Routes:
         self.held = []
         self.by_tree = {}
         self.sources = {}
-        self.names = <rs_route_name *>calloc(len(steps) + 1, sizeof(rs_route_name))
+        self.names = <rs_path_name *>calloc(len(steps) + 1, sizeof(rs_path_name))
         n = sum([1 + len(parts or ()) for _, parts in steps])
-        self.keys = <rs_route_key *>calloc(n + 1, sizeof(rs_route_key))
+        self.keys = <rs_path_key *>calloc(n + 1, sizeof(rs_path_key))
         if self.names == NULL or self.keys == NULL:
             raise MemoryError
         for i, (key, parts) in enumerate(steps):
@@ -105,7 +105,7 @@ cdef class Routes:
         free(self.names)
 
     cdef uint32_t add(self, object key) except? 0:
-        cdef rs_route_key *out = &self.keys[len(self.held)]
+        cdef rs_path_key *out = &self.keys[len(self.held)]
         self.held.append(key)
         if type(key) is str:
             out.units = <const uint8_t *>PyUnicode_DATA(key)
@@ -127,14 +127,14 @@ cdef class Routes:
 cdef class Route:
     """The path for one tree."""
 
-    cdef rs_route it
+    cdef rs_compiled_path it
     cdef Routes routes
 
     def __cinit__(self, Routes routes):
         self.routes = routes
 
     def __dealloc__(self):
-        rs_route_clear(&self.it)
+        rs_compiled_path_clear(&self.it)
 
     cdef int prepare(self, Program program) except -1:
         """Looks the keys up in the tree of an open segment, and in those of its tables."""
@@ -144,7 +144,7 @@ cdef class Route:
         cdef const rs_node *node
         cdef size_t t
         cdef int32_t to
-        check(rs_route_open(&self.it, &self.routes.path, program.tree, &err), &err)
+        check(rs_compiled_path_open(&self.it, &self.routes.path, program.tree, &err), &err)
         for t in range(self.it.n_trees):
             tree = self.it.trees[t].tree
             for i in range(tree.n_nodes):
@@ -155,8 +155,8 @@ cdef class Route:
                     key = self.routes.held[k]
                     to = <int32_t>find_child(program, node, key) if node.kind == RS_FMT_NODE_STRUCT \
                         else within_ext(node, key)
-                    rs_route_set(&self.it, t, k, i, to)
-        rs_route_prepare(&self.it)
+                    rs_compiled_path_set(&self.it, t, k, i, to)
+        rs_compiled_path_prepare(&self.it)
         return 0
 
 
@@ -164,20 +164,20 @@ cdef int32_t within_ext(const rs_node *node, object key) except? -4:
     """What a key leads to in an ext value of this node."""
     cdef Py_ssize_t i
     if is_dict_like(node.param) or node.param == RS_FMT_EXT_DEQUE:
-        return RS_ROUTE_OPEN
+        return RS_STEP_OPEN
     try:
         described = names_of(node.param, node.aux, node.aux_size_bytes)
     except errors.Error:
-        return RS_ROUTE_ASK  # who comes to it says what is wrong
+        return RS_STEP_ASK  # who comes to it says what is wrong
     if described is None:
-        return RS_ROUTE_NONE
+        return RS_STEP_NONE
     names = described[1]
     if type(key) is str:
-        return <int32_t>names.index(key) if key in names else RS_ROUTE_NONE
+        return <int32_t>names.index(key) if key in names else RS_STEP_NONE
     if not described[2] or not PyIndex_Check(key):
-        return RS_ROUTE_NONE
+        return RS_STEP_NONE
     i = clipped_index(key, NULL)
-    return <int32_t>i if 0 <= i < len(names) else RS_ROUTE_ASK
+    return <int32_t>i if 0 <= i < len(names) else RS_STEP_ASK
 
 
 cdef class Source:
@@ -191,12 +191,13 @@ cdef class Source:
     def __cinit__(self, Routes routes, Segment segment, int store):
         self.segment, self.store, self.routes = segment, store, routes
         self.it.store = segment.numbered(store)
-        self.it.routes = <const rs_route **>calloc(self.it.store.n_blocks + 1, sizeof(rs_route *))
-        if self.it.routes == NULL:
+        self.it.compiled_paths = <const rs_compiled_path **>calloc(self.it.store.n_blocks + 1,
+                                                                   sizeof(rs_compiled_path *))
+        if self.it.compiled_paths == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.it.routes)
+        free(self.it.compiled_paths)
 
     cdef int know(self, uint64_t block) except -1:
         cdef rs_error err
@@ -211,7 +212,7 @@ cdef class Source:
             route = Route(self.routes)
             route.prepare(<Program>self.segment.program(&store.trees[tree]))
             found = self.routes.by_tree[key] = route
-        self.it.routes[block] = &(<Route>found).it
+        self.it.compiled_paths[block] = &(<Route>found).it
         return 0
 
 
@@ -220,7 +221,7 @@ cdef class Source:
 cdef class Gatherer:
     """One pass over the records of a container."""
 
-    cdef rs_gather it
+    cdef rs_column_read it
     cdef Routes routes
     cdef Path path
     cdef bint has_default
@@ -229,33 +230,33 @@ cdef class Gatherer:
     cdef bint fits
 
     def __dealloc__(self):
-        rs_gather_clear(&self.it)
+        rs_column_read_clear(&self.it)
 
     cdef int run(self, Source source, const int64_t *positions, int64_t start, int64_t step, uint64_t n) except -1:
         """Takes n records of a source; `fits` is False once one does not go with those before."""
-        cdef rs_gather_stop stop
+        cdef rs_column_read_stop stop
         cdef rs_error err
         cdef rs_status status
         cdef uint64_t end
-        stop.why = RS_GATHER_DONE
+        stop.why = RS_COLUMN_READ_DONE
         stop.done = stop.index = stop.block = 0
         while stop.done < n and self.fits:
             end = min(stop.done + PIECE, n)
             with nogil:
-                status = rs_gather_run(&self.it, &source.it, positions, start, step, end, &stop, &err)
+                status = rs_column_read_run(&self.it, &source.it, positions, start, step, end, &stop, &err)
             try:
                 check(status, &err)
-                if stop.why == RS_GATHER_BLOCK:
+                if stop.why == RS_COLUMN_READ_BLOCK:
                     source.know(stop.block)
-                elif stop.why == RS_GATHER_UNSURE:
+                elif stop.why == RS_COLUMN_READ_UNSURE:
                     self.walk(source, stop.index)
-                elif stop.why == RS_GATHER_LACKING:
+                elif stop.why == RS_COLUMN_READ_LACKING:
                     self.lack(stop.index)
-                elif stop.why == RS_GATHER_OTHER:
+                elif stop.why == RS_COLUMN_READ_OTHER:
                     self.fits = False
             except errors.Error as e:
                 raise in_record(e, stop.index) from None
-            if stop.why == RS_GATHER_UNSURE or stop.why == RS_GATHER_LACKING:
+            if stop.why == RS_COLUMN_READ_UNSURE or stop.why == RS_COLUMN_READ_LACKING:
                 stop.done += 1
             PyErr_CheckSignals()
         return 0
@@ -304,7 +305,7 @@ cdef class Gatherer:
     cdef int take(self, const rs_cursor *cursor, const rs_place *place) except -1:
         cdef rs_error err
         cdef rs_bool fits = True
-        check(rs_gather_take(&self.it, cursor, place, &fits, &err), &err)
+        check(rs_column_read_take(&self.it, cursor, place, &fits, &err), &err)
         self.fits = fits
         return 0
 
@@ -376,7 +377,7 @@ def gather(Records records not None, positions=None, bint nulls=False):
         self.path, self.has_default, self.default = how.path, how.has_default, how.default
     self.fits = True
     self.routes = Routes(self.path)
-    check(rs_gather_open(&self.it, <uint64_t>n, nulls, &err), &err)
+    check(rs_column_read_open(&self.it, <uint64_t>n, nulls, &err), &err)
     entered = []
     try:
         for segment, _ in records.selection.leaves():
@@ -390,13 +391,13 @@ def gather(Records records not None, positions=None, bint nulls=False):
 
 
 cdef object gathered(Gatherer self):
-    cdef rs_gather *it = &self.it
+    cdef rs_column_read *it = &self.it
     valid = taken_over(&it.valid) if it.n_null else None
-    if it.shape == RS_GATHER_TEXT:
+    if it.kind == RS_COLUMN_READ_TEXT:
         return "texts", it.n, None, 0, taken_over(&it.offsets), taken_over(&it.text), valid
-    if it.shape == RS_COLUMN_SCALAR:
+    if it.kind == RS_COLUMN_SCALAR:
         return "scalars", it.n, taken_over(&it.numbers.values), it.numbers.seen, None, None, valid
-    if it.shape == RS_COLUMN_SEQUENCE:
+    if it.kind == RS_COLUMN_SEQUENCE:
         return "lists", it.n, taken_over(&it.numbers.values), it.numbers.seen, taken_over(&it.offsets), None, valid
     return None  # nothing but None
 
@@ -441,7 +442,7 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
     route = Route(Routes(path))
     route.prepare(<Program>segment.program(where.tree))
     node = route.it.node
-    if not rs_route_is_fixed(&route.it) or block.row_size_bytes < route.it.least:
+    if not rs_compiled_path_is_fixed(&route.it) or block.row_size_bytes < route.it.least:
         return None
     shape, strides = (n,), (step * <Py_ssize_t>block.row_size_bytes,)
     if node.kind == RS_FMT_NODE_LIST:
@@ -519,7 +520,7 @@ def names(Records records not None):
 
 
 cdef bint keys_below(const rs_node *node, dict found) except -1:
-    """Adds the keys of a struct, or of each struct of a union or of the tables of a dict node."""
+    """Adds the keys of a struct, or of each struct of a union or of the tables of a dict-coded node."""
     cdef uint32_t i
     if node.kind == RS_FMT_NODE_STRUCT:
         found.update(dict.fromkeys(<tuple>struct_keys(node)))
@@ -529,9 +530,9 @@ cdef bint keys_below(const rs_node *node, dict found) except -1:
             if not keys_below(&node.children[i], found):
                 return False
         return True
-    if node.kind == RS_FMT_NODE_DICT:
-        for i in range(node.dict_.n_tables):
-            if not keys_below(node.dict_.tables[i].tree.nodes, found):
+    if node.kind == RS_FMT_NODE_DICT_CODED:
+        for i in range(node.coded.n_tables):
+            if not keys_below(node.coded.tables[i].tree.nodes, found):
                 return False
         return True
     return False

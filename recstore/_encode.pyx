@@ -47,7 +47,7 @@ def varint(uint64_t n):
 
 # Where values go, and what the builder wants and learns (a classes.Writer or None), borrowed. `python` counts the values that Python
 # code described: it may have changed the containers that are being stored, itself or in another thread. `keys` is not 0 within
-# a dict key or a set. `places` gets where the positions of arrays stand (csrc/write/rs_piece.h), or is NULL.
+# a dict key or a set. `places` gets where the positions of arrays stand (csrc/write/rs_batch.h), or is NULL.
 cdef struct Out:
     rs_buffer *raw
     rs_buffer *arrays
@@ -140,7 +140,7 @@ cdef bint put_array(Out *out, object value) except -1:
         check(rs_buffer_append_zeros(arrays, gap, &err), &err)
         if out.places != NULL:
             place[0], place[1] = out.raw.size_bytes, view.len
-            check(rs_buffer_append(out.places, place, RS_PIECE_PLACE_SIZE, &err), &err)
+            check(rs_buffer_append(out.places, place, RS_BATCH_ARRAY_SLOT_SIZE, &err), &err)
         put_bytes(out.raw, position, rs_put_varint(position, arrays.size_bytes // RS_FMT_ALIGNMENT))
         put_bytes(arrays, view.buf, view.len)
         return True

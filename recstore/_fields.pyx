@@ -116,8 +116,8 @@ cdef class Record:
     >>> r
     <Record: id, box>
     >>> x.close()
-    >>> recstore.Record("shapes.Box", {"x": 1})
-    Record(shapes.Box: {'x': 1})
+    >>> recstore.Record("key_sets.Box", {"x": 1})
+    Record(key_sets.Box: {'x': 1})
     """
 
     def __init__(self, class_name, fields, *, _origin=None):

@@ -106,7 +106,7 @@ cdef class MappingBuilder:
     def append_piece(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
         """Adds the pairs of a piece (_shards.PairEncoder), whose hashes were made with this builder's seed; `opaque` as
         of KeyHashes.extend."""
-        cdef rs_piece_reader keys, values
+        cdef rs_batch_reader keys, values
         cdef rs_error err
         cdef rs_builder *k = &self.builder.keys
         cdef rs_builder *v = &self.builder.values
@@ -114,15 +114,15 @@ cdef class MappingBuilder:
         cdef size_t mark
         if not self.active:
             raise errors.ClosedError("the builder is finished")
-        check(rs_piece_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
-        check(rs_piece_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
+        check(rs_batch_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
+        check(rs_batch_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
         if keys.n_records != values.n_records or 8 * keys.n_records != <uint64_t>len(hashes):
             raise errors.CorruptError("a piece of pairs contradicts itself")
         self.hashes.extend(hashes, opaque)
         for i in range(keys.n_records):
             mark = v.arrays.size_bytes
-            check(rs_piece_next(&keys, &k.raw, &k.arrays, &err), &err)
-            check(rs_piece_next(&values, &v.raw, &v.arrays, &err), &err)
+            check(rs_batch_next(&keys, &k.raw, &k.arrays, &err), &err)
+            check(rs_batch_next(&values, &v.raw, &v.arrays, &err), &err)
             check(rs_mapping_builder_end_pair(&self.builder, &err), &err)
             self.pair_ended(first + i, mark)
 

@@ -216,7 +216,7 @@ cdef object key_hash(object key):
         raise errors.CorruptError("a dict key that cannot be hashed") from None
 
 
-cdef bint find_in_dict(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
+cdef bint find_in_dict_coded(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
     cdef uint64_t n, i
     cdef rs_error err
     hash(key)
@@ -271,7 +271,7 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
         check(rs_path_child(cursor, place, <uint32_t>i, &err), &err)
         return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
     if how == DICT:
-        return find_in_dict(program, cursor, place, key)
+        return find_in_dict_coded(program, cursor, place, key)
     if how == SEQUENCE:
         return find_element(cursor, place, key)
     return find_named(cursor, place, <tuple>described, key) if how == NAMED else False

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Encoding in the workers of a build: records become pieces (csrc/write/rs_piece.h), which the process that
+"""Encoding in the workers of a build: records become pieces (csrc/write/rs_batch.h), which the process that
 builds appends to its builder. What decides which process does what is recstore.shards."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -20,16 +20,16 @@ class Refused(Exception):
     """A record cannot be stored: `args` are what an EncodeError says after the number of the record."""
 
 
-cdef bytes packed(rs_piece *piece):
-    out = PyBytes_FromStringAndSize(NULL, rs_piece_packed_size(piece))
-    rs_piece_pack(piece, <uint8_t *>PyBytes_AS_STRING(out))
+cdef bytes packed(rs_batch *piece):
+    out = PyBytes_FromStringAndSize(NULL, rs_batch_packed_size(piece))
+    rs_batch_pack(piece, <uint8_t *>PyBytes_AS_STRING(out))
     return out
 
 
 cdef class ListEncoder:
     """Collects records. `writer` is the classes.Writer of this process."""
 
-    cdef rs_piece piece
+    cdef rs_batch piece
     cdef object writer
     cdef uint64_t n
 
@@ -37,28 +37,28 @@ cdef class ListEncoder:
         self.writer = writer
 
     def __dealloc__(self):
-        rs_piece_clear(&self.piece)
+        rs_batch_clear(&self.piece)
 
     @property
     def size(self):
         """Bytes in hand; 1 at least for every record."""
-        return rs_piece_size(&self.piece)
+        return rs_batch_size(&self.piece)
 
     def append(self, record):
         """Adds one record. Refused where it cannot be stored; the encoder is as before then."""
-        cdef size_t arrays = self.piece.arrays.size_bytes, places = self.piece.places.size_bytes
+        cdef size_t arrays = self.piece.arrays.size_bytes, places = self.piece.array_slots.size_bytes
         cdef rs_error err
         cdef rs_status status
         try:
-            encode_value(&self.piece.raw, &self.piece.arrays, record, self.writer, False, &self.piece.places)
+            encode_value(&self.piece.raw, &self.piece.arrays, record, self.writer, False, &self.piece.array_slots)
         except BaseException as e:
-            rs_piece_drop_record(&self.piece, arrays, places)
+            rs_batch_drop_record(&self.piece, arrays, places)
             if isinstance(e, errors.EncodeError):
                 raise Refused(f": {e}") from None
             raise
-        status = rs_piece_end_record(&self.piece, &err)
+        status = rs_batch_end_record(&self.piece, &err)
         if status != RS_OK:
-            rs_piece_drop_record(&self.piece, arrays, places)
+            rs_batch_drop_record(&self.piece, arrays, places)
             if status == RS_E_MEM:
                 raise_status(&err)
             raise Refused(f": {unsupported.refused(record, err.message.decode())}")
@@ -69,12 +69,12 @@ cdef class ListEncoder:
         for record in records:
             self.append(record)
             record = None
-            if rs_piece_size(&self.piece) >= PIECE:
+            if rs_batch_size(&self.piece) >= PIECE:
                 send()
 
     def take(self):
         """What Builder.append_piece takes, of the records since the last time; None for none."""
-        if rs_piece_size(&self.piece) == 0:
+        if rs_batch_size(&self.piece) == 0:
             return None
         return (packed(&self.piece),)
 
@@ -82,8 +82,8 @@ cdef class ListEncoder:
 cdef class PairEncoder:
     """Collects pairs; `seed` is that of the KeyHashes of the builder they are for."""
 
-    cdef rs_piece keys
-    cdef rs_piece values
+    cdef rs_batch keys
+    cdef rs_batch values
     cdef object writer
     cdef KeyHashes hashes
     cdef uint64_t taken
@@ -95,33 +95,33 @@ cdef class PairEncoder:
         self.opaque = []
 
     def __dealloc__(self):
-        rs_piece_clear(&self.keys)
-        rs_piece_clear(&self.values)
+        rs_batch_clear(&self.keys)
+        rs_batch_clear(&self.values)
 
     def append(self, key, value):
         """Adds one pair. Refused where it cannot be stored, TypeError is hash()'s own; the encoder is as before
         then."""
-        cdef size_t key_arrays = self.keys.arrays.size_bytes, key_places = self.keys.places.size_bytes
-        cdef size_t arrays = self.values.arrays.size_bytes, places = self.values.places.size_bytes
+        cdef size_t key_arrays = self.keys.arrays.size_bytes, key_places = self.keys.array_slots.size_bytes
+        cdef size_t arrays = self.values.arrays.size_bytes, places = self.values.array_slots.size_bytes
         cdef uint64_t n = self.hashes.n
         cdef rs_error err
         cdef rs_status status
         self.hashes.append(key)
         what = "key"
         try:
-            encode_value(&self.keys.raw, &self.keys.arrays, key, self.writer, True, &self.keys.places)
+            encode_value(&self.keys.raw, &self.keys.arrays, key, self.writer, True, &self.keys.array_slots)
             what = "value"
-            encode_value(&self.values.raw, &self.values.arrays, value, self.writer, False, &self.values.places)
+            encode_value(&self.values.raw, &self.values.arrays, value, self.writer, False, &self.values.array_slots)
         except BaseException as e:
             self.drop(key_arrays, key_places, arrays, places)
             if isinstance(e, errors.EncodeError):
                 raise Refused(f" ({unsupported.shown(key)}): {what} {e}") from None
             raise
-        status = rs_piece_end_record(&self.keys, &err)
+        status = rs_batch_end_record(&self.keys, &err)
         if status == RS_OK:
-            status = rs_piece_end_record(&self.values, &err)
+            status = rs_batch_end_record(&self.values, &err)
             if status != RS_OK:
-                rs_piece_pop_record(&self.keys, key_arrays, key_places)
+                rs_batch_pop_record(&self.keys, key_arrays, key_places)
         if status != RS_OK:
             self.drop(key_arrays, key_places, arrays, places)
             if status == RS_E_MEM:
@@ -132,8 +132,8 @@ cdef class PairEncoder:
             self.opaque.append((n - self.taken, first, key if first == n else None))
 
     cdef int drop(self, size_t key_arrays, size_t key_places, size_t arrays, size_t places) except -1:
-        rs_piece_drop_record(&self.keys, key_arrays, key_places)
-        rs_piece_drop_record(&self.values, arrays, places)
+        rs_batch_drop_record(&self.keys, key_arrays, key_places)
+        rs_batch_drop_record(&self.values, arrays, places)
         self.hashes.drop_last()
         return 0
 
@@ -142,7 +142,7 @@ cdef class PairEncoder:
         for key, value in pairs:
             self.append(key, value)
             key = value = None
-            if rs_piece_size(&self.keys) + rs_piece_size(&self.values) >= PIECE:
+            if rs_batch_size(&self.keys) + rs_batch_size(&self.values) >= PIECE:
                 send()
 
     def take(self):

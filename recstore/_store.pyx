@@ -647,14 +647,14 @@ cdef class Builder:
 
     def append_piece(self, bytes packed):
         """Adds the records of a piece (_shards.ListEncoder), without the GIL."""
-        cdef rs_piece_reader piece
+        cdef rs_batch_reader piece
         cdef rs_error err
         cdef rs_status status
         if not self.active:
             raise errors.ClosedError("the builder is finished")
-        check(rs_piece_open(rs_slice_of(<const char *>packed, len(packed)), &piece, &err), &err)
+        check(rs_batch_open(rs_slice_of(<const char *>packed, len(packed)), &piece, &err), &err)
         with nogil:
-            status = rs_piece_append_all(&piece, &self.builder, &err)
+            status = rs_batch_append_all(&piece, &self.builder, &err)
         check(status, &err)
 
     def end_block(self):

@@ -56,7 +56,7 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
     return out;
 }
 
-/* A str of short pieces, the usual one; others go the general way. */
+/* A str of short parts, the usual one; others go the general way. */
 static APART PyObject *pieces_value(decode_state *self, const rs_node *node, const uint8_t *body) {
     uint8_t units[RS_TEXT_INLINE];
     int n = rs_text_short(node, body, units);
@@ -317,7 +317,7 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
         Py_INCREF(out);
         return out;
     case RS_FMT_NODE_DECIMAL: return PyFloat_FromDouble(rs_decode_decimal_unchecked(node, body, bits));
-    case RS_FMT_NODE_DICT: return dict_value(self, node, bits);
+    case RS_FMT_NODE_DICT_CODED: return dict_value(self, node, bits);
     default: return container_value(self, node, body, bits);
     }
 }
@@ -548,16 +548,16 @@ static PyObject *entry_value(decode_state *self, const rs_node *node, uint64_t i
     }
     if (may_keep(table->tree->nodes, value) && kept_cost(value) <= before - self->cursor.budget.bytes) {
         uint32_t local;
-        (void)rs_dict_table(node->dict, (uint32_t)i, &local);
+        (void)rs_dict_coded_table(node->coded, (uint32_t)i, &local);
         if (RS_UNLIKELY(codec_keep_entry(self, table, local, value) < 0)) return dropped(value);
     }
     return value;
 }
 
 static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i) {
-    if (RS_LIKELY(i < node->dict->count)) {
+    if (RS_LIKELY(i < node->coded->count)) {
         uint32_t local;
-        PyObject **kept = (PyObject **)rs_dict_table(node->dict, (uint32_t)i, &local)->slot;
+        PyObject **kept = (PyObject **)rs_dict_coded_table(node->coded, (uint32_t)i, &local)->slot;
         if (RS_LIKELY(kept != NULL && kept[local] != NULL)) {
             PyObject *value = kept[local];
             TRY(rs_decode_spend_bytes(&self->cursor, kept_cost(value), &self->err));
@@ -587,17 +587,17 @@ static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbe
 }
 
 /* Puts packed numbers into a list or tuple of as many; as put_numbers. */
-static bool put_packed(PyObject **items, rs_numbers *numbers) {
+static bool put_packed(PyObject **items, rs_packed_ints *numbers) {
     const rs_node *node = numbers->node;
     const int64_t *some;
     int64_t usual[256];
     unsigned n, i;
     if (RS_LIKELY(numbers->n <= sizeof usual / sizeof usual[0])) {
-        rs_numbers_read(numbers, usual);
+        rs_packed_ints_read(numbers, usual);
         return put_read(items, node, usual, numbers->n);
     }
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
-        while ((n = rs_numbers_next(numbers, &some)) != 0) {
+        while ((n = rs_packed_ints_next(numbers, &some)) != 0) {
             for (i = 0; i < n; i++) {
                 if (RS_UNLIKELY((items[i] = NEW_INT(some[i])) == NULL)) return false;
             }
@@ -605,7 +605,7 @@ static bool put_packed(PyObject **items, rs_numbers *numbers) {
         }
     } else {
         double divisor = node->divisor;
-        while ((n = rs_numbers_next(numbers, &some)) != 0) {
+        while ((n = rs_packed_ints_next(numbers, &some)) != 0) {
             for (i = 0; i < n; i++) {
                 if (RS_UNLIKELY((items[i] = PyFloat_FromDouble((double)some[i] / divisor)) == NULL)) return false;
             }
@@ -617,7 +617,7 @@ static bool put_packed(PyObject **items, rs_numbers *numbers) {
 
 static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
     bool is_list = node->param == 0;
-    rs_numbers numbers;
+    rs_packed_ints numbers;
     PyObject *out;
     uint64_t n;
     TRY(rs_decode_numbers(&self->cursor, node, &n, &numbers, &self->err));

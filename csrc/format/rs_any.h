@@ -57,9 +57,9 @@ static inline bool rs_tag_is_compound(uint8_t tag) {
  * bytes. */
 bool rs_any_may_be_key(rs_slice value);
 
-/* Hash over the keys of a dict, begun with RS_SHAPE_SEED and continued with each key's `any` bytes: FNV-1a
+/* Hash over the keys of a dict, begun with RS_KEY_SET_SEED and continued with each key's `any` bytes: FNV-1a
  * (Fowler, Noll, Vo) over 8-byte steps; in memory only, never stored. */
-#define RS_SHAPE_SEED UINT64_C(0xCBF29CE484222325)
+#define RS_KEY_SET_SEED UINT64_C(0xCBF29CE484222325)
 static inline uint64_t rs_schema_hash_key(uint64_t hash, const uint8_t *key, size_t size) {
     const uint64_t prime = UINT64_C(0x100000001B3);
     hash = (hash ^ size) * prime;

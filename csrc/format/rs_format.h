@@ -120,7 +120,7 @@ enum {
     RS_FMT_NODE_EXT = 13,
     RS_FMT_NODE_DECIMAL = 14,
     RS_FMT_NODE_NUMBERS = 15,
-    RS_FMT_NODE_DICT = 16,
+    RS_FMT_NODE_DICT_CODED = 16,
     RS_FMT_NODE_SYMBOLS = 17,
     RS_FMT_NODE_CONCAT = 18,
     RS_FMT_NODE_DIGITS = 19,
@@ -154,8 +154,8 @@ enum {
 };
 /* Text nodes. */
 enum { RS_FMT_DIGITS_MAX = 20, RS_FMT_HEX_MAX = 65535 };
-/* A dict node's tables. */
-enum { RS_FMT_DICT_TABLES = 64, RS_FMT_DICT_WIDTH = 32 };
+/* A dict-coded node's tables. */
+enum { RS_FMT_DICT_CODED_TABLES = 64, RS_FMT_DICT_CODED_WIDTH = 32 };
 
 /* any values. */
 enum {

@@ -66,7 +66,7 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     out->slots = bytes.ptr + sizeof h;
     out->opaque = out->slots + slots_size;
     out->index_mask = low_mask(out->index_bits);
-    out->fingerprint_mask = low_mask(8 * out->slot_width - out->index_bits);
+    out->check_mask = low_mask(8 * out->slot_width - out->index_bits);
     return RS_OK;
 }
 
@@ -137,7 +137,7 @@ rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     k.slot_width = width_for(n);
     k.index_bits = bits_of(n);
     k.factory = factory;
-    k.fingerprint_mask = low_mask(8 * k.slot_width - k.index_bits);
+    k.check_mask = low_mask(8 * k.slot_width - k.index_bits);
     slots_size = rs_align_up(k.n_slots * k.slot_width, 8);
     RS_TRY(rs_buffer_append_zeros(out, (size_t)(RS_FMT_KEYS_HEAD_SIZE + slots_size + 8 * k.n_opaque), err));
     numbers = out->data + out->size_bytes - 8 * k.n_opaque;
@@ -148,7 +148,7 @@ rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
         if (i + LOOK_AHEAD < n && k.n_slots != 0) rs_keys_prefetch(&k, hashes[i + LOOK_AHEAD]);
         if (is_tabled(opaque, i)) {
             uint64_t steps, slot = free_slot(&k, hashes[i], &steps);
-            uint64_t value = (hashes[i] & k.fingerprint_mask) << k.index_bits | (i + 1);
+            uint64_t value = (hashes[i] & k.check_mask) << k.index_bits | (i + 1);
             memcpy(slots + slot * k.slot_width, &value, k.slot_width);
             if (steps > k.longest_probe) k.longest_probe = steps;
         } else {

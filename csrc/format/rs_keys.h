@@ -2,8 +2,8 @@
  * as the section KEY_INDEX and as a table in process memory.
  *
  * Open addressing with linear probing over 4- or 8-byte slots at a load of 5/8: a slot holds an entry's number plus 1
- * and, in the bits that are left, a fingerprint, so that a key that is not there seldom costs the reading of another.
- * The home comes from the high bits of the hash and the fingerprint from its low ones: neighbours share the former. The
+ * and, in the bits that are left, check bits, so that a key that is not there seldom costs the reading of another.
+ * The home comes from the high bits of the hash and the check bits from its low ones: neighbours share the former. The
  * table neither knows nor compares keys: that is the caller's, who has them. */
 #ifndef RS_KEYS_H
 #define RS_KEYS_H
@@ -25,7 +25,7 @@ typedef struct rs_keys {
     uint64_t n_opaque;
     uint64_t longest_probe;
     uint64_t index_mask;
-    uint64_t fingerprint_mask;
+    uint64_t check_mask;
     uint32_t slot_width;
     uint32_t index_bits;
     uint32_t factory;        /* RS_FMT_FACTORY_* */
@@ -58,14 +58,14 @@ RS_NODISCARD rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t 
 typedef struct rs_key_probe {
     uint64_t slot;
     uint64_t left;        /* slots that may still be looked at */
-    uint64_t fingerprint;
+    uint64_t check_bits;
 } rs_key_probe;
 
 static inline rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash) {
     rs_key_probe p;
     p.slot = rs_hash_scale(hash, keys->n_slots);
     p.left = keys->longest_probe;
-    p.fingerprint = hash & keys->fingerprint_mask;
+    p.check_bits = hash & keys->check_mask;
     return p;
 }
 
@@ -90,7 +90,7 @@ RS_NODISCARD static inline rs_status rs_key_probe_next(const rs_keys *keys, rs_k
             rs_keys_bad_slot(keys, slot, err);
             return RS_E_FMT_KEYS;
         }
-        if (value >> keys->index_bits == self->fingerprint) {
+        if (value >> keys->index_bits == self->check_bits) {
             *entry = index;
             return RS_OK;
         }
@@ -108,7 +108,7 @@ static inline void rs_keys_prefetch(const rs_keys *keys, uint64_t hash) {
 /* The i-th opaque entry, i below n_opaque; RS_E_FMT_KEYS when it is none. Any thread. */
 RS_NODISCARD rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry, rs_error *err);
 
-/* ---- Hashes of keys of one piece; for the others the caller makes the canonical form and takes rs_hash64 of it
+/* ---- Hashes of scalar keys; for the others the caller makes the canonical form and takes rs_hash64 of it
  * ---- */
 
 /* A str of n units of unit_bytes (1, 2, 4), which must be the narrowest that holds it. Any thread. */

@@ -31,7 +31,7 @@ static bool has_count(const rs_node *n) {
     switch (n->kind) {
     case RS_FMT_NODE_LIST:
     case RS_FMT_NODE_NUMBERS: return (n->flags & RS_FMT_FLAG_FIXED) != 0;
-    case RS_FMT_NODE_DICT:
+    case RS_FMT_NODE_DICT_CODED:
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX:
     case RS_FMT_NODE_SAME: return true;
@@ -47,12 +47,12 @@ static const char *check_packed_fields(const rs_node *n) {
         return n->param > 64 || n->aux_size_bytes != RS_FMT_DECIMAL_AUX_SIZE ? "a decimal that is malformed" : NULL;
     case RS_FMT_NODE_NUMBERS:
         return n->param > 1 || n->aux_size_bytes != RS_FMT_NUMBERS_AUX_SIZE ? "numbers that are malformed" : NULL;
-    case RS_FMT_NODE_DICT:
-        if (n->param > RS_FMT_DICT_WIDTH || (n->param < 32 && n->count > UINT32_C(1) << n->param)) {
-            return "a dict of more entries than its width has numbers for";
+    case RS_FMT_NODE_DICT_CODED:
+        if (n->param > RS_FMT_DICT_CODED_WIDTH || (n->param < 32 && n->count > UINT32_C(1) << n->param)) {
+            return "a dict-coded node of more entries than its width has numbers for";
         }
-        return n->aux_size_bytes % 4 != 0 || n->aux_size_bytes == 0 || n->aux_size_bytes > 4 * RS_FMT_DICT_TABLES
-                   ? "a dict that is malformed" : NULL;
+        return n->aux_size_bytes % 4 != 0 || n->aux_size_bytes == 0 || n->aux_size_bytes > 4 * RS_FMT_DICT_CODED_TABLES
+                   ? "a dict-coded node that is malformed" : NULL;
     case RS_FMT_NODE_SYMBOLS: return n->param != 0 || n->aux_size_bytes != 4 ? "symbols that are malformed" : NULL;
     case RS_FMT_NODE_DIGITS:
         return n->param > 64 || n->aux_size_bytes != 8 || n->count > RS_FMT_DIGITS_MAX ? "digits that are malformed"
@@ -98,7 +98,7 @@ static const char *check_fields(const rs_node *n) {
                    ? "a concat that is malformed" : NULL;
     case RS_FMT_NODE_DECIMAL:
     case RS_FMT_NODE_NUMBERS:
-    case RS_FMT_NODE_DICT:
+    case RS_FMT_NODE_DICT_CODED:
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX:
@@ -154,8 +154,8 @@ static rs_status compile_numbers(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* The pieces of a concat: what has a text, and `same` of an earlier one. */
-static rs_status check_pieces(const rs_node *n, uint64_t offset, rs_error *err) {
+/* The parts of a concat: what has a text, and `same` of an earlier one. */
+static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
     uint32_t i;
     for (i = 0; i < n->n_children; i++) {
         const rs_node *c = &n->children[i];
@@ -164,13 +164,13 @@ static rs_status check_pieces(const rs_node *n, uint64_t offset, rs_error *err) 
         case RS_FMT_NODE_CONST: text = *c->aux >= RS_FMT_TAG_STR1 && *c->aux <= RS_FMT_TAG_STR4; break;
         case RS_FMT_NODE_STR:
         case RS_FMT_NODE_SYMBOLS:
-        case RS_FMT_NODE_DICT:
+        case RS_FMT_NODE_DICT_CODED:
         case RS_FMT_NODE_DIGITS:
         case RS_FMT_NODE_HEX: text = true; break;
         case RS_FMT_NODE_SAME: text = c->count < i && n->children[c->count].kind != RS_FMT_NODE_SAME; break;
         default: break;
         }
-        if (!text) return bad(err, offset, c->index, "a piece of a concat that is no text");
+        if (!text) return bad(err, offset, c->index, "a part of a concat that is no text");
     }
     return RS_OK;
 }
@@ -209,12 +209,12 @@ static rs_status compile_array(rs_node *n, uint64_t offset, rs_error *err) {
 static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
     rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
     uint32_t i;
-    n->shape_hash = RS_SHAPE_SEED;
+    n->key_set_hash = RS_KEY_SET_SEED;
     for (i = 0; i < n->n_children; i++) {
         const uint8_t *key = aux.ptr;
         if (!rs_any_may_be_key(aux)) return bad(err, offset, n->index, "a key that cannot be hashed");
         RS_TRY(skip_aux_value(&aux, err));
-        n->shape_hash = rs_schema_hash_key(n->shape_hash, key, (size_t)(aux.ptr - key));
+        n->key_set_hash = rs_schema_hash_key(n->key_set_hash, key, (size_t)(aux.ptr - key));
         if (n->children[i].kind == RS_FMT_NODE_OPTIONAL && n->children[i].param == 0) n->partial = true;
     }
     return aux.ptr == aux.end ? RS_OK : bad(err, offset, n->index, "aux holds more than the keys");
@@ -292,7 +292,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
         break;
     case RS_FMT_NODE_DECIMAL: RS_TRY(compile_decimal(n, offset, err)); break;
     case RS_FMT_NODE_NUMBERS: RS_TRY(compile_numbers(n, offset, err)); break;
-    case RS_FMT_NODE_DICT:
+    case RS_FMT_NODE_DICT_CODED:
         n->fixed = true;
         n->bits = n->param;
         break;
@@ -312,7 +312,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
         break;
     case RS_FMT_NODE_LIST: RS_TRY(compile_list(n, offset, err)); break;
     case RS_FMT_NODE_CONCAT:
-        RS_TRY(check_pieces(n, offset, err));
+        RS_TRY(check_parts(n, offset, err));
         RS_TRY(compile_row(n, offset, err));
         break;
     case RS_FMT_NODE_STRUCT: RS_TRY(compile_keys(n, offset, err)); /* fall through */
@@ -371,7 +371,7 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
 
 /* The depth of containers at and below each node, root last; unions and leaves add none. */
 static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
-    uint32_t i, k, shapes = 0;
+    uint32_t i, k, key_sets = 0;
     uint16_t depth[RS_FMT_TREE_NODES], levels[RS_FMT_TREE_NODES];
     for (i = tree->n_nodes; i-- > 0;) {
         const rs_node *n = &tree->nodes[i];
@@ -386,14 +386,14 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
         /* Unions count here too: it keeps chains of them, which no writer makes, from nesting without end. */
         levels[i] = (uint16_t)(most + (n->n_children > 0 ? 1 : 0));
         if (depth[i] > RS_FMT_DEPTH || levels[i] > 2 * RS_FMT_DEPTH) return bad(err, offset, i, "nested too deep");
-        if (n->kind == RS_FMT_NODE_STRUCT) shapes++;
+        if (n->kind == RS_FMT_NODE_STRUCT) key_sets++;
         tree->levels = levels[i];
     }
-    if (shapes > RS_FMT_TREE_SHAPES) return bad(err, offset, 0, "too many struct nodes");
+    if (key_sets > RS_FMT_TREE_SHAPES) return bad(err, offset, 0, "too many struct nodes");
     return RS_OK;
 }
 
-/* Whether the children of `n` may be optional keys, and pieces of one text; and `same` nowhere but there. */
+/* Whether the children of `n` may be optional keys, and parts of one text; and `same` nowhere but there. */
 static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *err) {
     uint32_t i, k;
     const rs_node *root = &tree->nodes[0];
@@ -458,10 +458,10 @@ static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
         const rs_node *n = &tree->nodes[i];
         bool passes = n->kind == RS_FMT_NODE_UNION || n->kind == RS_FMT_NODE_OPTIONAL;
         bool payload = n->kind == RS_FMT_NODE_EXT || (passes && n->payload);
-        if ((n->kind == RS_FMT_NODE_EXT || n->kind == RS_FMT_NODE_DICT) && n->payload) {
-            return bad(err, offset, i, "an ext or dict directly within an ext");
+        if ((n->kind == RS_FMT_NODE_EXT || n->kind == RS_FMT_NODE_DICT_CODED) && n->payload) {
+            return bad(err, offset, i, "an ext or dict-coded node directly within an ext");
         }
-        if (n->kind == RS_FMT_NODE_SYMBOLS || n->kind == RS_FMT_NODE_DICT) tree->n_links++;
+        if (n->kind == RS_FMT_NODE_SYMBOLS || n->kind == RS_FMT_NODE_DICT_CODED) tree->n_links++;
         if (!payload) continue;
         for (k = 0; k < n->n_children; k++) tree->nodes[n->children[k].index].payload = true;
     }
@@ -561,7 +561,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
         switch (n->kind) {
         case RS_FMT_NODE_DECIMAL:
         case RS_FMT_NODE_NUMBERS: features |= RS_FMT_FEATURE_PACKED; break;
-        case RS_FMT_NODE_DICT:
+        case RS_FMT_NODE_DICT_CODED:
         case RS_FMT_NODE_SYMBOLS: features |= RS_FMT_FEATURE_TABLES; break;
         case RS_FMT_NODE_CONCAT:
         case RS_FMT_NODE_DIGITS:
@@ -576,7 +576,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
 
 void rs_tree_clear(rs_tree *self) {
     uint32_t i;
-    for (i = 0; self->nodes != NULL && i < self->n_nodes; i++) free((void *)self->nodes[i].dict);
+    for (i = 0; self->nodes != NULL && i < self->n_nodes; i++) free((void *)self->nodes[i].coded);
     free(self->elements);
     free(self->nodes);
     free(self->bytes);

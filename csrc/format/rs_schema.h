@@ -29,7 +29,7 @@ typedef struct rs_node {
     uint64_t item_bytes;  /* ndarray: size of one item */
     uint64_t data_bytes;  /* ndarray of fixed shape, or scalar: size of the data */
     uint64_t base;        /* int */
-    uint64_t shape_hash;  /* struct: rs_schema_hash_key over its keys */
+    uint64_t key_set_hash;  /* struct: rs_schema_hash_key over its keys */
     const struct rs_node *children; /* of numbers, which has none: its element */
     const uint8_t *aux;
     uint8_t scale;        /* decimal, numbers: the power of ten */
@@ -39,7 +39,7 @@ typedef struct rs_node {
     bool spends;          /* its text or data counts against the record's bytes: it may stand in a table */
     bool partial;         /* struct: one of its children is an optional key */
     double divisor;       /* decimal, numbers: 10^scale */
-    const struct rs_dict *dict;         /* dict: its tables, set when the store links the tree */
+    const struct rs_dict_coded *coded;   /* dict-coded: its tables, set when the store links the tree */
     const struct rs_symbols *symbols;   /* symbols: its table, likewise */
     void *slot;           /* the binding's: what it keeps for this node; NULL when compiled. The core ignores it */
 } rs_node;
@@ -51,7 +51,7 @@ typedef struct rs_tree {
     uint32_t n_nodes;
     uint32_t size_bytes;
     uint32_t levels;     /* of nodes with children, those of the trees of its tables added once it is linked */
-    uint32_t n_links;    /* dict and symbols nodes: they need tables */
+    uint32_t n_links;    /* dict-coded and symbols nodes: they need tables */
     uint32_t tables_end; /* above the number of every table that they name; set when the tree is linked */
     rs_node *elements;   /* what the children of numbers nodes stand in for: ints or decimals whose value is its bits */
     void *program;  /* the binding's: what owns the slots of the nodes; NULL when compiled. The core ignores it */

@@ -173,7 +173,7 @@ static void take_decimals(rs_column *self, const rs_node *node, const rs_column_
         const double divisor = node->divisor;
         for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
     } else {
-        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_numbers_decimal(node, rs_load_u64(to + 8 * k)));
+        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_packed_ints_decimal(node, rs_load_u64(to + 8 * k)));
     }
 }
 
@@ -367,7 +367,7 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
 static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *node, uint64_t *n, rs_error *err) {
     const bool floats = node->number_kind == RS_FMT_NUMBERS_FLOATS;
     const int64_t *some;
-    rs_numbers numbers;
+    rs_packed_ints numbers;
     unsigned count, i;
     uint8_t *to;
     RS_TRY(rs_decode_numbers(cursor, node, n, &numbers, err));
@@ -377,9 +377,9 @@ static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *
     if (!floats && self->seen == RS_COLUMN_BOOL) widen(self, RS_COLUMN_INT);
     if (!floats) self->seen |= RS_COLUMN_INT;
     to = self->values.data + self->values.size_bytes;
-    while ((count = rs_numbers_next(&numbers, &some)) != 0) {
+    while ((count = rs_packed_ints_next(&numbers, &some)) != 0) {
         if (floats) {
-            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_numbers_float(node, some[i]));
+            for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, rs_packed_ints_float(node, some[i]));
         } else if ((self->seen & RS_COLUMN_FLOAT) != 0) {
             for (i = 0; i < count; i++) rs_store_f64(to + 8 * i, (double)some[i]);
         } else {
@@ -454,7 +454,7 @@ static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t 
     return RS_OK;
 }
 
-rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape, uint64_t *n,
+rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
                          rs_error *err) {
     const uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
     const unsigned seen = self->seen;
@@ -464,11 +464,11 @@ rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *pla
         *n = 1;
         RS_TRY(rs_column_reserve(self, 1, err));
         RS_TRY(take_number(self, cursor, &at, &taken, err));
-        *shape = taken ? RS_COLUMN_SCALAR : RS_COLUMN_OTHER;
+        *kind = taken ? RS_COLUMN_SCALAR : RS_COLUMN_OTHER;
         if (taken) return RS_OK;
     }
     *n = 0;
-    *shape = RS_COLUMN_OTHER;
+    *kind = RS_COLUMN_OTHER;
     if (at.node != NULL && at.node->kind == RS_FMT_NODE_CONST) RS_TRY(rs_path_open(cursor, &at, err));
     if (at.node == NULL) {
         RS_TRY(take_any_sequence(self, cursor, n, &taken, err));
@@ -481,7 +481,7 @@ rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *pla
         RS_TRY(take_row(self, cursor, &at, n, &taken, err));
     }
     if (taken) {
-        *shape = RS_COLUMN_SEQUENCE;
+        *kind = RS_COLUMN_SEQUENCE;
     } else {
         if (before == 0) self->seen = seen; /* nothing was converted that is still there */
         self->values.size_bytes = (size_t)(before * rs_column_item_bytes(self));

@@ -27,9 +27,9 @@ static inline unsigned rs_column_item_bytes(const rs_column *self) { return self
 
 void rs_column_clear(rs_column *self);
 
-/* Appends the value at `place`: *shape says what it is, *n how many numbers it has. Errors: rules 21 to 23 of
+/* Appends the value at `place`: *kind says what it is, *n how many numbers it has. Errors: rules 21 to 23 of
  * FORMAT.md, memory; what was appended is then unspecified. */
-RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *shape,
+RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind,
                                       uint64_t *n, rs_error *err);
 
 /* Room for n more numbers, of 8 bytes if need be. */

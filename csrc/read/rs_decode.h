@@ -4,7 +4,7 @@
 #define RS_DECODE_H
 
 #include "format/rs_any.h"
-#include "format/rs_numbers.h"
+#include "format/rs_packed_ints.h"
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
@@ -109,7 +109,7 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
     return rs_decode_units(self, *n, *unit_bytes, units, err);
 }
 
-/* The same for a value of its own, not a piece of one. */
+/* The same for a value of its own, not a part of one. */
 RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                    unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
@@ -118,11 +118,11 @@ RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_nod
 
 /* The count of a `numbers` node, then its packed numbers (not set when there are none). Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs_node *node, uint64_t *n,
-                                                       rs_numbers *out, rs_error *err) {
+                                                       rs_packed_ints *out, rs_error *err) {
     *n = node->count;
     if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_decode_varint(self, n, err));
     RS_TRY(rs_decode_enter(self, *n, err));
-    if (RS_UNLIKELY(*n != 0 && !rs_numbers_take(node, *n, &self->in, out))) {
+    if (RS_UNLIKELY(*n != 0 && !rs_packed_ints_take(node, *n, &self->in, out))) {
         if (out->n != 0) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
         return RS_FAIL(rs_decode_bad_value(err, "packed numbers of a width above their widest"), RS_E_FMT_VALUE);
     }
@@ -135,13 +135,13 @@ typedef struct rs_outer {
     uint64_t arrays_size;
 } rs_outer;
 
-/* Goes to entry i of a dict node: the cursor then stands before the root, standing alone, of (*table)->tree. */
+/* Goes to entry i of a dict-coded node: the cursor then stands before the root, standing alone, of (*table)->tree. */
 RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, const rs_node *node, uint64_t i,
                                                            const rs_table **table, rs_outer *outer, rs_error *err) {
     outer->in = self->in;
     outer->arrays_size = self->arrays_size;
     self->arrays_size = 0;
-    return rs_dict_find(node, i, table, &self->in, err);
+    return rs_dict_coded_find(node, i, table, &self->in, err);
 }
 
 /* Back from an entry, of which nothing may be left. */
@@ -188,7 +188,7 @@ static inline int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t
 
 /* The same of a decimal node. */
 static inline double rs_decode_decimal_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits) {
-    return rs_numbers_decimal(node, node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes)
+    return rs_packed_ints_decimal(node, node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes)
                                                           : bits);
 }
 

@@ -57,7 +57,7 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
                             rs_error *err) {
     rs_place place;
     rs_cursor again;
-    int shape;
+    int kind;
     uint64_t n;
     place.node = node, place.body = NULL, place.bits = i;
     RS_TRY(rs_path_settle(&cursor, &place, err));
@@ -68,9 +68,9 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
     again = cursor;
     self->number.values.size_bytes = 0;
     self->number.seen = 0;
-    RS_TRY(rs_column_take(&self->number, &cursor, &place, &shape, &n, err));
-    if (shape == RS_COLUMN_OTHER) return read_text(self, &again, &place, entry, err);
-    if (shape == RS_COLUMN_SCALAR) {
+    RS_TRY(rs_column_take(&self->number, &cursor, &place, &kind, &n, err));
+    if (kind == RS_COLUMN_OTHER) return read_text(self, &again, &place, entry, err);
+    if (kind == RS_COLUMN_SCALAR) {
         const uint8_t *data = self->number.values.data;
         entry->bits = self->number.seen == RS_COLUMN_BOOL ? *data : rs_load_u64(data);
         entry->kind = self->number.seen;
@@ -82,16 +82,16 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
 
 rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                           const rs_entry **out, rs_error *err) {
-    const rs_dict *dict = node->dict;
+    const rs_dict_coded *coded = node->coded;
     uint32_t t;
-    if (i >= dict->count) return RS_FAIL(rs_decode_bad_value(err, "a dict number of no entry"), RS_E_FMT_VALUE);
+    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number of no entry"), RS_E_FMT_VALUE);
     if (node != self->node) {
         self->node = NULL;
-        for (t = 0; t < dict->n_tables; t++) RS_TRY(find_table(self, dict->tables[t], &self->of_node[t], err));
+        for (t = 0; t < coded->n_tables; t++) RS_TRY(find_table(self, coded->tables[t], &self->of_node[t], err));
         self->node = node;
     }
-    for (t = 0; i >= dict->first[t + 1]; t++) {}
-    *out = self->of_node[t] + (i - dict->first[t]);
+    for (t = 0; i >= coded->first[t + 1]; t++) {}
+    *out = self->of_node[t] + (i - coded->first[t]);
     if ((*out)->kind != RS_ENTRY_NEW) return RS_OK;
-    return read_entry(self, *cursor, node, i, self->of_node[t] + (i - dict->first[t]), err);
+    return read_entry(self, *cursor, node, i, self->of_node[t] + (i - coded->first[t]), err);
 }

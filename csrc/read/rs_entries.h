@@ -1,5 +1,5 @@
-/* rs_entries.h: what the entries of dict nodes are to a column. Many records share an entry, so each that a pass comes
- * to is read once: as a number, as UTF-8, or as neither. */
+/* rs_entries.h: what the entries of dict-coded nodes are to a column. Many records share an entry, so each that a
+ * pass comes to is read once: as a number, as UTF-8, or as neither. */
 #ifndef RS_ENTRIES_H
 #define RS_ENTRIES_H
 
@@ -20,7 +20,7 @@ enum {
 };
 
 typedef struct rs_entry {
-    uint64_t bits; /* a number's; a text's place in rs_entries.text */
+    uint64_t bits; /* a number's; a text's offset in rs_entries.text */
     uint32_t size_bytes; /* of a text */
     uint32_t kind;
 } rs_entry;
@@ -37,8 +37,8 @@ typedef struct rs_entries {
     size_t n_known;
     rs_buffer text;
     rs_column number; /* of the entry at hand */
-    const rs_node *node; /* the dict node last asked about, and the entries of its tables */
-    rs_entry *of_node[RS_FMT_DICT_TABLES];
+    const rs_node *node; /* the dict-coded node last asked about, and the entries of its tables */
+    rs_entry *of_node[RS_FMT_DICT_CODED_TABLES];
 } rs_entries;
 
 void rs_entries_clear(rs_entries *self);
@@ -47,14 +47,14 @@ void rs_entries_clear(rs_entries *self);
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 
-/* Entry i of a linked dict node; *out stays until rs_entries_clear. `cursor` is that of a record: it lends its budget
- * and is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, memory. */
+/* Entry i of a linked dict-coded node; *out stays until rs_entries_clear. `cursor` is that of a record: it lends
+ * its budget and is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, memory. */
 RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cursor *cursor, const rs_node *node,
                                                    uint64_t i, const rs_entry **out, rs_error *err) {
-    if (RS_LIKELY(node == self->node && i < node->dict->count)) {
+    if (RS_LIKELY(node == self->node && i < node->coded->count)) {
         uint32_t t = 0;
-        while (i >= node->dict->first[t + 1]) t++;
-        *out = self->of_node[t] + (i - node->dict->first[t]);
+        while (i >= node->coded->first[t + 1]) t++;
+        *out = self->of_node[t] + (i - node->coded->first[t]);
         if (RS_LIKELY((*out)->kind != RS_ENTRY_NEW)) return RS_OK;
     }
     return rs_entries_read(self, cursor, node, i, out, err);

@@ -51,7 +51,7 @@ static rs_status pass_row(rs_cursor *self, const rs_node *node, rs_error *err) {
     return RS_OK;
 }
 
-static rs_status pass_pieces(rs_cursor *self, const rs_node *node, rs_error *err) {
+static rs_status pass_parts(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *head;
     rs_slice group;
     RS_TRY(rs_decode_take(self, node->head_bytes, &head, err));
@@ -60,7 +60,7 @@ static rs_status pass_pieces(rs_cursor *self, const rs_node *node, rs_error *err
 }
 
 static rs_status pass_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
-    rs_numbers numbers;
+    rs_packed_ints numbers;
     uint64_t n;
     RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
     rs_decode_leave(self);
@@ -93,7 +93,7 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_BYTES:
     case RS_FMT_NODE_SYMBOLS: return rs_decode_counted(self, node, &n, &p, err);
     case RS_FMT_NODE_NUMBERS: return pass_numbers(self, node, err);
-    case RS_FMT_NODE_CONCAT: return pass_pieces(self, node, err);
+    case RS_FMT_NODE_CONCAT: return pass_parts(self, node, err);
     case RS_FMT_NODE_OPTIONAL:
         if ((bits & 1) == 0) return RS_OK;
         if (!node->children->fixed) return pass_appended(self, node->children, bits >> 1, err);
@@ -131,10 +131,10 @@ static rs_status place_alone(rs_cursor *self, const rs_node *root, rs_place *out
     return rs_decode_take_alone(self, root, &out->body, &out->bits, err);
 }
 
-/* To the entry of a dict node. */
-static rs_status settle_dict(rs_cursor *self, rs_place *place, rs_error *err) {
+/* To the entry of a dict-coded node. */
+static rs_status settle_dict_coded(rs_cursor *self, rs_place *place, rs_error *err) {
     const rs_table *table;
-    RS_TRY(rs_dict_find(place->node, place->bits, &table, &self->in, err));
+    RS_TRY(rs_dict_coded_find(place->node, place->bits, &table, &self->in, err));
     self->arrays_size = 0;
     return place_alone(self, table->tree->nodes, place, err);
 }
@@ -154,8 +154,8 @@ rs_status rs_path_settle_near(rs_cursor *self, rs_place *place, rs_error *err) {
 
 rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
     RS_TRY(rs_path_settle_near(self, place, err));
-    while (place->node != NULL && place->node->kind == RS_FMT_NODE_DICT) {
-        RS_TRY(settle_dict(self, place, err));
+    while (place->node != NULL && place->node->kind == RS_FMT_NODE_DICT_CODED) {
+        RS_TRY(settle_dict_coded(self, place, err));
         RS_TRY(rs_path_settle_near(self, place, err));
     }
     return RS_OK;
@@ -171,7 +171,7 @@ rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *out
     RS_TRY(rs_path_settle_near(self, place, err));
     /* Taking the head of a union or a value moves within the record; where None stands in for a value, it does not. */
     *left = self->in.end != outer->in.end;
-    if (*left || place->node == NULL || place->node->kind != RS_FMT_NODE_DICT) return RS_OK;
+    if (*left || place->node == NULL || place->node->kind != RS_FMT_NODE_DICT_CODED) return RS_OK;
     *left = true;
     outer->in = self->in;
     return rs_path_settle(self, place, err);
@@ -252,13 +252,13 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
 static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node;
     const int64_t *some;
-    rs_numbers numbers;
+    rs_packed_ints numbers;
     uint64_t n, at;
     unsigned count;
     RS_TRY(rs_decode_numbers(cursor, node, &n, &numbers, err));
     *found = within(i, n, &at);
     if (!*found) return RS_OK;
-    while ((count = rs_numbers_next(&numbers, &some)) != 0 && at >= count) at -= count;
+    while ((count = rs_packed_ints_next(&numbers, &some)) != 0 && at >= count) at -= count;
     place->node = node->children;
     place->body = cursor->in.ptr; /* of no bytes */
     place->bits = (uint64_t)some[at];

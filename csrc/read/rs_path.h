@@ -23,7 +23,7 @@ RS_NODISCARD rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_
 /* Makes a place of the node, body and bits in `place`, which may be those of a union or `any`. */
 RS_NODISCARD rs_status rs_path_settle(rs_cursor *cursor, rs_place *place, rs_error *err);
 
-/* The same, but stays at a dict node, whose entry the caller finds. */
+/* The same, but stays at a dict-coded node, whose entry the caller finds. */
 RS_NODISCARD rs_status rs_path_settle_near(rs_cursor *cursor, rs_place *place, rs_error *err);
 
 /* The same for an element after which others follow. *outer says where the cursor was, once *left is true: the value is

@@ -88,17 +88,17 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
     return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
 }
 
-/* The tables of one dict or symbols node, which all lie below tables_end. */
+/* The tables of one dict-coded or symbols node, which all lie below tables_end. */
 static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
                            uint32_t *levels, uint64_t at, rs_error *err) {
     uint32_t n = node->aux_size_bytes / 4, i;
     bool symbols = node->kind == RS_FMT_NODE_SYMBOLS;
-    rs_dict *dict = NULL;
+    rs_dict_coded *coded = NULL;
     if (!symbols) {
-        dict = (rs_dict *)calloc(1, sizeof *dict);
-        if (dict == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
-        node->dict = dict; /* freed with the tree */
-        dict->n_tables = n;
+        coded = (rs_dict_coded *)calloc(1, sizeof *coded);
+        if (coded == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
+        node->coded = coded; /* freed with the tree */
+        coded->n_tables = n;
     }
     for (i = 0; i < n; i++) {
         uint32_t number = rs_load_u32(node->aux + 4 * (size_t)i);
@@ -114,12 +114,13 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
             node->symbols = &table->symbols;
             return RS_OK;
         }
-        dict->tables[i] = table;
-        dict->first[i + 1] = dict->first[i] + table->block.n_records; /* at most 64 times 65,536 */
+        coded->tables[i] = table;
+        coded->first[i + 1] = coded->first[i] + table->block.n_records; /* at most 64 times 65,536 */
         if (table->tree->levels + 1 > *levels) *levels = table->tree->levels + 1;
     }
-    dict->count = dict->first[n];
-    return dict->count == node->count ? RS_OK : bad_link(node, at, "a dict whose tables have other entries", err);
+    coded->count = coded->first[n];
+    return coded->count == node->count ? RS_OK : bad_link(node, at,
+                                                          "a dict-coded node whose tables have other entries", err);
 }
 
 static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned hops, uint64_t at,
@@ -129,7 +130,7 @@ static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, u
     if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables within tables too deep");
     for (i = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
-        if (node->kind != RS_FMT_NODE_DICT && node->kind != RS_FMT_NODE_SYMBOLS) continue;
+        if (node->kind != RS_FMT_NODE_DICT_CODED && node->kind != RS_FMT_NODE_SYMBOLS) continue;
         RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
     }
     tree->levels += levels;

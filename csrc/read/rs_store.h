@@ -83,7 +83,7 @@ static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *r
 
 typedef enum rs_key_match { RS_KEY_DIFFERS = 0, RS_KEY_EQUAL = 1, RS_KEY_UNKNOWN = 2 } rs_key_match;
 
-/* What a record is, where it is of one piece. `units` borrows from the segment, from a tree (of a const) or from the
+/* The value of a record that is a scalar. `units` borrows from the segment, from a tree (of a const) or from the
  * scalar itself. */
 typedef enum rs_scalar_kind {
     RS_SCALAR_UNKNOWN = 0, /* only its reader can tell, or it is malformed */
@@ -106,8 +106,8 @@ typedef struct rs_scalar {
     uint8_t within[RS_SCALAR_TEXT]; /* the units of a short text that does not lie in the segment as it is */
 } rs_scalar;
 
-/* Reads record `index`, which is below header.n_records, without making an object of it. Never fails: what is not of
- * one piece and what is malformed is UNKNOWN, and reading it says how. Fields beside those of the kind are not set.
+/* Reads record `index`, which is below header.n_records, without making an object of it. Never fails: what is no
+ * scalar and what is malformed is UNKNOWN, and reading it says how. Fields beside those of the kind are not set.
  * Fills caches as rs_store_find. */
 void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out);
 

@@ -112,7 +112,7 @@ static rs_status put_hex(rs_text *self, const rs_node *node, const uint8_t *body
 }
 
 static rs_status no_text(rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, "a piece of a text that is no str"), RS_E_FMT_VALUE);
+    return RS_FAIL(rs_decode_bad_value(err, "a part of a text that is no str"), RS_E_FMT_VALUE);
 }
 
 /* An `any` value that has to be a str. */
@@ -128,14 +128,14 @@ static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
     return put_units(self, p, n, unit, err);
 }
 
-/* The pieces of a concat, and where each begins. Empty ones cost no bytes: without a limit to their number concats of
+/* The parts of a concat, and where each begins. Empty ones cost no bytes: without a limit to their number concats of
  * entries of concats would be read without end. */
-static rs_status put_pieces(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
+static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
     uint64_t begins[RS_FMT_CONCAT_CHILDREN + 1];
     rs_slice group;
     uint32_t i;
-    self->n_pieces += node->n_children; /* at most 64 at a time: stays far below 2^32 */
-    if (self->n_pieces > RS_FMT_TEXT_PIECES) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    self->n_parts += node->n_children; /* at most 64 at a time: stays far below 2^32 */
+    if (self->n_parts > RS_FMT_TEXT_PIECES) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
     for (i = 0; i < node->n_children; i++) {
@@ -165,7 +165,7 @@ static rs_status put_entry(rs_text *self, const rs_cursor *outer, const rs_node 
     const uint8_t *body;
     uint64_t bits;
     rs_cursor cursor = *outer;
-    RS_TRY(rs_dict_find(node, i, &table, &cursor.in, err));
+    RS_TRY(rs_dict_coded_find(node, i, &table, &cursor.in, err));
     root = table->tree->nodes;
     RS_TRY(rs_decode_take_alone(&cursor, root, &body, &bits, err));
     RS_TRY(rs_text_put(self, &cursor, root, body, bits, err));
@@ -186,11 +186,11 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
         RS_TRY(rs_decode_counted(cursor, node, &n, &p, err));
         codes = rs_slice_of(p, (size_t)n);
         return put_codes(self, node->symbols, codes, err);
-    case RS_FMT_NODE_CONCAT: return put_pieces(self, cursor, node, body, err);
+    case RS_FMT_NODE_CONCAT: return put_parts(self, cursor, node, body, err);
     case RS_FMT_NODE_DIGITS:
         return put_digits(self, (uint64_t)rs_decode_int_unchecked(node, body, bits), node->count, err);
     case RS_FMT_NODE_HEX: return put_hex(self, node, body, err);
-    case RS_FMT_NODE_DICT: return put_entry(self, cursor, node, bits, err);
+    case RS_FMT_NODE_DICT_CODED: return put_entry(self, cursor, node, bits, err);
     case RS_FMT_NODE_ANY: return put_any(self, cursor, err);
     case RS_FMT_NODE_CONST: {
         rs_cursor aux = *cursor;
@@ -245,13 +245,13 @@ static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
     return (int)n;
 }
 
-static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth);
+static int short_parts(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth);
 
 static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t room, unsigned depth) {
     const rs_table *table;
     const rs_node *root;
     rs_slice entry;
-    if (i >= node->count || rs_dict_find(node, i, &table, &entry, NULL) != RS_OK) return -1;
+    if (i >= node->count || rs_dict_coded_find(node, i, &table, &entry, NULL) != RS_OK) return -1;
     root = table->tree->nodes;
     if (root->kind == RS_FMT_NODE_ANY) return short_any(entry.ptr, rs_slice_left(&entry), out, room);
     if (root->kind == RS_FMT_NODE_STR && root->param == 1 && (root->flags & RS_FMT_FLAG_REST) != 0) {
@@ -262,10 +262,10 @@ static int short_entry(const rs_node *node, uint64_t i, uint8_t *out, size_t roo
     }
     if (root->kind != RS_FMT_NODE_CONCAT || !root->fixed || depth > 0) return -1;
     if (rs_slice_left(&entry) != root->size_bytes) return -1;
-    return short_pieces(root, entry.ptr, out, room, depth + 1);
+    return short_parts(root, entry.ptr, out, room, depth + 1);
 }
 
-static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth) {
+static int short_parts(const rs_node *node, const uint8_t *head, uint8_t *out, size_t room, unsigned depth) {
     uint16_t begins[RS_FMT_CONCAT_CHILDREN + 1];
     rs_slice group = rs_slice_of(head, node->group_bytes);
     size_t at = 0;
@@ -289,7 +289,7 @@ static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, 
             if (room - at < 24) return -1;
             n = (int)short_digits((uint64_t)rs_decode_int_unchecked(child, body, bits), child->count, out + at);
             break;
-        case RS_FMT_NODE_DICT: n = short_entry(child, bits, out + at, room - at, depth); break;
+        case RS_FMT_NODE_DICT_CODED: n = short_entry(child, bits, out + at, room - at, depth); break;
         case RS_FMT_NODE_HEX: {
             const char *digits = child->param == 0 ? "0123456789abcdef" : "0123456789ABCDEF";
             uint32_t k;
@@ -310,14 +310,14 @@ static int short_pieces(const rs_node *node, const uint8_t *head, uint8_t *out, 
 }
 
 int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]) {
-    return short_pieces(node, head, out, RS_TEXT_INLINE, 0);
+    return short_parts(node, head, out, RS_TEXT_INLINE, 0);
 }
 
 rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                        rs_error *err) {
     self->n_units = 0;
     self->unit_bytes = 1;
-    self->n_pieces = 0;
+    self->n_parts = 0;
     RS_TRY(rs_text_put(self, cursor, node, body, bits, err));
     return rs_decode_spend_bytes(cursor, self->n_units, err);
 }

@@ -25,7 +25,7 @@ static rs_status check_text(rs_cursor *self, const rs_node *node, const uint8_t 
 }
 
 static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *err) {
-    rs_numbers numbers;
+    rs_packed_ints numbers;
     uint64_t n;
     RS_TRY(rs_decode_numbers(self, node, &n, &numbers, err));
     rs_decode_leave(self);
@@ -84,7 +84,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
                            err);
     }
     case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
-    case RS_FMT_NODE_DICT: return check_entry(self, node, bits, err);
+    case RS_FMT_NODE_DICT_CODED: return check_entry(self, node, bits, err);
     case RS_FMT_NODE_OPTIONAL:
         return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
     case RS_FMT_NODE_CONCAT:

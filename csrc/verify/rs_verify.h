@@ -1,6 +1,6 @@
-/* rs_verify.h: the deep check: every rule of FORMAT.md over a whole segment. The reference for "valid", but for what
- * only the reader of values can tell: that dict keys can be hashed and differ, and where the keys of a mapping that
- * are not of one piece hash to. */
+/* rs_verify.h: the deep check: every rule of FORMAT.md over a whole segment. The reference for "valid", but for
+ * what only the reader of values can tell: that dict keys can be hashed and differ, and which hashes the keys of a
+ * mapping have that are no scalars. */
 #ifndef RS_VERIFY_H
 #define RS_VERIFY_H
 

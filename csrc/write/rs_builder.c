@@ -9,9 +9,9 @@
 void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress) {
     memset(self, 0, sizeof *self);
     self->writer = writer;
-    self->forms.writer = writer;
-    self->forms.offsets = &self->offsets;
-    self->forms.compress = compress;
+    self->encoding.writer = writer;
+    self->encoding.offsets = &self->offsets;
+    self->encoding.compress = compress;
 }
 
 rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
@@ -55,8 +55,8 @@ void rs_builder_close(rs_builder *self) {
     free(self->ends);
     if (!is_left) {
         clear_block(&self->block);
-        rs_form_clear(&self->form);
-        rs_forms_clear(&self->forms);
+        rs_encoded_run_clear(&self->run);
+        rs_block_encoding_clear(&self->encoding);
         rs_buffer_clear(&self->offsets);
         rs_buffer_clear(&self->groups);
         rs_buffer_clear(&self->blocks);
@@ -83,14 +83,14 @@ static rs_status grow_ends(rs_builder *self, rs_error *err) {
 
 rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
     uint64_t begin = last_end(self);
-    size_t shapes = self->scan.n_shapes;
+    size_t key_sets = self->scan.n_key_sets;
     rs_slice record = rs_slice_of(self->raw.data + begin, self->raw.size_bytes - (size_t)begin);
     rs_status status;
     if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
     if (self->n_open == self->ends_capacity) RS_TRY(grow_ends(self, err));
     status = rs_scan_record(&self->scan, record, self->arrays.size_bytes, err);
     if (status != RS_OK) {
-        self->scan.n_shapes = shapes;
+        self->scan.n_key_sets = key_sets;
         self->raw.size_bytes = (size_t)begin;
         if (err != NULL) err->record = self->n_records;
         return status;
@@ -100,12 +100,12 @@ rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
     return RS_OK;
 }
 
-void rs_builder_pop_record(rs_builder *self, size_t shapes) {
+void rs_builder_pop_record(rs_builder *self, size_t key_sets) {
     RS_ASSERT(self->n_open > 0);
     self->n_open--;
     self->n_records--;
     self->raw.size_bytes = (size_t)last_end(self);
-    self->scan.n_shapes = shapes;
+    self->scan.n_key_sets = key_sets;
 }
 
 /* ---- Writing a block: only the builder's `block`, and what it owns of the output, may be looked at here ---- */
@@ -122,7 +122,7 @@ static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *e
     return RS_OK;
 }
 
-/* The block's records as values; RS_E_ARG_LIMIT where their places do not fit. */
+/* The block's records as values; RS_E_ARG_LIMIT where their offsets do not fit. */
 static rs_status list_records(rs_builder *self, rs_values *out, rs_error *err) {
     const rs_block_input *block = &self->block;
     uint64_t begin = 0;
@@ -145,15 +145,15 @@ static rs_status list_records(rs_builder *self, rs_values *out, rs_error *err) {
     return RS_OK;
 }
 
-/* Leaves the block's best form in `form`. */
-static rs_status choose_form(rs_builder *self, rs_error *err) {
+/* Leaves the block's best encoding in `run`. */
+static rs_status choose_encoding(rs_builder *self, rs_error *err) {
     rs_values values = {NULL, NULL, 0};
-    bool compress = self->forms.compress;
+    bool compress = self->encoding.compress;
     rs_status status = list_records(self, &values, err);
-    if (status == RS_E_ARG_LIMIT) self->forms.compress = false; /* one record of 4 GiB: it stays as it is */
+    if (status == RS_E_ARG_LIMIT) self->encoding.compress = false; /* one record of 4 GiB: it stays as it is */
     else RS_TRY(status);
-    status = rs_forms_choose(&self->forms, &values, &self->block.scan, 0, 0, &self->form, err);
-    self->forms.compress = compress;
+    status = rs_block_encoding_choose(&self->encoding, &values, &self->block.scan, 0, 0, &self->run, err);
+    self->encoding.compress = compress;
     return status;
 }
 
@@ -169,17 +169,17 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     uint8_t entry[RS_FMT_BLOCK_SIZE];
     const rs_buffer *heap;
     memset(&block, 0, sizeof block);
-    RS_TRY(choose_form(self, err));
-    heap = self->form.is_raw ? &input->raw : &self->form.encoded;
-    block.tree = self->form.tree;
+    RS_TRY(choose_encoding(self, err));
+    heap = self->run.is_raw ? &input->raw : &self->run.encoded;
+    block.tree = self->run.tree;
     block.first_record = input->first_record;
     block.n_records = input->n_records;
     block.heap_size_bytes = heap->size_bytes;
     block.arrays_size_bytes = input->arrays.size_bytes;
-    RS_TRY(rs_forms_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
-    RS_TRY(rs_forms_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
+    RS_TRY(rs_block_encoding_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
+    RS_TRY(rs_block_encoding_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
     block.index_off = self->offsets.size_bytes; /* from the section's start until finish knows where that is */
-    RS_TRY(rs_offsets_append(self->form.is_raw ? input->ends : self->form.ends, input->n_records, &block,
+    RS_TRY(rs_offsets_append(self->run.is_raw ? input->ends : self->run.ends, input->n_records, &block,
                              &self->offsets, err));
     RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
     rs_block_write(&block, entry);
@@ -189,7 +189,7 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     rs_scan_reset(&input->scan);
     empty(&input->raw);
     empty(&input->arrays);
-    empty(&self->form.encoded);
+    empty(&self->run.encoded);
     return RS_OK;
 }
 
@@ -212,7 +212,7 @@ static void exchange(rs_builder *self) {
     self->block.first_record = self->n_records - self->n_open;
     self->block.scan = self->scan;
     /* Maxima and features are the segment's, and stay with the records that come. */
-    self->scan.shapes = next.scan.shapes;
+    self->scan.key_sets = next.scan.key_sets;
     self->scan.capacity = next.scan.capacity;
     rs_scan_reset(&self->scan);
     self->raw = next.raw;
@@ -249,7 +249,7 @@ rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uin
                                    rs_error *err) {
     out->size_bytes = bytes->size_bytes;
     out->count = count;
-    return rs_forms_write(self->writer, bytes, &out->off, &out->crc, err);
+    return rs_block_encoding_write(self->writer, bytes, &out->off, &out->crc, err);
 }
 
 /* Turns index offsets from section-relative to absolute. */
@@ -273,28 +273,30 @@ rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *h
 
 rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_error *err) {
     rs_section *sections = directory->sections;
-    rs_forms *forms = &self->forms;
+    rs_block_encoding *encoding = &self->encoding;
     RS_TRY(rs_builder_write_section(self, &self->offsets, 0, &sections[RS_FMT_SECTION_OFFSETS], err));
     place_index(&self->blocks, sections[RS_FMT_SECTION_OFFSETS].off);
-    place_index(&self->forms.packer.tables, sections[RS_FMT_SECTION_OFFSETS].off);
+    place_index(&self->encoding.dictionaries.tables, sections[RS_FMT_SECTION_OFFSETS].off);
     RS_TRY(rs_builder_write_section(self, &self->groups, self->groups.size_bytes / 4, &sections[RS_FMT_SECTION_GROUPS],
                                     err));
     RS_TRY(rs_builder_write_section(self, &self->blocks, rs_builder_n_blocks(self), &sections[RS_FMT_SECTION_BLOCKS],
                                     err));
-    RS_TRY(rs_builder_write_section(self, &forms->trees, forms->n_trees, &sections[RS_FMT_SECTION_TREES], err));
-    RS_TRY(rs_builder_write_section(self, &forms->tree_table, forms->n_trees, &sections[RS_FMT_SECTION_TREE_TABLE],
+    RS_TRY(rs_builder_write_section(self, &encoding->trees, encoding->n_trees, &sections[RS_FMT_SECTION_TREES], err));
+    RS_TRY(rs_builder_write_section(self, &encoding->tree_table, encoding->n_trees,
+                                    &sections[RS_FMT_SECTION_TREE_TABLE],
                                     err));
-    if (rs_packer_n_tables(&forms->packer) == 0) return RS_OK;
-    return rs_builder_write_section(self, &forms->packer.tables, rs_packer_n_tables(&forms->packer),
+    if (rs_dictionaries_n_tables(&encoding->dictionaries) == 0) return RS_OK;
+    return rs_builder_write_section(self, &encoding->dictionaries.tables,
+                                    rs_dictionaries_n_tables(&encoding->dictionaries),
                                     &sections[RS_FMT_SECTION_TABLES], err);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void rs_builder_describe(const rs_builder *self, rs_header *header) {
-    header->features_required |= self->features_required | self->scan.features | self->forms.features;
+    header->features_required |= self->features_required | self->scan.features | self->encoding.features;
     /* Tables may be there though the trees that named them were not worth it. */
-    if (rs_packer_n_tables(&self->forms.packer) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
+    if (rs_dictionaries_n_tables(&self->encoding.dictionaries) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);
     header->max_bytes = larger(header->max_bytes, self->scan.max_bytes);
@@ -314,7 +316,7 @@ rs_status rs_builder_write_header(rs_builder *self, rs_header *header, const rs_
         self->raw.size_bytes = 0;
     }
     RS_TRY(rs_directory_write(&all, keys, header, &self->raw, err));
-    RS_TRY(rs_forms_write(self->writer, &self->raw, &header->directory_off, &crc, err));
+    RS_TRY(rs_block_encoding_write(self->writer, &self->raw, &header->directory_off, &crc, err));
     header->segment_size = self->writer->position;
     header->created_ns = rs_os_now_ns();
     RS_TRY(rs_os_random(header->segment_id, sizeof header->segment_id, err));

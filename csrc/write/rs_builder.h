@@ -7,7 +7,7 @@
 #include "format/rs_header.h"
 #include "format/rs_offsets.h"
 #include "format/rs_segment.h"
-#include "write/rs_forms.h"
+#include "write/rs_block_encoding.h"
 #include "write/rs_scan.h"
 
 /* A full block, as whoever writes it gets it. Owns its buffers. */
@@ -50,12 +50,12 @@ typedef struct rs_builder {
     rs_scan scan;
     /* What follows belongs to whoever writes a block: to the flusher's thread while there is one. */
     rs_block_input block;
-    rs_form form;        /* its records as its tree says */
+    rs_encoded_run run;  /* its records as its tree says */
     rs_span *spans;      /* where they are in the block */
     size_t spans_capacity;
     uint64_t raw_size;
     rs_buffer offsets, groups, blocks;
-    rs_forms forms;
+    rs_block_encoding encoding;
     rs_status failed;    /* of a block that could not be written: nothing can follow it */
     rs_error failure;
 } rs_builder;
@@ -98,9 +98,9 @@ void rs_builder_close(rs_builder *self);
 /* ---- The steps of finishing, for a caller that composes several stores into one segment (rs_mapping_builder.h)
  * ---- */
 
-/* Takes back the record that rs_builder_end_record ended last, in the open block still. `shapes` is scan.n_shapes as
- * of before it. The maxima of the scan keep what it said: they bound the records from above. */
-void rs_builder_pop_record(rs_builder *self, size_t shapes);
+/* Takes back the record that rs_builder_end_record ended last, in the open block still. `key_sets` is
+ * scan.n_key_sets as of before it. The maxima of the scan keep what it said: they bound the records from above. */
+void rs_builder_pop_record(rs_builder *self, size_t key_sets);
 /* The extent of HEAP, once all blocks of all stores are flushed. */
 RS_NODISCARD rs_status rs_builder_end_heap(rs_builder *self, uint64_t n_blocks, rs_section *heap, rs_error *err);
 /* Writes OFFSETS to TREE_TABLE of this store and says in `directory` where they are. */

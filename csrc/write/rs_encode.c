@@ -66,8 +66,8 @@ static bool find_entry(const encoder *self, const rs_node *node, rs_slice in, ui
     return *number < node->count;
 }
 
-static bool has_shape(const rs_node *node, uint64_t hash) {
-    const rs_shape_set *set = (const rs_shape_set *)node->slot;
+static bool has_key_set(const rs_node *node, uint64_t hash) {
+    const rs_key_set_hashes *set = (const rs_key_set_hashes *)node->slot;
     uint32_t low = 0, high = set == NULL ? 0 : set->n;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -128,22 +128,22 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
         return rs_scan_varint_unchecked(&in) == node->n_children;
     case RS_FMT_NODE_STRUCT:
         if (tag != RS_FMT_TAG_DICT) return false;
-        if (node->partial) return has_shape(node, self->scan->shapes[self->scan->next]);
-        if (self->scan->shapes[self->scan->next] != node->shape_hash) return false;
+        if (node->partial) return has_key_set(node, self->scan->key_sets[self->scan->next]);
+        if (self->scan->key_sets[self->scan->next] != node->key_set_hash) return false;
         in.ptr++;
         return rs_scan_varint_unchecked(&in) == node->n_children;
     case RS_FMT_NODE_NDARRAY: return array_fits(node, in);
     case RS_FMT_NODE_EXT: return take_ext_head(node, &in);
     case RS_FMT_NODE_DECIMAL: return tag == RS_FMT_TAG_FLOAT && rs_encode_decimal(node, rs_load_f64(in.ptr + 1), &n);
     case RS_FMT_NODE_NUMBERS: return rs_encode_numbers_fit(node, in);
-    case RS_FMT_NODE_DICT: return find_entry(self, node, in, &n);
+    case RS_FMT_NODE_DICT_CODED: return find_entry(self, node, in, &n);
     case RS_FMT_NODE_SYMBOLS: {
         const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
         return table != NULL && table->encoder != NULL &&
                tag == (table->unit_bytes == 1 ? RS_FMT_TAG_STR1 : RS_FMT_TAG_STR2);
     }
     case RS_FMT_NODE_CONCAT:
-        return tag == RS_FMT_TAG_STR1 && rs_encode_pieces(node, text_of(in), NULL, 0, NULL) == RS_OK;
+        return tag == RS_FMT_TAG_STR1 && rs_encode_parts(node, text_of(in), NULL, 0, NULL) == RS_OK;
     case RS_FMT_NODE_OPTIONAL: return (node->param == 1 && tag == RS_FMT_TAG_NONE) || accepts(self, node->children, in);
     default: return false;
     }
@@ -181,7 +181,9 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
     in->ptr++;
     n = rs_scan_varint_unchecked(in);
     if (!node->partial && n != node->n_children) return misfit(self);
-    if (is_struct && self->scan->shapes[self->scan->next++] != node->shape_hash && !node->partial) return misfit(self);
+    if (is_struct && self->scan->key_sets[self->scan->next++] != node->key_set_hash && !node->partial) {
+        return misfit(self);
+    }
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits = 0;
@@ -259,13 +261,13 @@ static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_
     return misfit(self);
 }
 
-/* A str of pieces; its head stands zeroed at `at`. */
-static rs_status put_pieces(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
+/* A str of parts; its head stands zeroed at `at`. */
+static rs_status put_parts(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     rs_slice text;
     if (*in->ptr != RS_FMT_TAG_STR1) return misfit(self);
     text = text_of(*in);
     in->ptr = text.end;
-    return rs_encode_pieces(node, text, self->out, at, self->err);
+    return rs_encode_parts(node, text, self->out, at, self->err);
 }
 
 /* A str in symbols: the codes' length, unless they are the rest, and the codes. */
@@ -372,7 +374,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         put_number(self, node, stored, at, bits);
         in->ptr += 9;
         return RS_OK;
-    case RS_FMT_NODE_DICT:
+    case RS_FMT_NODE_DICT_CODED:
         if (!find_entry(self, node, *in, bits)) return misfit(self);
         rs_scan_skip_unchecked(self->scan, in);
         return RS_OK;
@@ -385,7 +387,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
         RS_TRY(put_fixed(self, node->children, in, at, bits));
         *bits = *bits << 1 | 1;
         return RS_OK;
-    case RS_FMT_NODE_CONCAT: return put_pieces(self, node, in, at);
+    case RS_FMT_NODE_CONCAT: return put_parts(self, node, in, at);
     default: return misfit(self);
     }
 }
@@ -415,7 +417,7 @@ static rs_status put_array(encoder *self, const rs_node *node, rs_slice *in) {
     if (!array_fits(node, *in)) return misfit(self);
     in->ptr++;
     RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
-    /* What follows the shape (data, or its position outside) is the same in both forms. */
+    /* What follows the shape (data, or its position outside) is the same in both. */
     data = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? shape.end : shape.ptr;
     return rs_buffer_append(self->out, data, (size_t)(in->ptr - data), self->err);
 }
@@ -435,7 +437,7 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
     case RS_FMT_NODE_OPTIONAL: return put_optional(self, node, in, bits);
     case RS_FMT_NODE_CONCAT:
         RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
-        return put_pieces(self, node, in, at);
+        return put_parts(self, node, in, at);
     case RS_FMT_NODE_TUPLE:
     case RS_FMT_NODE_STRUCT:
         RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));

@@ -1,11 +1,11 @@
-/* rs_encode_packed.c: the encoder's nodes that need more than a copy: decimals, packed numbers, pieces of strings; and
+/* rs_encode_packed.c: the encoder's nodes that need more than a copy: decimals, packed numbers, parts of strings; and
  * the links that encoding needs. */
 #include "write/rs_encode.h"
 
 #include <stdlib.h>
 
-#include "format/rs_numbers.h"
-#include "write/rs_pieces.h"
+#include "format/rs_packed_ints.h"
+#include "write/rs_string_template.h"
 
 static rs_status misfit(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the tree");
@@ -14,10 +14,10 @@ static rs_status misfit(rs_error *err) {
 /* ---- Links ---- */
 
 void rs_links_clear(rs_links *self) {
-    while (self->shapes != NULL) {
-        rs_shape_set *next = self->shapes->next;
-        free(self->shapes);
-        self->shapes = next;
+    while (self->key_sets != NULL) {
+        rs_key_set_hashes *next = self->key_sets->next;
+        free(self->key_sets);
+        self->key_sets = next;
     }
     free(self->nodes);
     free(self->links);
@@ -40,12 +40,12 @@ rs_status rs_links_add(rs_links *self, uint32_t node, void *link, rs_error *err)
     return RS_OK;
 }
 
-rs_status rs_links_new_shapes(rs_links *self, uint32_t n, rs_shape_set **out, rs_error *err) {
-    rs_shape_set *set = (rs_shape_set *)calloc(1, sizeof *set + n * sizeof set->hashes[0]);
+rs_status rs_links_new_key_sets(rs_links *self, uint32_t n, rs_key_set_hashes **out, rs_error *err) {
+    rs_key_set_hashes *set = (rs_key_set_hashes *)calloc(1, sizeof *set + n * sizeof set->hashes[0]);
     if (set == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
     set->n = n;
-    set->next = self->shapes;
-    self->shapes = set;
+    set->next = self->key_sets;
+    self->key_sets = set;
     *out = set;
     return RS_OK;
 }
@@ -63,7 +63,7 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
     unsigned width = node->param, c = node->correction;
     int64_t m;
     if (!(product > -9.3e18 / 2 && product < 9.3e18 / 2)) return false;
-    m = rs_numbers_round(product);
+    m = rs_packed_ints_round(product);
     above = (uint64_t)m - node->base;
     if (width - c < 64 && above >> (width - c) != 0) return false;
     back = (double)m / node->divisor;
@@ -83,7 +83,8 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
 static bool take_number(const rs_node *node, rs_slice *in, int64_t *out) {
     uint8_t tag = *in->ptr;
     if (node->number_kind == RS_FMT_NUMBERS_FLOATS) {
-        if (tag != RS_FMT_TAG_FLOAT || !rs_numbers_from_float(rs_load_f64(in->ptr + 1), node->scale, out)) return false;
+        if (tag != RS_FMT_TAG_FLOAT || !rs_packed_ints_from_float(rs_load_f64(in->ptr + 1), node->scale,
+                                                                  out)) return false;
         in->ptr += 9;
         return true;
     }
@@ -124,12 +125,12 @@ rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_buffer *out, r
     for (i = 0; i < n && status == RS_OK; i++) {
         if (!take_number(node, in, &numbers[i])) status = misfit(err);
     }
-    if (status == RS_OK) status = rs_numbers_append(node, numbers, n, out, err);
+    if (status == RS_OK) status = rs_packed_ints_append(node, numbers, n, out, err);
     if (numbers != few) free(numbers);
     return status;
 }
 
-/* ---- Pieces ---- */
+/* ---- Parts ---- */
 
 static bool starts_with(rs_slice s, rs_slice with) {
     size_t size = rs_slice_left(&with);
@@ -155,18 +156,19 @@ static const uint8_t *find(rs_slice in, rs_slice what) {
     return NULL;
 }
 
-static const uint8_t *end_of_class(rs_piece_classes classes, rs_slice s) {
+static const uint8_t *end_of_class(rs_template_classes classes, rs_slice s) {
     unsigned class;
     if (s.ptr == s.end) return s.ptr;
-    class = rs_piece_class(classes, *s.ptr);
-    while (s.ptr != s.end && rs_piece_class(classes, *s.ptr) == class) s.ptr++;
+    class = rs_template_class(classes, *s.ptr);
+    while (s.ptr != s.end && rs_template_class(classes, *s.ptr) == class) s.ptr++;
     return s.ptr;
 }
 
-/* Where piece i of what is left of a string ends; NULL where there is no such piece. */
-static const uint8_t *piece_end(const rs_node *node, uint32_t i, rs_slice s, const rs_slice *pieces) {
+/* Where part i of what is left of a string ends; NULL where there is no such part. */
+static const uint8_t *part_end(const rs_node *node, uint32_t i, rs_slice s, const rs_slice *parts) {
     const rs_node *child = &node->children[i], *next = i + 1 < node->n_children ? child + 1 : NULL;
-    rs_piece_classes classes = node->slot == NULL ? RS_PIECES_WORDS : (rs_piece_classes)*(const uint8_t *)node->slot;
+    rs_template_classes classes =
+        node->slot == NULL ? RS_TEMPLATE_WORDS : (rs_template_classes)*(const uint8_t *)node->slot;
     size_t left = rs_slice_left(&s), size;
     switch (child->kind) {
     case RS_FMT_NODE_CONST: {
@@ -174,8 +176,8 @@ static const uint8_t *piece_end(const rs_node *node, uint32_t i, rs_slice s, con
         return starts_with(s, text) ? s.ptr + rs_slice_left(&text) : NULL;
     }
     case RS_FMT_NODE_SAME:
-        size = rs_slice_left(&pieces[child->count]);
-        return starts_with(s, pieces[child->count]) ? s.ptr + size : NULL;
+        size = rs_slice_left(&parts[child->count]);
+        return starts_with(s, parts[child->count]) ? s.ptr + size : NULL;
     case RS_FMT_NODE_HEX: return child->count <= left ? s.ptr + child->count : NULL;
     case RS_FMT_NODE_DIGITS: {
         const uint8_t *p = s.ptr;
@@ -221,9 +223,9 @@ static bool fit_hex(const rs_node *node, rs_slice text, uint8_t *to) {
 }
 
 static bool fit_entry(const rs_node *node, rs_slice text, uint64_t *number) {
-    uint8_t value[RS_PIECES_UNITS + 16];
+    uint8_t value[RS_TEMPLATE_UNITS + 16];
     size_t size = rs_slice_left(&text), used = 1;
-    if (size > RS_PIECES_UNITS || node->slot == NULL) return false;
+    if (size > RS_TEMPLATE_UNITS || node->slot == NULL) return false;
     value[0] = RS_FMT_TAG_STR1;
     used += rs_put_varint(value + 1, size);
     memcpy(value + used, text.ptr, size);
@@ -231,8 +233,8 @@ static bool fit_entry(const rs_node *node, rs_slice text, uint64_t *number) {
     return *number < node->count;
 }
 
-/* One piece: whether it fits and, with `out`, its body and *bits. The head stands zeroed at `at`. */
-static rs_status put_piece(const rs_node *child, rs_slice text, rs_buffer *out, size_t at, uint64_t *bits,
+/* One part: whether it fits and, with `out`, its body and *bits. The head stands zeroed at `at`. */
+static rs_status put_part(const rs_node *child, rs_slice text, rs_buffer *out, size_t at, uint64_t *bits,
                            rs_error *err) {
     uint64_t stored = 0;
     *bits = 0;
@@ -248,31 +250,31 @@ static rs_status put_piece(const rs_node *child, rs_slice text, rs_buffer *out, 
         return RS_OK;
     case RS_FMT_NODE_HEX:
         return fit_hex(child, text, out == NULL ? NULL : out->data + at + child->body_off) ? RS_OK : misfit(err);
-    case RS_FMT_NODE_DICT: return fit_entry(child, text, bits) ? RS_OK : misfit(err);
+    case RS_FMT_NODE_DICT_CODED: return fit_entry(child, text, bits) ? RS_OK : misfit(err);
     case RS_FMT_NODE_STR:
         if (child->param != 1) return misfit(err);
         if (out == NULL) return RS_OK;
         if ((child->flags & RS_FMT_FLAG_REST) == 0) RS_TRY(rs_buffer_append_varint(out, rs_slice_left(&text), err));
         return rs_buffer_append(out, text.ptr, rs_slice_left(&text), err);
-    default: return misfit(err); /* a writer makes no other pieces */
+    default: return misfit(err); /* a writer makes no other parts */
     }
 }
 
-rs_status rs_encode_pieces(const rs_node *node, rs_slice text, rs_buffer *out, size_t at, rs_error *err) {
-    rs_slice pieces[RS_FMT_CONCAT_CHILDREN];
+rs_status rs_encode_parts(const rs_node *node, rs_slice text, rs_buffer *out, size_t at, rs_error *err) {
+    rs_slice parts[RS_FMT_CONCAT_CHILDREN];
     uint32_t i;
     for (i = 0; i < node->n_children; i++) {
-        const uint8_t *end = piece_end(node, i, text, pieces);
+        const uint8_t *end = part_end(node, i, text, parts);
         if (end == NULL) return misfit(err);
-        pieces[i].ptr = text.ptr;
-        pieces[i].end = end;
+        parts[i].ptr = text.ptr;
+        parts[i].end = end;
         text.ptr = end;
     }
     if (text.ptr != text.end) return misfit(err);
     for (i = 0; i < node->n_children; i++) {
         const rs_node *child = &node->children[i];
         uint64_t bits;
-        RS_TRY(put_piece(child, pieces[i], out, at, &bits, err));
+        RS_TRY(put_part(child, parts[i], out, at, &bits, err));
         if (out != NULL && child->bits != 0) rs_store_bits(out->data + at, child->bit_off, child->bits, bits);
     }
     return RS_OK;

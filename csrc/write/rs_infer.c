@@ -1,10 +1,10 @@
-/* rs_infer.c: from values to a tree: a survey of them, a draft of the tree, its tables, its bytes. */
+/* rs_infer.c: from values to a tree: stats of them, a plan of the tree, its tables, its bytes. */
 #include "write/rs_infer.h"
 
 #include <stdlib.h>
 
-#include "format/rs_numbers.h"
-#include "write/rs_draft.h"
+#include "format/rs_packed_ints.h"
+#include "write/rs_plan.h"
 
 enum {
     LITTLE_TEXT = 16384, /* units of a position: for more a table of its own pays */
@@ -13,8 +13,8 @@ enum {
 #define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65)
 
 typedef struct infer {
-    rs_survey survey;
-    rs_packer *packer;
+    rs_stats stats;
+    rs_dictionaries *dictionaries;
     unsigned hops;
     rs_links *links;
     rs_error *err;
@@ -24,43 +24,44 @@ static rs_status no_memory(infer *self) {
     return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
 }
 
-/* ---- Settling: the tables that a draft names are made ---- */
+/* ---- Settling: the tables that a plan names are made ---- */
 
-static rs_status settle_dict(infer *self, rs_draft *d) {
+static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     rs_dictionary *dictionary;
     uint8_t *aux;
     uint32_t i;
-    RS_TRY(rs_packer_extend(self->packer, d->path, d->fresh, &d->entries, self->hops + 1, &dictionary, self->err));
-    aux = (uint8_t *)rs_arena_take(&self->survey.arena, 4 * (size_t)dictionary->n_tables);
+    RS_TRY(rs_dictionaries_extend(self->dictionaries, d->position_id, d->fresh, &d->entries, self->hops + 1,
+                                  &dictionary, self->err));
+    aux = (uint8_t *)rs_arena_take(&self->stats.arena, 4 * (size_t)dictionary->n_tables);
     if (aux == NULL) return no_memory(self);
     for (i = 0; i < dictionary->n_tables; i++) rs_store_u32(aux + 4 * (size_t)i, dictionary->tables[i]);
     d->aux = rs_slice_of(aux, 4 * (size_t)dictionary->n_tables);
     d->count = dictionary->entries.n;
-    d->param = (uint8_t)rs_numbers_width(d->count - 1);
+    d->param = (uint8_t)rs_packed_ints_width(d->count - 1);
     d->link = dictionary;
     return RS_OK;
 }
 
-static unsigned unit_of(const rs_draft *d) { return 1u << d->of->elements; }
+static unsigned unit_of(const rs_plan *d) { return 1u << d->of->elements; }
 
-/* The strings of a draft; returns behind the last. */
-static rs_symbol_string *list_strings(const infer *self, const rs_draft *d, rs_symbol_string *out) {
+/* The strings of a plan; returns behind the last. */
+static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
     uint32_t i;
     for (i = 0; i < d->of->n_where; i++, out++) {
-        rs_slice units = rs_survey_units(&self->survey, d->of->where[i], unit_of(d));
+        rs_slice units = rs_stats_units(&self->stats, d->of->where[i], unit_of(d));
         out->n_units = rs_slice_left(&units) / unit_of(d);
         out->units = units.ptr;
     }
     return out;
 }
 
-/* Makes the draft one of symbols of a table, or without a table of plain strings. */
-static rs_status settle_strings(infer *self, rs_draft *d, rs_symbol_table *table) {
+/* Makes the plan one of symbols of a table, or without a table of plain strings. */
+static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table) {
     uint8_t *aux;
     d->kind = table == NULL ? RS_FMT_NODE_STR : RS_FMT_NODE_SYMBOLS;
     d->param = table == NULL ? (uint8_t)unit_of(d) : 0;
     if (table == NULL) return RS_OK;
-    aux = (uint8_t *)rs_arena_take(&self->survey.arena, 4);
+    aux = (uint8_t *)rs_arena_take(&self->stats.arena, 4);
     if (aux == NULL) return no_memory(self);
     rs_store_u32(aux, table->number);
     d->aux = rs_slice_of(aux, 4);
@@ -68,7 +69,7 @@ static rs_status settle_strings(infer *self, rs_draft *d, rs_symbol_table *table
     return RS_OK;
 }
 
-static rs_status settle_symbols(infer *self, rs_draft *d) {
+static rs_status settle_symbols(infer *self, rs_plan *d) {
     rs_symbol_string *strings;
     rs_symbol_table *table = NULL;
     rs_status status;
@@ -76,7 +77,8 @@ static rs_status settle_symbols(infer *self, rs_draft *d) {
     strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
     (void)list_strings(self, d, strings);
-    status = rs_packer_symbols(self->packer, d->path, strings, d->of->n_where, unit_of(d), &table, self->err);
+    status = rs_dictionaries_symbols(self->dictionaries, d->position_id, strings, d->of->n_where, unit_of(d), &table,
+                                     self->err);
     free(strings);
     RS_TRY(status);
     return settle_strings(self, d, table);
@@ -84,15 +86,15 @@ static rs_status settle_symbols(infer *self, rs_draft *d) {
 
 /* ---- One symbol table for all positions that have little text, and whose own would cost too much ---- */
 
-static bool has_little(const rs_draft *d, unsigned unit) {
+static bool has_little(const rs_plan *d, unsigned unit) {
     if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
-    if (d->n < d->of->n) return false; /* most of the strings have another form */
+    if (d->n < d->of->n) return false; /* most of the strings stand under another node */
     /* Shorter strings would gain nothing, and there may be very many of them. */
     return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_where;
 }
 
-/* Lists the drafts of little text; with `out` NULL they are counted. */
-static uint32_t list_little(rs_draft *d, unsigned unit, rs_draft **out, uint32_t n) {
+/* Lists the plans of little text; with `out` NULL they are counted. */
+static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n) {
     uint32_t i;
     if (has_little(d, unit)) {
         if (out != NULL) out[n] = d;
@@ -102,47 +104,48 @@ static uint32_t list_little(rs_draft *d, unsigned unit, rs_draft **out, uint32_t
     return n;
 }
 
-static rs_status settle_little(infer *self, rs_draft *root, unsigned unit) {
+static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
     uint32_t n = list_little(root, unit, NULL, 0), i;
     size_t n_strings = 0;
-    rs_draft **drafts;
+    rs_plan **plans;
     rs_symbol_group *groups;
     rs_symbol_string *strings, *end;
     rs_symbol_table *table = NULL;
     rs_status status;
     uint64_t least = 0;
     if (n < 2) return RS_OK;
-    drafts = (rs_draft **)rs_arena_take(&self->survey.arena, n * sizeof *drafts);
-    groups = (rs_symbol_group *)rs_arena_take(&self->survey.arena, n * sizeof *groups);
-    if (drafts == NULL || groups == NULL) return no_memory(self);
-    (void)list_little(root, unit, drafts, 0);
-    for (i = 0; i < n; i++) n_strings += drafts[i]->of->n_where;
+    plans = (rs_plan **)rs_arena_take(&self->stats.arena, n * sizeof *plans);
+    groups = (rs_symbol_group *)rs_arena_take(&self->stats.arena, n * sizeof *groups);
+    if (plans == NULL || groups == NULL) return no_memory(self);
+    (void)list_little(root, unit, plans, 0);
+    for (i = 0; i < n; i++) n_strings += plans[i]->of->n_where;
     end = strings = (rs_symbol_string *)malloc((n_strings + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
     for (i = 0; i < n; i++) {
         groups[i].strings = end;
-        groups[i].n = drafts[i]->of->n_where;
-        end = list_strings(self, drafts[i], end);
+        groups[i].n = plans[i]->of->n_where;
+        end = list_strings(self, plans[i], end);
     }
-    for (i = 0; i < self->survey.values.n; i++) least += self->survey.values.spans[i].size_bytes;
+    for (i = 0; i < self->stats.values.n; i++) least += self->stats.values.spans[i].size_bytes;
     least /= LITTLE_GAIN;
-    status = rs_packer_share(self->packer, self->survey.root.path ^ (LITTLE_TEXT_PATH + unit), groups, n, unit, least,
+    status = rs_dictionaries_share(self->dictionaries, self->stats.root.position_id ^ (LITTLE_TEXT_PATH + unit),
+                                   groups, n, unit, least,
                              &table, self->err);
     for (i = 0; i < n && status == RS_OK && table != NULL; i++) {
-        if (groups[i].joins) status = settle_strings(self, drafts[i], table);
+        if (groups[i].joins) status = settle_strings(self, plans[i], table);
     }
     free(strings);
     return status;
 }
 
-/* Which dicts are of a struct with optional keys: by the hashes of their shapes, in ascending order. */
-static rs_status settle_struct(infer *self, rs_draft *d) {
+/* Which dicts are of a struct with optional keys: by the hashes of their key sets, in ascending order. */
+static rs_status settle_struct(infer *self, rs_plan *d) {
     const rs_alternative *a = (const rs_alternative *)d->link;
-    rs_shape_set *set;
+    rs_key_set_hashes *set;
     uint32_t i, k;
-    RS_TRY(rs_links_new_shapes(self->links, a->n_shapes, &set, self->err));
-    for (i = 0; i < a->n_shapes; i++) {
-        uint64_t hash = a->shapes[i].hash;
+    RS_TRY(rs_links_new_key_sets(self->links, a->n_key_sets, &set, self->err));
+    for (i = 0; i < a->n_key_sets; i++) {
+        uint64_t hash = a->key_sets[i].hash;
         for (k = i; k > 0 && set->hashes[k - 1] > hash; k--) set->hashes[k] = set->hashes[k - 1];
         set->hashes[k] = hash;
     }
@@ -150,10 +153,10 @@ static rs_status settle_struct(infer *self, rs_draft *d) {
     return RS_OK;
 }
 
-static rs_status settle(infer *self, rs_draft *d) {
+static rs_status settle(infer *self, rs_plan *d) {
     uint32_t i;
     switch (d->kind) {
-    case RS_FMT_NODE_DICT: return settle_dict(self, d);
+    case RS_FMT_NODE_DICT_CODED: return settle_dict_coded(self, d);
     case RS_FMT_NODE_SYMBOLS: return settle_symbols(self, d);
     case RS_FMT_NODE_STRUCT:
         if (d->link != NULL) RS_TRY(settle_struct(self, d));
@@ -168,7 +171,7 @@ static rs_status settle(infer *self, rs_draft *d) {
 
 typedef struct emitter {
     rs_buffer nodes, aux;
-    const rs_draft *queue[RS_FMT_TREE_NODES];
+    const rs_plan *queue[RS_FMT_TREE_NODES];
     uint32_t n_queue;
     rs_links *links;
     rs_error *err;
@@ -179,7 +182,7 @@ static rs_status too_large(rs_error *err) {
 }
 
 static rs_status emit_node(emitter *self, uint32_t number) {
-    const rs_draft *d = self->queue[number];
+    const rs_plan *d = self->queue[number];
     uint8_t *node;
     uint32_t i;
     RS_TRY(rs_buffer_append_zeros(&self->nodes, RS_FMT_NODE_SIZE, self->err));
@@ -211,7 +214,7 @@ static rs_status append_tree(rs_buffer *out, const rs_buffer *nodes, const rs_bu
     return rs_buffer_append(out, aux->data, aux->size_bytes, err);
 }
 
-static rs_status emit_tree(const rs_draft *root, rs_links *links, rs_buffer *out, rs_error *err) {
+static rs_status emit_tree(const rs_plan *root, rs_links *links, rs_buffer *out, rs_error *err) {
     emitter *self = (emitter *)calloc(1, sizeof *self);
     rs_status status = RS_OK;
     uint32_t i;
@@ -228,27 +231,28 @@ static rs_status emit_tree(const rs_draft *root, rs_links *links, rs_buffer *out
     return status;
 }
 
-rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_packer *packer, uint64_t path, unsigned hops,
+rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_dictionaries *dictionaries, uint64_t position_id,
+                        unsigned hops,
                         rs_buffer *out, rs_links *links, rs_error *err) {
     infer self;
-    rs_draft *root = NULL;
+    rs_plan *root = NULL;
     rs_status status;
     memset(&self, 0, sizeof self);
-    self.survey.values = *values;
-    self.survey.scan = scan;
-    self.survey.packer = packer;
-    self.survey.root.path = RS_SHAPE_SEED ^ path;
-    self.packer = packer;
+    self.stats.values = *values;
+    self.stats.scan = scan;
+    self.stats.dictionaries = dictionaries;
+    self.stats.root.position_id = RS_KEY_SET_SEED ^ position_id;
+    self.dictionaries = dictionaries;
     self.hops = hops;
     self.links = links;
     self.err = err;
-    status = rs_survey_run(&self.survey, err);
-    if (status == RS_OK) status = rs_draft_choose(&self.survey, packer, hops, &root, err);
+    status = rs_stats_collect(&self.stats, err);
+    if (status == RS_OK) status = rs_plan_choose(&self.stats, dictionaries, hops, &root, err);
     if (status == RS_OK) status = settle_little(&self, root, 1);
     if (status == RS_OK) status = settle_little(&self, root, 2);
     if (status == RS_OK) status = settle(&self, root);
     if (status == RS_OK) status = emit_tree(root, links, out, err);
-    rs_survey_clear(&self.survey);
+    rs_stats_clear(&self.stats);
     return status;
 }
 

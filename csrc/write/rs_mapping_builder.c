@@ -16,7 +16,7 @@ void rs_mapping_builder_close(rs_mapping_builder *self) {
 static uint64_t open_end(const rs_builder *b) { return b->n_open == 0 ? 0 : b->ends[b->n_open - 1]; }
 
 rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err) {
-    size_t shapes = self->keys.scan.n_shapes;
+    size_t key_sets = self->keys.scan.n_key_sets;
     rs_status status = RS_E_STATE_FINISHED;
     if (self->tabled) {
         (void)rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the mapping is finished");
@@ -24,7 +24,7 @@ rs_status rs_mapping_builder_end_pair(rs_mapping_builder *self, rs_error *err) {
         status = rs_builder_end_record(&self->keys, err);
         if (status == RS_OK) {
             status = rs_builder_end_record(&self->values, err);
-            if (status != RS_OK) rs_builder_pop_record(&self->keys, shapes);
+            if (status != RS_OK) rs_builder_pop_record(&self->keys, key_sets);
         }
     }
     if (status != RS_OK) {

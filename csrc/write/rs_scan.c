@@ -4,24 +4,24 @@
 #include <stdlib.h>
 
 void rs_scan_clear(rs_scan *self) {
-    free(self->shapes);
+    free(self->key_sets);
     memset(self, 0, sizeof *self);
 }
 
 void rs_scan_reset(rs_scan *self) {
-    self->n_shapes = 0;
+    self->n_key_sets = 0;
     self->next = 0;
 }
 
-static rs_status add_shape(rs_scan *self, size_t *index, rs_error *err) {
-    if (self->n_shapes == self->capacity) {
+static rs_status add_key_set(rs_scan *self, size_t *index, rs_error *err) {
+    if (self->n_key_sets == self->capacity) {
         size_t capacity = self->capacity < 512 ? 1024 : self->capacity * 2;
-        uint64_t *shapes = (uint64_t *)realloc(self->shapes, capacity * sizeof *shapes);
-        if (shapes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to scan a block");
-        self->shapes = shapes;
+        uint64_t *key_sets = (uint64_t *)realloc(self->key_sets, capacity * sizeof *key_sets);
+        if (key_sets == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to scan a block");
+        self->key_sets = key_sets;
         self->capacity = capacity;
     }
-    *index = self->n_shapes++;
+    *index = self->n_key_sets++;
     return RS_OK;
 }
 
@@ -37,7 +37,7 @@ static rs_status scan_array(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
 
 static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err) {
     uint8_t tag = in->ptr == in->end ? RS_FMT_TAG_NONE : *in->ptr;
-    uint64_t n, i, hash = RS_SHAPE_SEED;
+    uint64_t n, i, hash = RS_KEY_SET_SEED;
     size_t shape = 0;
     if (tag == RS_FMT_TAG_NDARRAY) return scan_array(self, in, arrays_size, err);
     if (tag == RS_FMT_TAG_EXT) {
@@ -61,22 +61,23 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
     budget->values -= n;
     budget->depth--;
     if (RS_FMT_DEPTH - budget->depth > self->max_depth) self->max_depth = RS_FMT_DEPTH - budget->depth;
-    if (tag == RS_FMT_TAG_DICT) RS_TRY(add_shape(self, &shape, err));
+    if (tag == RS_FMT_TAG_DICT) RS_TRY(add_key_set(self, &shape, err));
     for (i = 0; i < n; i++) {
         if (tag == RS_FMT_TAG_DICT) {
             const uint8_t *key = in->ptr;
-            size_t shapes = self->n_shapes;
-            /* Through scan_value: tuples in keys count towards the depth. A dict within one would shift the shapes. */
-            if (!rs_any_may_be_key(*in)) shapes = SIZE_MAX;
+            size_t key_sets = self->n_key_sets;
+            /* Through scan_value: tuples in keys count towards the depth. A dict within one would shift the key
+             * sets. */
+            if (!rs_any_may_be_key(*in)) key_sets = SIZE_MAX;
             RS_TRY(scan_value(self, in, arrays_size, budget, err));
-            if (self->n_shapes != shapes) {
+            if (self->n_key_sets != key_sets) {
                 return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict key that cannot be hashed");
             }
             hash = rs_schema_hash_key(hash, key, (size_t)(in->ptr - key));
         }
         RS_TRY(scan_value(self, in, arrays_size, budget, err));
     }
-    if (tag == RS_FMT_TAG_DICT) self->shapes[shape] = hash;
+    if (tag == RS_FMT_TAG_DICT) self->key_sets[shape] = hash;
     budget->depth++;
     return RS_OK;
 }

@@ -5,10 +5,10 @@
 
 #include "format/rs_any.h"
 
-/* Owns `shapes`. Zero it to begin, rs_scan_clear at the end, rs_scan_reset between blocks. Not thread-safe. */
+/* Owns `key_sets`. Zero it to begin, rs_scan_clear at the end, rs_scan_reset between blocks. Not thread-safe. */
 typedef struct rs_scan {
-    uint64_t *shapes; /* a hash over the keys of each dict, in the order in which the dicts begin */
-    size_t n_shapes;
+    uint64_t *key_sets; /* a hash over the keys of each dict, in the order in which the dicts begin */
+    size_t n_key_sets;
     size_t capacity;
     size_t next;         /* read position of the walk that follows */
     uint64_t max_values; /* over all records since the last reset of the totals by the caller */
@@ -18,7 +18,7 @@ typedef struct rs_scan {
 } rs_scan;
 
 void rs_scan_clear(rs_scan *self);
-/* Forgets the shapes of a block; maxima and features stay, they are the segment's. */
+/* Forgets the key sets of a block; maxima and features stay, they are the segment's. */
 void rs_scan_reset(rs_scan *self);
 
 /* Reads one record, which must be exactly one well-formed value; RS_E_FMT_* otherwise, and the totals are as before. */

@@ -61,7 +61,7 @@ static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, u
     }
 }
 
-/* Gives every symbol its place, and the hash table the number of each group + 1 for the time being. */
+/* Gives every symbol its slot, and the hash table the number of each group + 1 for the time being. */
 static void take_symbols(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
     uint32_t i;

@@ -15,8 +15,8 @@ enum {
     SAMPLE_BYTES = 1 << 19,   /* at most, and at least the least; between, a part of the whole */
     SAMPLE_BYTES_LEAST = 1 << 17,
     SAMPLE_PART = 16,
-    PIECE_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
-    PIECES = SAMPLE_BYTES / PIECE_BYTES,
+    EXCERPT_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
+    EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
     CANDIDATES_MAX = 32768,   /* symbols of the first pass */
     PAIR_BITS_MIN = 10,
     PAIR_BITS_MAX = 17,
@@ -28,9 +28,9 @@ enum {
 /* Everything that training holds. */
 typedef struct trainer {
     unsigned unit_bytes, max_units;
-    uint8_t *sample;      /* pieces of strings, one after another */
-    uint64_t *piece_ends; /* in units */
-    uint64_t n_pieces, n_sampled, n_all;
+    uint8_t *sample;      /* excerpts of strings, one after another */
+    uint64_t *excerpt_ends; /* in units */
+    uint64_t n_excerpts, n_sampled, n_all;
     rs_trie trie;         /* of the first pass */
     rs_matcher matcher;   /* of the others */
     uint32_t *pairs;      /* hash table: a tag, and PAIR_COUNT_BITS of how often it was seen */
@@ -52,7 +52,7 @@ static void trainer_clear(trainer *self) {
     rs_trie_clear(&self->trie);
     rs_matcher_clear(&self->matcher);
     free(self->sample);
-    free(self->piece_ends);
+    free(self->excerpt_ends);
     free(self->pairs);
     free(self->symbols);
     free(self->n_units);
@@ -80,16 +80,16 @@ static uint64_t stride(uint64_t n) {
     return step % n;
 }
 
-/* Takes piece `round` of `rounds` of a string, which are spread over it. False when it has no more. */
-static bool take_piece(trainer *self, const rs_symbol_string *string, uint64_t round, uint64_t rounds) {
-    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes, n = string->n_units / piece_units;
-    uint64_t first = round * (n / rounds ? n / rounds : 1) * piece_units, units;
+/* Takes excerpt `round` of `rounds` of a string, which are spread over it. False when it has no more. */
+static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t round, uint64_t rounds) {
+    const uint64_t excerpt_units = EXCERPT_BYTES / self->unit_bytes, n = string->n_units / excerpt_units;
+    uint64_t first = round * (n / rounds ? n / rounds : 1) * excerpt_units, units;
     if (first >= string->n_units) return false;
-    units = string->n_units - first < piece_units ? string->n_units - first : piece_units;
+    units = string->n_units - first < excerpt_units ? string->n_units - first : excerpt_units;
     memcpy(self->sample + self->n_sampled * self->unit_bytes, string->units + first * self->unit_bytes,
            (size_t)(units * self->unit_bytes));
     self->n_sampled += units;
-    self->piece_ends[self->n_pieces++] = self->n_sampled;
+    self->excerpt_ends[self->n_excerpts++] = self->n_sampled;
     return true;
 }
 
@@ -100,23 +100,25 @@ static uint64_t sample_size(uint64_t all_bytes) {
 }
 
 static rs_status take_sample(trainer *self, const rs_symbol_string *strings, size_t n, rs_error *err) {
-    const uint64_t piece_units = PIECE_BYTES / self->unit_bytes;
+    const uint64_t excerpt_units = EXCERPT_BYTES / self->unit_bytes;
     uint64_t sample_units, most, step, round, rounds, i;
+    size_t n_ends;
     bool more = n > 0;
     for (i = 0; i < n; i++) self->n_all += strings[i].n_units;
     sample_units = sample_size(self->n_all * self->unit_bytes) / self->unit_bytes;
-    most = self->n_all < sample_units + piece_units ? self->n_all : sample_units + piece_units;
+    most = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
     self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
-    /* No piece is empty; one or two of a string are not full. */
-    self->piece_ends = (uint64_t *)malloc((n < most / 2 ? 2 * n + PIECES + 1 : (size_t)most + 1) * sizeof(uint64_t));
-    if (self->sample == NULL || self->piece_ends == NULL) return no_memory(err);
+    /* No excerpt is empty; one or two of a string are not full. */
+    n_ends = n < most / 2 ? 2 * n + EXCERPTS + 1 : (size_t)most + 1;
+    self->excerpt_ends = (uint64_t *)malloc(n_ends * sizeof(uint64_t));
+    if (self->sample == NULL || self->excerpt_ends == NULL) return no_memory(err);
     step = n > 0 ? stride(n) : 0;
-    rounds = sample_units / piece_units;
+    rounds = sample_units / excerpt_units;
     for (round = 0; round < rounds && more; round++) {
         uint64_t at = 0;
         more = false;
         for (i = 0; i < n && self->n_sampled < sample_units; i++) {
-            if (take_piece(self, &strings[at], round, rounds)) more = true;
+            if (take_excerpt(self, &strings[at], round, rounds)) more = true;
             at = at + step >= n ? at + step - n : at + step;
         }
     }
@@ -166,9 +168,9 @@ static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint
 /* The first pass. unit_bytes is that of the trainer, a constant where this is compiled. */
 static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_error *err) {
     const uint8_t *units = self->sample;
-    uint64_t piece;
-    for (piece = 0; piece < self->n_pieces; piece++) {
-        const uint8_t *end = self->sample + self->piece_ends[piece] * unit_bytes;
+    uint64_t excerpt;
+    for (excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
+        const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         uint32_t before = 0;
         unsigned n_before = 0;
         while (units != end) {
@@ -199,12 +201,12 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
 static rs_status count_uses(trainer *self, rs_error *err) {
     const unsigned unit_bytes = self->unit_bytes;
     const uint8_t *p = self->sample;
-    uint64_t piece;
+    uint64_t excerpt;
     rs_matcher_clear(&self->matcher);
     RS_TRY(rs_matcher_init(&self->matcher, self->units, self->n_units, self->n_symbols, unit_bytes, err));
     memset(self->counts, 0, (ESCAPE + 1) * sizeof *self->counts);
-    for (piece = 0; piece < self->n_pieces; piece++) {
-        const uint8_t *end = self->sample + self->piece_ends[piece] * unit_bytes;
+    for (excerpt = 0; excerpt < self->n_excerpts; excerpt++) {
+        const uint8_t *end = self->sample + self->excerpt_ends[excerpt] * unit_bytes;
         while (p != end) {
             uint32_t match = find_in(&self->matcher, p, (uint64_t)(end - p));
             uint32_t bytes = rs_match_bytes(match);

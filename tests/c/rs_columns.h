@@ -22,7 +22,7 @@ static inline void columns_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     make_head(raw, 0x0F, 8);
     make_str(raw, "id"), make_int(raw, (int64_t)(i * 3));
     make_str(raw, "score"), make_float(raw, (double)(i * 37 % 1000) / 100);
-    k = i * 7 % 23; /* not made alike, so that no pieces do */
+    k = i * 7 % 23; /* not made alike, so that no template fits */
     (void)snprintf(text, sizeof text, "%.*s, %s of %llu", (int)(k % 9) + 3, "ab cd, ef-gh ij", names[k % 4], (unsigned long long)part);
     make_str(raw, "word"), make_str(raw, text);
     (void)snprintf(text, sizeof text, "%s and then %s goes%c%llu times", names[i % 4], names[i / 4 % 4], (int)('a' + i % 26),

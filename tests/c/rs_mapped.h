@@ -12,24 +12,24 @@ enum { MAPPED_SEED = 4711 };
 /* Appends key or value i; the pair's hash comes from the key's canonical form, which the key must be. */
 typedef void (*mapped_part)(uint64_t i, rs_buffer *raw);
 
-typedef struct mapped_plan {
+typedef struct mapped_input {
     mapped_part key, value;
     uint64_t n;
     const uint8_t *opaque;  /* NULL: none */
     const uint64_t *order;  /* NULL: every record lives; else 2 n_entries numbers */
     uint64_t n_entries;     /* with order */
     uint64_t flush_every;   /* records of a block, 0: as many as fit */
-} mapped_plan;
+} mapped_input;
 
-static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_plan *plan, uint64_t *hashes, rs_error *err) {
+static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_input *input, uint64_t *hashes, rs_error *err) {
     uint64_t i;
-    for (i = 0; i < plan->n; i++) {
+    for (i = 0; i < input->n; i++) {
         size_t begin = b->keys.raw.size_bytes;
-        plan->key(i, &b->keys.raw);
+        input->key(i, &b->keys.raw);
         hashes[i] = rs_hash64(b->keys.raw.data + begin, b->keys.raw.size_bytes - begin, MAPPED_SEED);
-        plan->value(i, &b->values.raw);
+        input->value(i, &b->values.raw);
         RS_TRY(rs_mapping_builder_end_pair(b, err));
-        if (rs_builder_is_full(&b->keys) || (plan->flush_every != 0 && (i + 1) % plan->flush_every == 0)) {
+        if (rs_builder_is_full(&b->keys) || (input->flush_every != 0 && (i + 1) % input->flush_every == 0)) {
             RS_TRY(rs_builder_flush(&b->keys, err));
         }
         if (rs_builder_is_full(&b->values)) RS_TRY(rs_builder_flush(&b->values, err));
@@ -37,34 +37,34 @@ static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_plan *pla
     return rs_mapping_builder_write_tables(b, err);
 }
 
-static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_plan *plan, const uint64_t *hashes, rs_error *err) {
+static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_input *input, const uint64_t *hashes, rs_error *err) {
     rs_buffer table = {0};
-    uint64_t n = plan->order == NULL ? plan->n : plan->n_entries, i;
+    uint64_t n = input->order == NULL ? input->n : input->n_entries, i;
     uint64_t *living = (uint64_t *)calloc((size_t)n + 1, 8);
     rs_status status;
     if (living == NULL) abort();
-    for (i = 0; i < n; i++) living[i] = hashes[plan->order == NULL ? i : plan->order[2 * i]];
-    status = rs_keys_build(living, plan->opaque, n, MAPPED_SEED, 0, &table, err);
-    if (status == RS_OK) status = rs_mapping_builder_finish(b, &table, plan->order, n, err);
+    for (i = 0; i < n; i++) living[i] = hashes[input->order == NULL ? i : input->order[2 * i]];
+    status = rs_keys_build(living, input->opaque, n, MAPPED_SEED, 0, &table, err);
+    if (status == RS_OK) status = rs_mapping_builder_finish(b, &table, input->order, n, err);
     rs_buffer_clear(&table);
     free(living);
     return status;
 }
 
 /* data is NULL after a failure. */
-static inline built map_build(const mapped_plan *plan, bool compress) {
+static inline built map_build(const mapped_input *input, bool compress) {
     rs_segment_writer writer;
     rs_mapping_builder builder;
     rs_segment segment;
     rs_error err;
     built out = {NULL, 0};
-    uint64_t *hashes = (uint64_t *)calloc((size_t)plan->n + 1, 8);
+    uint64_t *hashes = (uint64_t *)calloc((size_t)input->n + 1, 8);
     if (hashes == NULL) abort();
     rs_error_clear(&err);
     if (CHECK_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err)) {
         if (CHECK_OK(rs_mapping_builder_open(&builder, &writer, compress, &err), &err) &&
-            CHECK_OK(mapped_add(&builder, plan, hashes, &err), &err) &&
-            CHECK_OK(mapped_finish(&builder, plan, hashes, &err), &err) &&
+            CHECK_OK(mapped_add(&builder, input, hashes, &err), &err) &&
+            CHECK_OK(mapped_finish(&builder, input, hashes, &err), &err) &&
             CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
             out.data = make_exact(segment.data, segment.size_bytes);
             out.size = segment.size_bytes;

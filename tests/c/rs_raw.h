@@ -69,7 +69,7 @@ static inline void raw_text(rs_cursor *c, const rs_node *node, uint64_t bits, rs
     const uint8_t *body = node->fixed ? raw_take(c, node->size_bytes) : NULL;
     rs_text_begin(&text);
     if (rs_text_put(&text, c, node, body, bits, NULL) != RS_OK) abort();
-    make_tag(out, text.unit_bytes == 1 ? 0x09 : 0x0A), make_varint(out, text.n_units); /* writers make no other pieces */
+    make_tag(out, text.unit_bytes == 1 ? 0x09 : 0x0A), make_varint(out, text.n_units); /* writers make no other parts */
     make_bytes(out, text.units, (size_t)(text.n_units * text.unit_bytes));
     rs_text_clear(&text);
 }
@@ -77,15 +77,15 @@ static inline void raw_text(rs_cursor *c, const rs_node *node, uint64_t bits, rs
 static inline void raw_numbers(rs_cursor *c, const rs_node *node, rs_buffer *out) {
     uint64_t n = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? node->count : raw_varint(c);
     const int64_t *some;
-    rs_numbers numbers;
+    rs_packed_ints numbers;
     unsigned k, i;
     make_head(out, node->param == 0 ? 0x0D : 0x0E, n);
     if (n == 0) return;
-    if (!rs_numbers_take(node, n, &c->in, &numbers)) abort();
-    while ((k = rs_numbers_next(&numbers, &some)) != 0) {
+    if (!rs_packed_ints_take(node, n, &c->in, &numbers)) abort();
+    while ((k = rs_packed_ints_next(&numbers, &some)) != 0) {
         for (i = 0; i < k; i++) {
             if (node->number_kind == RS_FMT_NUMBERS_INTS) make_int(out, some[i]);
-            else make_float(out, rs_numbers_float(node, some[i]));
+            else make_float(out, rs_packed_ints_float(node, some[i]));
         }
     }
 }
@@ -100,7 +100,7 @@ static inline uint64_t raw_stored(rs_cursor *c, const rs_node *node, uint64_t bi
 static inline void raw_entry(rs_cursor *c, const rs_node *node, uint64_t number, rs_buffer *out) {
     const rs_table *table;
     rs_cursor entry = *c;
-    if (rs_dict_find(node, number, &table, &entry.in, NULL) != RS_OK) abort();
+    if (rs_dict_coded_find(node, number, &table, &entry.in, NULL) != RS_OK) abort();
     raw_alone(&entry, table->tree->nodes, out);
 }
 
@@ -115,9 +115,9 @@ static inline void raw_body(rs_cursor *c, const rs_node *node, uint64_t bits, rs
         make_int(out, (int64_t)(base + raw_stored(c, node, bits)));
         break;
     }
-    case RS_FMT_NODE_DECIMAL: make_float(out, rs_numbers_decimal(node, raw_stored(c, node, bits))); break;
+    case RS_FMT_NODE_DECIMAL: make_float(out, rs_packed_ints_decimal(node, raw_stored(c, node, bits))); break;
     case RS_FMT_NODE_NUMBERS: raw_numbers(c, node, out); break;
-    case RS_FMT_NODE_DICT: raw_entry(c, node, bits, out); break;
+    case RS_FMT_NODE_DICT_CODED: raw_entry(c, node, bits, out); break;
     case RS_FMT_NODE_SYMBOLS:
     case RS_FMT_NODE_CONCAT: raw_text(c, node, bits, out); break;
     case RS_FMT_NODE_OPTIONAL: /* an absent key is raw_row's business */

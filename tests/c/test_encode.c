@@ -22,7 +22,7 @@ static rs_status encode(const make_node *nodes, uint32_t n, const void *aux, uin
         uint8_t *exact = make_exact(block.raw.data, block.raw.size_bytes);
         block.scan.next = 0;
         status = rs_encode_record(&tree, rs_slice_of(exact, block.raw.size_bytes), &block.scan, &encoded, &err);
-        if (status == RS_OK) CHECK_U64(block.scan.next, block.scan.n_shapes);
+        if (status == RS_OK) CHECK_U64(block.scan.next, block.scan.n_key_sets);
         free(exact);
         rs_tree_clear(&tree);
     }

@@ -1,4 +1,4 @@
-/* test_entries.c: entries of dict nodes as a column takes them: each kind, over several tables, each read once, and numbers of no
+/* test_entries.c: entries of dict-coded nodes as a column takes them: each kind, over several tables, each read once, and numbers of no
  * entry. */
 #include "read/rs_entries.h"
 #include "rs_make.h"
@@ -40,7 +40,7 @@ static void put(made *m, rs_buffer *value) {
 
 typedef struct pair {
     made one, two;
-    rs_dict dict;
+    rs_dict_coded dict;
     rs_node node;
 } pair;
 
@@ -61,7 +61,7 @@ static void open_pair(pair *p) {
     p->dict.n_tables = 2, p->dict.tables[0] = &p->one.table, p->dict.tables[1] = &p->two.table;
     for (i = 0; i < 2; i++) p->dict.first[i + 1] = p->dict.first[i] + p->dict.tables[i]->block.n_records;
     p->dict.count = p->dict.first[2];
-    p->node.kind = RS_FMT_NODE_DICT, p->node.fixed = true, p->node.dict = &p->dict, p->node.bits = 4;
+    p->node.kind = RS_FMT_NODE_DICT_CODED, p->node.fixed = true, p->node.coded = &p->dict, p->node.bits = 4;
 }
 
 static void close_pair(pair *p) { rs_tree_clear(&p->one.tree), rs_tree_clear(&p->two.tree); }
@@ -115,11 +115,11 @@ static void test_nodes_in_turn(void) {
     const rs_cursor cursor = cursor_of(1000);
     const rs_entry *first = NULL, *second = NULL;
     rs_entries entries;
-    rs_dict other_dict;
+    rs_dict_coded other_dict;
     rs_node other;
     memset(&entries, 0, sizeof entries), memset(&other_dict, 0, sizeof other_dict);
     open_pair(&p);
-    other = p.node, other.dict = &other_dict;
+    other = p.node, other.coded = &other_dict;
     other_dict.n_tables = 1, other_dict.tables[0] = &p.two.table, other_dict.first[1] = other_dict.count = 5;
     CHECK_OK(rs_entries_at(&entries, &cursor, &p.node, 5, &first, &err), &err);
     CHECK_OK(rs_entries_at(&entries, &cursor, &other, 1, &second, &err), &err);

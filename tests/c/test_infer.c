@@ -31,9 +31,9 @@ static void say_node(const rs_node *n) {
 /* Tables go nowhere here: what they hold is the business of test_forms. */
 static uint32_t tables_written;
 
-static rs_status drop_values(void *owner, const rs_values *values, uint64_t path, unsigned hops, rs_block *out,
+static rs_status drop_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,
                              rs_error *e) {
-    (void)owner, (void)path, (void)hops, (void)e;
+    (void)owner, (void)position_id, (void)hops, (void)e;
     memset(out, 0, sizeof *out);
     out->n_records = values->n;
     tables_written++;
@@ -47,10 +47,10 @@ static rs_status drop_bytes(void *owner, const rs_buffer *bytes, rs_block *out, 
     return RS_OK;
 }
 
-static rs_packer packer = {NULL, drop_values, drop_bytes, {NULL, 0, 0}, NULL, NULL, 0, NULL, 0, 0, 0};
+static rs_dictionaries dictionaries = {NULL, drop_values, drop_bytes, {NULL, 0, 0}, NULL, NULL, 0, NULL, 0, 0, 0};
 static rs_links links;
 
-/* The tree of the block's first n records; `links` and `packer` then have what encoding needs, until forget(). */
+/* The tree of the block's first n records; `links` and `dictionaries` then have what encoding needs, until forget(). */
 static rs_status infer(uint32_t n, rs_buffer *bytes) {
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_values values = {block.raw.data, spans, n};
@@ -62,14 +62,14 @@ static rs_status infer(uint32_t n, rs_buffer *bytes) {
         spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
     }
-    status = rs_infer_tree(&values, &block.scan, &packer, 0, 0, bytes, &links, &err);
+    status = rs_infer_tree(&values, &block.scan, &dictionaries, 0, 0, bytes, &links, &err);
     free(spans);
     return status;
 }
 
 static void forget(void) {
     rs_links_clear(&links);
-    rs_packer_clear(&packer);
+    rs_dictionaries_clear(&dictionaries);
 }
 
 static const char *inferred(void) {
@@ -269,7 +269,7 @@ static void test_ext(void) {
     CHECK_STR(inferred(), "ext25(optional(int1+0))");
 }
 
-/* Dicts within payloads: infer and encode ask for shapes in the order in which scan met them. */
+/* Dicts within payloads: infer and encode ask for key sets in the order in which scan met them. */
 static void test_ext_of_dicts(void) {
     int64_t i;
     for (i = 0; i < 2; i++) {
@@ -344,7 +344,7 @@ static void test_little_text(void) {
     tables_written = 0;
     CHECK_STR(inferred(), "struct(str1, str1, str1, str1)");
     CHECK_U64(tables_written, 0);
-    for (i = 0; i < 100; i++) { /* where pieces fit all but a few, those few are no reason for one */
+    for (i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
         make_head(&block.raw, 0x0F, 4);
         for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_letters(&random) : add_name(i * 37);
         make_record_end(&block);
@@ -355,7 +355,7 @@ static void test_little_text(void) {
     CHECK_U64(tables_written, 0);
 }
 
-/* More shapes than a position may have: the rest goes under `any`. */
+/* More key sets than a position may have: the rest goes under `any`. */
 static void test_many_shapes(void) {
     char key[8];
     unsigned i, k;
@@ -418,7 +418,7 @@ static void check_random_block(uint32_t n, unsigned depth) {
     rs_links_apply(&links, &tree);
     block.scan.next = 0;
     for (i = 0; i < n && encode_one(&tree, make_record(&block, i)); i++) {}
-    CHECK_U64(block.scan.next, block.scan.n_shapes);
+    CHECK_U64(block.scan.next, block.scan.n_key_sets);
     rs_tree_clear(&tree);
     rs_buffer_clear(&bytes);
     forget();

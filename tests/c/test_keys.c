@@ -115,7 +115,7 @@ static void test_same_bytes(void) {
     table_clear(&b);
 }
 
-/* A table by hand: three keys, 5 slots, 2 index bits, 30 bits of fingerprint. */
+/* A table by hand: three keys, 5 slots, 2 index bits, 30 check bits. */
 static void test_layout(void) {
     static const uint64_t hashes[] = {UINT64_C(0xF000000000000001), UINT64_C(0xF000000000000002), 0};
     static const uint32_t slots[] = {2 << 2 | 2, 3, 0, 0, 1 << 2 | 1};
@@ -246,7 +246,7 @@ static void test_broken_slots(void) {
     probe = rs_key_probe_begin(&t.keys, 5);
     CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
     CHECK_U64(err.offset, 64 + 4 * rs_hash_scale(5, 144));
-    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* a fingerprint and no entry */
+    for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, UINT32_C(5) << 7); /* check bits and no entry */
     probe = rs_key_probe_begin(&t.keys, 5);
     CHECK_CODE(rs_key_probe_next(&t.keys, &probe, &entry, &err), RS_E_FMT_KEYS, &err);
     for (i = 0; i < 144; i++) rs_store_u32(t.bytes + 64 + 4 * i, (UINT32_C(5) << 7) + 100); /* entry 99 over and over */

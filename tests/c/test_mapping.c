@@ -94,8 +94,8 @@ static uint64_t look_up(rs_mapping *m, mapped_part part, uint64_t i) {
 }
 
 static void check_mapping(mapped_part key, mapped_part value, uint64_t n, uint64_t flush_every, bool compress) {
-    mapped_plan plan = {key, value, n, NULL, NULL, 0, flush_every};
-    built b = map_build(&plan, compress);
+    mapped_input input = {key, value, n, NULL, NULL, 0, flush_every};
+    built b = map_build(&input, compress);
     rs_store values;
     rs_mapping m;
     uint64_t i, k, v, wrong = 0;
@@ -159,13 +159,13 @@ static void key_mod_70(uint64_t i, rs_buffer *raw) { str_key(i % 70, raw); }
 
 static void test_order(void) {
     static uint64_t order[140];
-    mapped_plan plan = {key_mod_70, row_value, 100, NULL, order, 70, 64};
+    mapped_input input = {key_mod_70, row_value, 100, NULL, order, 70, 64};
     rs_store values;
     rs_mapping m;
     built b;
     uint64_t i, k, v;
     for (i = 0; i < 70; i++) order[2 * i] = i, order[2 * i + 1] = i < 30 ? i + 70 : i; /* the first 30 came again */
-    b = map_build(&plan, true);
+    b = map_build(&input, true);
     REQUIRE(b.data != NULL);
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&values, built_slice(&b), NULL, &err), &err);
@@ -214,8 +214,8 @@ static uint64_t find_int(rs_mapping *m, int64_t number) {
 }
 
 static void check_fast_lookup(mapped_part key, uint64_t n, bool compress) {
-    mapped_plan plan = {key, none_value, n, NULL, NULL, 0, 100};
-    built b = map_build(&plan, compress);
+    mapped_input input = {key, none_value, n, NULL, NULL, 0, 100};
+    built b = map_build(&input, compress);
     rs_store values;
     rs_mapping m;
     uint64_t i;
@@ -288,8 +288,8 @@ static void odd_key(uint64_t i, rs_buffer *raw) {
 
 static void test_odd_keys(void) {
     static const uint8_t all[6] = {1, 1, 1, 1, 1, 1};
-    mapped_plan plan = {odd_key, none_value, 6, all, NULL, 0, 0};
-    built b = map_build(&plan, false);
+    mapped_input input = {odd_key, none_value, 6, all, NULL, 0, 0};
+    built b = map_build(&input, false);
     rs_store values;
     rs_mapping m;
     rs_scalar s;
@@ -322,12 +322,12 @@ static void test_odd_keys(void) {
 /* ---- The builder's states ---- */
 
 static void refuse(rs_mapping_builder *b, uint8_t key, uint8_t value) {
-    size_t keys = b->keys.raw.size_bytes, values = b->values.raw.size_bytes, shapes = b->keys.scan.n_shapes;
+    size_t keys = b->keys.raw.size_bytes, values = b->values.raw.size_bytes, key_sets = b->keys.scan.n_key_sets;
     uint64_t n = b->keys.n_records;
     make_tag(&b->keys.raw, key), make_tag(&b->values.raw, value);
     CHECK_CODE(rs_mapping_builder_end_pair(b, &err), RS_E_FMT_VERSION, &err);
     CHECK_U64(err.record, n);
-    CHECK(b->keys.raw.size_bytes == keys && b->values.raw.size_bytes == values && b->keys.scan.n_shapes == shapes);
+    CHECK(b->keys.raw.size_bytes == keys && b->values.raw.size_bytes == values && b->keys.scan.n_key_sets == key_sets);
     CHECK(b->keys.n_records == n && b->values.n_records == n);
     make_tag(&b->keys.raw, 0), make_tag(&b->values.raw, 0);
     rs_mapping_builder_drop_pair(b, b->keys.arrays.size_bytes, b->values.arrays.size_bytes);
@@ -423,14 +423,14 @@ static void test_refused_orders(void) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     size_t i;
     for (i = 0; i < 5; i++) {
-        mapped_plan plan = {str_key, none_value, 3, NULL, NULL, 0, 0};
+        mapped_input input = {str_key, none_value, 3, NULL, NULL, 0, 0};
         uint64_t hashes[3];
         rs_segment_writer writer;
         rs_mapping_builder builder;
         rs_buffer table = {0};
         REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
         REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
-        REQUIRE_OK(mapped_add(&builder, &plan, hashes, &err), &err);
+        REQUIRE_OK(mapped_add(&builder, &input, hashes, &err), &err);
         REQUIRE_OK(rs_keys_build(hashes, NULL, 2, 0, 0, &table, &err), &err);
         CHECK_CODE(rs_mapping_builder_finish(&builder, &table, orders[i], 2, &err), i == 4 ? RS_OK : RS_E_ARG_RANGE, &err);
         rs_buffer_clear(&table);

@@ -26,10 +26,10 @@ static void small_value(uint64_t i, rs_buffer *raw) { make_int(raw, (int64_t)(i 
 static void make_both(void) {
     static uint8_t opaque[70];
     static uint64_t order[120];
-    mapped_plan plan = {small_key, small_value, 70, opaque, NULL, 0, 64}, twice = {small_key, small_value, 70, NULL, order, 60, 64};
+    mapped_input input = {small_key, small_value, 70, opaque, NULL, 0, 64}, twice = {small_key, small_value, 70, NULL, order, 60, 64};
     uint64_t i;
     opaque[3] = opaque[69] = 1;
-    small = map_build(&plan, true);
+    small = map_build(&input, true);
     for (i = 0; i < 60; i++) order[2 * i] = i, order[2 * i + 1] = 69 - i;
     ordered = map_build(&twice, true);
     REQUIRE(small.data != NULL && ordered.data != NULL);
@@ -152,7 +152,7 @@ static void test_rule_28(void) {
     wrong = rs_load_u32(small.data + full);
     check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);               /* a key that is not there */
     check_verify(&small, &small_layout, empty, wrong, 4, RS_E_FMT_KEYS);          /* and one twice */
-    check_verify(&small, &small_layout, full, wrong ^ 1u << 31, 4, RS_E_FMT_KEYS); /* another fingerprint */
+    check_verify(&small, &small_layout, full, wrong ^ 1u << 31, 4, RS_E_FMT_KEYS); /* other check bits */
     CHECK_U64(err.record, 0);
     check_verify(&small, &small_layout, full, wrong | 0x7F, 4, RS_E_FMT_KEYS);    /* entry 126 */
     check_verify(&small, &small_layout, full, 0x80, 4, RS_E_FMT_KEYS);            /* no entry */
@@ -182,8 +182,8 @@ static void test_keys_of_no_writer(void) {
                  {true_key, RS_E_FMT_KEYS}, {negative_zero, RS_E_FMT_KEYS}}; /* hashed as they are, not as the ints they equal */
     size_t i;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        mapped_plan plan = {cases[i].key, small_value, 20, NULL, NULL, 0, 0};
-        built b = map_build(&plan, i % 2 == 0);
+        mapped_input input = {cases[i].key, small_value, 20, NULL, NULL, 0, 0};
+        built b = map_build(&input, i % 2 == 0);
         REQUIRE(b.data != NULL);
         if (!CHECK_CODE(rs_verify_segment(built_slice(&b), NULL, &err), cases[i].code, &err)) {
             (void)fprintf(stderr, "    case %zu\n", i);

@@ -3,7 +3,7 @@
 #include "read/rs_column.h"
 #include "rs_hand.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS,
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS,
        CONCAT, DIGITS, HEX, SAME, OPTIONAL };
 
 static rs_error err;
@@ -153,7 +153,7 @@ static void test_elements_of_numbers(void) {
         tree = compiled(&node, 1, aux, 16);
         for (i = 0; i < 30; i++) numbers[i] = i * i % 200;
         make_varint(&bytes, 30);
-        CHECK_OK(rs_numbers_append(tree.nodes, numbers, 30, &bytes, &err), &err);
+        CHECK_OK(rs_packed_ints_append(tree.nodes, numbers, 30, &bytes, &err), &err);
         for (i = -32; i < 33; i++) {
             rs_cursor c = cursor_over(bytes.data, bytes.size_bytes, NULL);
             rs_place place;
@@ -208,8 +208,8 @@ static void test_optionals(void) {
 
 /* Through entries of tables: to a child of a row in one table, whose value is an entry of another. */
 static void test_entries(void) {
-    static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT, 2, 0, 0, 0, 0, 4, 3}}, text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
-    static const make_node outer[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 1}};
+    static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}}, text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
+    static const make_node outer[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 1}};
     static const make_node passing[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {SYMBOLS, 0, 0, 0, 0, 4, 4, 0}, LEAF(STR, 1)};
     static const uint32_t numbers[] = {0, 2, 1};
     static const uint8_t symbols[24] = {1, 0, 255};
@@ -293,9 +293,9 @@ static void test_columns(void) {
 
 /* Numbers that lie in a table stand among others that do not: the cursor comes back from it. */
 static void test_columns_of_entries(void) {
-    static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0), {DICT, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0)};
-    static const make_node mixed[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(ANY, 0), {DICT, 0, 0, 0, 0, 0, 4, 1}, LEAF(ANY, 0)};
-    static const make_node one = LEAF(ANY, 0), list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT, 1, 0, 0, 0, 0, 4, 2}};
+    static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0), {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0)};
+    static const make_node mixed[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(ANY, 0), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, LEAF(ANY, 0)};
+    static const make_node one = LEAF(ANY, 0), list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}};
     static const uint8_t zeros[4] = {0};
     static const struct {
         const make_node *nodes;

@@ -1,4 +1,4 @@
-/* test_scan.c: the first pass over records: shapes of dicts in their order, the largest record, features; refused records leave
+/* test_scan.c: the first pass over records: key sets of dicts in their order, the largest record, features; refused records leave
  * the totals alone; and the pass that only skips stays in step. */
 #include "write/rs_scan.h"
 #include "rs_make.h"
@@ -31,11 +31,11 @@ static void test_shapes(void) {
     make_dict("a", "b"), CHECK_OK(scan_made(0), &err);
     make_dict("b", "a"), CHECK_OK(scan_made(0), &err);
     make_head(&raw, 0x0F, 0), CHECK_OK(scan_made(0), &err);
-    REQUIRE(scan.n_shapes == 4);
-    CHECK(scan.shapes[0] == scan.shapes[1] && scan.shapes[0] != scan.shapes[2]); /* the order of keys is part of it */
-    CHECK_U64(scan.shapes[3], RS_SHAPE_SEED);
+    REQUIRE(scan.n_key_sets == 4);
+    CHECK(scan.key_sets[0] == scan.key_sets[1] && scan.key_sets[0] != scan.key_sets[2]); /* the order of keys is part of it */
+    CHECK_U64(scan.key_sets[3], RS_KEY_SET_SEED);
     rs_scan_reset(&scan);
-    CHECK(scan.n_shapes == 0 && scan.max_values == 3);
+    CHECK(scan.n_key_sets == 0 && scan.max_values == 3);
     done();
 }
 
@@ -43,14 +43,14 @@ static void test_shapes(void) {
 static void test_order_of_shapes(void) {
     uint64_t inner, outer;
     make_dict("x", "y"), CHECK_OK(scan_made(0), &err);
-    inner = scan.shapes[0];
+    inner = scan.key_sets[0];
     make_head(&raw, 0x0F, 1), make_str(&raw, "k"), make_head(&raw, 0x0D, 3);
     make_dict("x", "y"), make_ext(&raw, 9, NULL), make_dict("x", "y"), make_ext(&raw, 25, "C");
     make_head(&raw, 0x0E, 1), make_dict("x", "y");
     CHECK_OK(scan_made(0), &err);
-    REQUIRE(scan.n_shapes == 5);
-    outer = scan.shapes[1];
-    CHECK(outer != inner && scan.shapes[2] == inner && scan.shapes[3] == inner && scan.shapes[4] == inner);
+    REQUIRE(scan.n_key_sets == 5);
+    outer = scan.key_sets[1];
+    CHECK(outer != inner && scan.key_sets[2] == inner && scan.key_sets[3] == inner && scan.key_sets[4] == inner);
     done();
 }
 
@@ -72,7 +72,7 @@ static void test_totals(void) {
 static void test_ext(void) {
     make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL), make_int(&raw, 2);
     CHECK_OK(scan_made(0), &err);
-    CHECK(scan.max_values == 3 && scan.max_depth == 1 && scan.n_shapes == 0);
+    CHECK(scan.max_values == 3 && scan.max_depth == 1 && scan.n_key_sets == 0);
     CHECK_U64(scan.features, RS_FMT_FEATURE_EXT);
     done();
 }
@@ -135,7 +135,7 @@ static void test_depth(void) {
     }
 }
 
-/* Skipping passes over as many shapes as scanning found, whatever the value. */
+/* Skipping passes over as many key sets as scanning found, whatever the value. */
 static void test_skip_stays_in_step(void) {
     unsigned round;
     for (round = 0; round < 3000; round++) {
@@ -148,7 +148,7 @@ static void test_skip_stays_in_step(void) {
         CHECK_OK(rs_scan_record(&scan, in, UINT64_MAX, &err), &err);
         CHECK_U64(scan.next, 0);
         rs_scan_skip_unchecked(&scan, &in);
-        CHECK(in.ptr == in.end && scan.next == scan.n_shapes);
+        CHECK(in.ptr == in.end && scan.next == scan.n_key_sets);
         free(exact);
         raw.size_bytes = 0;
     }

@@ -2,7 +2,7 @@
 #include "format/rs_schema.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT,
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED,
        SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL };
 
 static rs_error err;
@@ -430,16 +430,16 @@ static const struct {
     {"numbers with a count of no flag", BAD, {{NUMBERS, 0, 0, 0, 0, 0, 16, 1}}, 1, {0}, 16},
     {"numbers with flag 2", BAD, {{NUMBERS, 0, 2, 0, 0, 0, 16, 0}}, 1, {0}, 16},
     {"numbers with a child", BAD, {{NUMBERS, 0, 0, 1, 1, 0, 16, 0}, LEAF(ANY, 0)}, 2, {0}, 16},
-    {"dict", OK, {{DICT, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"dict of 32 bits", OK, {{DICT, 32, 0, 0, 0, 0, 4, UINT32_MAX}}, 1, {0}, 4},
-    {"dict of 33 bits", BAD, {{DICT, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"dict of 2 entries and 0 bits", BAD, {{DICT, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
-    {"dict of 2^31 entries and 31 bits", OK, {{DICT, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
-    {"dict of more entries than 31 bits say", BAD, {{DICT, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
-    {"dict of no table", BAD, {{DICT, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
-    {"dict with half a number", BAD, {{DICT, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
-    {"dict with flag", BAD, {{DICT, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
-    {"dict with a child", BAD, {{DICT, 0, 0, 1, 1, 0, 4, 1}, LEAF(ANY, 0)}, 2, {0}, 4},
+    {"dict", OK, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict of 32 bits", OK, {{DICT_CODED, 32, 0, 0, 0, 0, 4, UINT32_MAX}}, 1, {0}, 4},
+    {"dict of 33 bits", BAD, {{DICT_CODED, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict of 2 entries and 0 bits", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
+    {"dict of 2^31 entries and 31 bits", OK, {{DICT_CODED, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
+    {"dict of more entries than 31 bits say", BAD, {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
+    {"dict of no table", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
+    {"dict with half a number", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
+    {"dict with flag", BAD, {{DICT_CODED, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
+    {"dict with a child", BAD, {{DICT_CODED, 0, 0, 1, 1, 0, 4, 1}, LEAF(ANY, 0)}, 2, {0}, 4},
     {"symbols", OK, {AUX_OF(SYMBOLS, 4)}, 1, {0}, 4},
     {"symbols of the rest", OK, {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}}, 1, {0}, 4},
     {"symbols with param", BAD, {{SYMBOLS, 1, 0, 0, 0, 0, 4, 0}}, 1, {0}, 4},
@@ -511,11 +511,11 @@ static const struct {
     {"rest in a concat", OK, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), REST_STR}, 3, {0}, 0},
     {"rest within a tuple within a tuple", OK, {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR}, 4, {0}, 0},
     {"rest within a tuple that is not last", BAD, {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR}, 4, {0}, 0},
-    {"ext of a dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {DICT, 0, 0, 0, 0, 0, 4, 1}}, 2, {0}, 5},
+    {"ext of a dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 2, {0}, 5},
     {"ext of an optional", OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1},
-    {"ext of an optional dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
+    {"ext of an optional dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
     {"ext of an optional ext", BAD, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)}, 4, {0}, 1},
-    {"ext of a list of a dict", OK, {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
+    {"ext of a list of a dict", OK, {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
 };
 
 static void test_packed_nodes(void) {
@@ -527,11 +527,11 @@ static void test_packed_nodes(void) {
     }
 }
 
-static void test_counts_of_tables_and_pieces(void) {
+static void test_counts_of_tables_and_parts(void) {
     make_node nodes[66];
     uint32_t tables[65] = {0}, n, i;
     for (n = 1; n <= 65; n++) {
-        make_node node = {DICT, 16, 0, 0, 0, 0, 0, 65};
+        make_node node = {DICT_CODED, 16, 0, 0, 0, 0, 0, 65};
         node.aux_size = 4 * n;
         CHECK_CODE(compile(&node, 1, tables, 4 * n), n <= 64 ? RS_OK : RS_E_FMT_TREE, &err);
         memset(nodes, 0, sizeof nodes);
@@ -551,10 +551,10 @@ static void test_packed_sizes(void) {
         uint64_t size;
     } sizes[] = {
         {{{DECIMAL, 7, 0, 0, 0, 0, 10, 0}}, 1, 7, true, 0}, {{{DECIMAL, 32, 0, 0, 0, 0, 10, 0}}, 1, 0, true, 4}, {{AUX_OF(NUMBERS, 16)}, 1, 0, false, 0},
-        {{{NUMBERS, 0, 1, 0, 0, 0, 16, 9}}, 1, 0, false, 0}, {{{DICT, 8, 0, 0, 0, 0, 4, 9}}, 1, 8, true, 0}, {{AUX_OF(SYMBOLS, 4)}, 1, 0, false, 0},
+        {{{NUMBERS, 0, 1, 0, 0, 0, 16, 9}}, 1, 0, false, 0}, {{{DICT_CODED, 8, 0, 0, 0, 0, 4, 9}}, 1, 8, true, 0}, {{AUX_OF(SYMBOLS, 4)}, 1, 0, false, 0},
         {{{DIGITS, 16, 0, 0, 0, 0, 8, 9}}, 1, 0, true, 2}, {{{DIGITS, 17, 0, 0, 0, 0, 8, 9}}, 1, 17, true, 0}, {{{HEX, 0, 0, 0, 0, 0, 0, 7}}, 1, 0, true, 4},
         {{PARENT(CONCAT, 0, 2), {HEX, 0, 0, 0, 0, 0, 0, 7}, {DIGITS, 9, 0, 0, 0, 0, 8, 0}}, 3, 0, true, 6},
-        {{PARENT(OPTIONAL, 1, 1), {DICT, 8, 0, 0, 0, 0, 4, 9}}, 2, 9, true, 0}, {{PARENT(OPTIONAL, 1, 1), LEAF(FLOAT, 0)}, 2, 1, false, 0},
+        {{PARENT(OPTIONAL, 1, 1), {DICT_CODED, 8, 0, 0, 0, 0, 4, 9}}, 2, 9, true, 0}, {{PARENT(OPTIONAL, 1, 1), LEAF(FLOAT, 0)}, 2, 1, false, 0},
         {{PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, 1, false, 0}, {{PARENT(OPTIONAL, 1, 1), LEAF(BOOL, 0)}, 2, 2, true, 0},
     };
     static const uint8_t aux[16] = {0};
@@ -566,7 +566,7 @@ static void test_packed_sizes(void) {
         CHECK_U64(tree.nodes[0].bits, sizes[i].bits);
         CHECK_U64(tree.nodes[0].size_bytes, sizes[i].size);
         CHECK_U64(tree.nodes[0].alone_bytes, (sizes[i].bits + 7) / 8);
-        CHECK_U64(tree.n_links, sizes[i].nodes[sizes[i].n - 1].kind == DICT || sizes[i].nodes[0].kind == SYMBOLS);
+        CHECK_U64(tree.n_links, sizes[i].nodes[sizes[i].n - 1].kind == DICT_CODED || sizes[i].nodes[0].kind == SYMBOLS);
         rs_tree_clear(&tree);
     }
 }
@@ -574,7 +574,7 @@ static void test_packed_sizes(void) {
 /* Whatever a byte of a tree of the new kinds is changed to, compiling ends with a status. */
 static void test_any_byte_of_packed_changed(void) {
     static const make_node nodes[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0}, {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, PARENT(CONCAT, 0, 2),
-                                      {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT, 3, 0, 0, 0, 4, 4, 7}, {SAME, 0, 0, 0, 0, 0, 0, 0}};
+                                      {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT_CODED, 3, 0, 0, 0, 4, 4, 7}, {SAME, 0, 0, 0, 0, 0, 0, 0}};
     make_node all[7];
     uint8_t aux[32] = {0x91, 0x92, 0x93};
     rs_buffer bytes = {0};
@@ -610,7 +610,7 @@ int main(void) {
     RUN(test_row_layout);
     RUN(test_any_byte_changed);
     RUN(test_packed_nodes);
-    RUN(test_counts_of_tables_and_pieces);
+    RUN(test_counts_of_tables_and_parts);
     RUN(test_packed_sizes);
     RUN(test_any_byte_of_packed_changed);
     return rs_test_finish("test_schema");

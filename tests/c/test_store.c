@@ -280,11 +280,11 @@ static void test_trees_too_deep(void) {
 /* ---- The builder's states ---- */
 
 static void refuse(rs_builder *b, const void *bytes, size_t n, rs_status code) {
-    size_t before = b->raw.size_bytes, shapes = b->scan.n_shapes;
+    size_t before = b->raw.size_bytes, key_sets = b->scan.n_key_sets;
     make_bytes(&b->raw, bytes, n);
     CHECK_CODE(rs_builder_end_record(b, &err), code, &err);
     CHECK_U64(err.record, b->n_records);
-    CHECK(b->raw.size_bytes == before && b->scan.n_shapes == shapes);
+    CHECK(b->raw.size_bytes == before && b->scan.n_key_sets == key_sets);
     CHECK(b->scan.features == 0 && b->scan.max_depth <= 2);
 }
 

@@ -145,7 +145,7 @@ static void test_sentences(void) {
     }
 }
 
-/* One string that is longer than the sample's pieces, and empty ones beside it. */
+/* One string that is longer than the sample's excerpts, and empty ones beside it. */
 static void test_long_string(void) {
     static uint8_t text[100000];
     unsigned unit_bytes;

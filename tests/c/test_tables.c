@@ -3,14 +3,14 @@
 #include "rs_hand.h"
 #include "verify/rs_verify.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT };
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT };
 
 static rs_error err;
 
 static const uint8_t no_symbols[24] = {1, 0, 255}; /* no symbol, no pool */
 
 static uint32_t dict_tree(hand *h, const uint32_t *tables, uint32_t n_tables, uint8_t width, uint32_t count) {
-    make_node node = {DICT, width, 0, 0, 0, 0, 0, 0};
+    make_node node = {DICT_CODED, width, 0, 0, 0, 0, 0, 0};
     node.aux_size = 4 * n_tables, node.count = count;
     return hand_tree(h, &node, 1, tables, 4 * n_tables);
 }
@@ -278,7 +278,7 @@ static void test_arrays(void) {
 
 /* A list of n times the one entry, which counts `size` bytes each time. */
 static void check_budget(hand *h, uint64_t n, uint64_t size) {
-    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT, 0, 0, 0, 0, 0, 4, 1}};
+    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}};
     static const uint32_t zero = 0;
     uint8_t count = (uint8_t)n;
     uint32_t root = hand_tree(h, nodes, 2, &zero, 4);

@@ -1,10 +1,10 @@
-/* test_text.c: strings put together: literal bytes of every piece, widths that change on the way, symbols, entries of tables, `same`;
- * the limits of bytes and of pieces; and that no cut or changed byte leads beyond the record. */
+/* test_text.c: strings put together: literal bytes of every part, widths that change on the way, symbols, entries of tables, `same`;
+ * the limits of bytes and of parts; and that no cut or changed byte leads beyond the record. */
 #include "rs_hand.h"
 #include "read/rs_path.h"
 #include "read/rs_text.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT, SYMBOLS, CONCAT, DIGITS,
+enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS,
        HEX, SAME, OPTIONAL };
 
 #define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
@@ -66,7 +66,7 @@ static const struct {
     size_t n;
     unsigned unit_bytes;
 } literals[] = {
-    {"no pieces", RS_OK, {LEAF(CONCAT, 0)}, 1, "", 0, "", 0, {0}, 0, 1},
+    {"no parts", RS_OK, {LEAF(CONCAT, 0)}, 1, "", 0, "", 0, {0}, 0, 1},
     {"a str", RS_OK, {CONCAT_OF(1), LEAF(STR, 1)}, 2, "", 0, "\2ab", 3, {'a', 'b'}, 2, 1},
     {"a rest", RS_OK, {CONCAT_OF(2), LEAF(STR, 1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 3, "", 0, "\1a\xAC\x20", 4, {'a', 0x20AC}, 2, 2},
     {"half a unit", RS_E_FMT_VALUE, {CONCAT_OF(1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 2, "", 0, "\xAC\x20\x20", 3, {0}, 0, 0},
@@ -243,11 +243,11 @@ static void test_many_symbols(void) {
     }
 }
 
-/* ---- Entries as pieces ---- */
+/* ---- Entries as parts ---- */
 
 static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *entry, size_t size,
                             const uint32_t *units, size_t n) {
-    static const make_node root[] = {CONCAT_OF(2), {DICT, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)};
+    static const make_node root[] = {CONCAT_OF(2), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)};
     static const uint32_t zero = 0;
     hand h = {0};
     rs_store store;
@@ -310,7 +310,7 @@ static rs_status take_tower(uint32_t depth, const char *bytes, size_t size, uint
     rs_status status;
     uint64_t left;
     uint32_t i, k;
-    for (k = 1; k <= 64; k++) nodes[k].kind = DICT, nodes[k].aux_size = 4, nodes[k].count = 1;
+    for (k = 1; k <= 64; k++) nodes[k].kind = DICT_CODED, nodes[k].aux_size = 4, nodes[k].count = 1;
     k = depth - 1;
     (void)hand_tree(&h, nodes, 65, &k, 4);
     hand_table_of(&h, hand_leaf(&h, STR, 1, 2), bytes, size);
@@ -333,7 +333,7 @@ static void test_limits(void) {
     CHECK_U64(n, 8192);
     CHECK_CODE(take_tower(2, "ab", 2, 8191, &n), RS_E_FMT_LIMIT, &err);
     CHECK_OK(take_tower(2, "", 0, 0, &n), &err);
-    CHECK_CODE(take_tower(3, "", 0, 1000, &n), RS_E_FMT_LIMIT, &err); /* 64^3 empty pieces */
+    CHECK_CODE(take_tower(3, "", 0, 1000, &n), RS_E_FMT_LIMIT, &err); /* 64^3 empty parts */
     CHECK_CODE(take_tower(100, "", 0, 1000, &n), RS_E_FMT_LIMIT, &err);
     CHECK_CODE(take_tower(100, "ab", 2, 1000, &n), RS_E_FMT_LIMIT, &err);
 }

@@ -26,7 +26,7 @@ static void add(rs_builder *b, uint64_t i) {
     } else if (i < 305) {
         make_array(&b->raw, i < 303 ? 5 : 512, b->arrays.size_bytes);
         if (i >= 303 && rs_buffer_append_zeros(&b->arrays, 1024, NULL) != RS_OK) abort();
-    } else if (i >= 405) { /* entries of a table, codes of symbols, pieces */
+    } else if (i >= 405) { /* entries of a table, codes of symbols, parts */
         char text[64];
         make_head(&b->raw, 0x0E, 3);
         (void)snprintf(text, sizeof text, "the %s word of %s and %s", names[i % 3], names[i / 3 % 3], names[i / 9 % 3]);

@@ -62,8 +62,7 @@ OFFSETS = {
     "directory": named(rows("Directory", "Offset"), 0, 2, "RS_FMT_E_"),
     "block": named(rows("Blocks", "Offset"), 0, 2, "RS_FMT_B_"),
     "node": named(rows("Trees", "Offset", 1), 0, 2, "RS_FMT_N_"),
-    "node kinds": {name if name in CONSTANTS else name.replace("_CODED", ""): value
-                   for name, value in named(rows("Trees", "kind"), 0, 1, "RS_FMT_NODE_").items()},
+    "node kinds": named(rows("Trees", "kind"), 0, 1, "RS_FMT_NODE_"),
     "section kinds": named(rows("Directory", "kind"), 0, 1, "RS_FMT_SECTION_"),
     "ext codes": named(rows("any values", "Ext"), 0, 1, "RS_FMT_EXT_"),
     "key index": named(rows("Mappings", "Offset"), 0, 2, "RS_FMT_K_"),

@@ -1,9 +1,9 @@
-/* rs_draft_numbers.c: the choice among forms of numbers: by looking at each of them. */
-#include "write/rs_draft.h"
+/* rs_plan_numbers.c: the choice among nodes for numbers: by looking at each of them. */
+#include "write/rs_plan.h"
 
 #include <stdlib.h>
 
-#include "format/rs_numbers.h"
+#include "format/rs_packed_ints.h"
 
 enum {
     STRIDES = 5,
@@ -17,57 +17,57 @@ static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to choose a schema");
 }
 
-rs_draft *rs_draft_inner(rs_survey *survey, unsigned kind, unsigned param, uint32_t n_children) {
-    rs_draft *d = (rs_draft *)rs_arena_take(&survey->arena, sizeof *d);
+rs_plan *rs_plan_inner(rs_stats *stats, unsigned kind, unsigned param, uint32_t n_children) {
+    rs_plan *d = (rs_plan *)rs_arena_take(&stats->arena, sizeof *d);
     if (d == NULL) return NULL;
     d->kind = (uint8_t)kind;
     d->param = (uint8_t)param;
     d->n_children = n_children;
     if (n_children == 0) return d;
-    d->children = (rs_draft **)rs_arena_take(&survey->arena, n_children * sizeof *d->children);
+    d->children = (rs_plan **)rs_arena_take(&stats->arena, n_children * sizeof *d->children);
     return d->children == NULL ? NULL : d;
 }
 
-rs_draft *rs_draft_leaf(rs_survey *survey, unsigned kind, unsigned param, const void *aux, size_t aux_size) {
-    rs_draft *d = rs_draft_inner(survey, kind, param, 0);
+rs_plan *rs_plan_leaf(rs_stats *stats, unsigned kind, unsigned param, const void *aux, size_t aux_size) {
+    rs_plan *d = rs_plan_inner(stats, kind, param, 0);
     uint8_t *copy;
     if (d == NULL || aux_size == 0) return d;
-    copy = (uint8_t *)rs_arena_take(&survey->arena, aux_size);
+    copy = (uint8_t *)rs_arena_take(&stats->arena, aux_size);
     if (copy == NULL) return NULL;
     memcpy(copy, aux, aux_size);
     d->aux = rs_slice_of(copy, aux_size);
     return d;
 }
 
-unsigned rs_draft_width(uint64_t range) {
-    unsigned bits = rs_numbers_width(range);
+unsigned rs_plan_width(uint64_t range) {
+    unsigned bits = rs_packed_ints_width(range);
     if (bits > 56) return 64;
     if (bits >= 28 && bits <= 32) return 32;
     if (bits >= 14 && bits <= 16) return 16;
     return bits;
 }
 
-static rs_slice value_at(const rs_survey *survey, uint32_t where) {
-    return rs_slice_of(survey->values.base + where, UINT32_MAX);
+static rs_slice value_at(const rs_stats *stats, uint32_t where) {
+    return rs_slice_of(stats->values.base + where, UINT32_MAX);
 }
 
 /* ---- Ints ---- */
 
 /* Most ints within a narrow range, and a few far from it: those few are left over. */
-rs_status rs_draft_ints(rs_survey *survey, const rs_alternative *a, rs_draft **out, uint64_t *bits, uint64_t *n_fits,
+rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                         rs_error *err) {
     uint64_t above[65] = {0}, below[65] = {0}, seen, best = *bits;
-    unsigned whole = rs_draft_width((uint64_t)a->max - (uint64_t)a->min), width = whole, w;
+    unsigned whole = rs_plan_width((uint64_t)a->max - (uint64_t)a->min), width = whole, w;
     bool from_max = false;
     uint32_t i;
     int64_t base;
     *out = NULL;
     if (a->n_where < a->n || a->n < 64 || whole < 12) return RS_OK;
     for (i = 0; i < a->n_where; i++) {
-        rs_slice in = value_at(survey, a->where[i]);
+        rs_slice in = value_at(stats, a->where[i]);
         int64_t value = rs_any_take_int_unchecked(&in);
-        above[rs_numbers_width((uint64_t)value - (uint64_t)a->min)]++;
-        below[rs_numbers_width((uint64_t)a->max - (uint64_t)value)]++;
+        above[rs_packed_ints_width((uint64_t)value - (uint64_t)a->min)]++;
+        below[rs_packed_ints_width((uint64_t)a->max - (uint64_t)value)]++;
     }
     /* Standing alone in a union each takes whole bytes, and one bit says which it is; a stray one is `any`. */
     for (w = 0, seen = 0; w < whole; w++) {
@@ -83,16 +83,16 @@ rs_status rs_draft_ints(rs_survey *survey, const rs_alternative *a, rs_draft **o
         if (cost < best) best = cost, width = w, from_max = true, *n_fits = seen;
     }
     if (width == whole) return RS_OK;
-    width = rs_draft_width(width == 0 ? 0 : UINT64_MAX >> (64 - width));
+    width = rs_plan_width(width == 0 ? 0 : UINT64_MAX >> (64 - width));
     base = from_max ? (int64_t)((uint64_t)a->max - (width == 0 ? 0 : UINT64_MAX >> (64 - width))) : a->min;
-    *out = rs_draft_leaf(survey, RS_FMT_NODE_INT, width, &base, 8);
+    *out = rs_plan_leaf(stats, RS_FMT_NODE_INT, width, &base, 8);
     *bits = best;
     return *out == NULL ? no_memory(err) : RS_OK;
 }
 
 /* ---- Floats ---- */
 
-static double float_at(const rs_survey *survey, uint32_t where) { return rs_load_f64(survey->values.base + where + 1); }
+static double float_at(const rs_stats *stats, uint32_t where) { return rs_load_f64(stats->values.base + where + 1); }
 
 static int64_t ulps(double value, double from) {
     uint64_t a, b;
@@ -102,32 +102,32 @@ static int64_t ulps(double value, double from) {
 }
 
 /* Bits that correct all floats at a scale, and the range of their integers; false when some are too far away. */
-static bool correct(const rs_survey *survey, const rs_alternative *a, unsigned scale, unsigned *correction,
+static bool correct(const rs_stats *stats, const rs_alternative *a, unsigned scale, unsigned *correction,
                     int64_t *min, int64_t *max) {
     double power = rs_schema_divisor(scale);
     uint64_t widest = 0;
     uint32_t i;
     for (i = 0; i < a->n_where; i++) {
-        double value = float_at(survey, a->where[i]), product = value * power;
+        double value = float_at(stats, a->where[i]), product = value * power;
         int64_t m, d;
         if (!(product > -9e15 && product < 9e15)) return false;
-        m = rs_numbers_round(product);
+        m = rs_packed_ints_round(product);
         d = ulps(value, (double)m / power);
         widest |= d < 0 ? ~(uint64_t)d : (uint64_t)d;
         if (widest >> (MAX_CORRECTION - 1) != 0) return false;
         if (i == 0 || m < *min) *min = m;
         if (i == 0 || m > *max) *max = m;
     }
-    *correction = widest == 0 && scale == 0 ? 0 : rs_numbers_width(widest) + 1;
+    *correction = widest == 0 && scale == 0 ? 0 : rs_packed_ints_width(widest) + 1;
     return true;
 }
 
-static rs_draft *decimal(rs_survey *survey, unsigned width, int64_t base, unsigned scale, unsigned correction) {
+static rs_plan *decimal(rs_stats *stats, unsigned width, int64_t base, unsigned scale, unsigned correction) {
     uint8_t aux[RS_FMT_DECIMAL_AUX_SIZE];
     rs_store_u64(aux, (uint64_t)base);
     aux[RS_FMT_DECIMAL_SCALE] = (uint8_t)scale;
     aux[RS_FMT_DECIMAL_CORRECTION] = (uint8_t)correction;
-    return rs_draft_leaf(survey, RS_FMT_NODE_DECIMAL, width, aux, sizeof aux);
+    return rs_plan_leaf(stats, RS_FMT_NODE_DECIMAL, width, aux, sizeof aux);
 }
 
 /* What the floats are that are decimals, by the scale that each needs. */
@@ -135,20 +135,20 @@ typedef struct scales {
     uint64_t n[SCALES + 1];
 } scales;
 
-static void count_scales(const rs_survey *survey, const rs_alternative *a, scales *out) {
+static void count_scales(const rs_stats *stats, const rs_alternative *a, scales *out) {
     unsigned scale = 0;
     uint32_t i, misses = 0;
     memset(out, 0, sizeof *out);
     for (i = 0; i < a->n_where; i++) {
-        double value = float_at(survey, a->where[i]);
+        double value = float_at(stats, a->where[i]);
         int64_t m;
         /* Mostly they need what the one before needed, or a digit less; noise is found out after a few. */
         if (misses > 256 && misses > i - i / 8) {
             out->n[NO_SCALE] += a->n_where - i;
             return;
         }
-        if (scale > 0 && rs_numbers_from_float(value, scale - 1, &m)) scale = 0;
-        if (rs_numbers_find_scale(value, &scale)) {
+        if (scale > 0 && rs_packed_ints_from_float(value, scale - 1, &m)) scale = 0;
+        if (rs_packed_ints_find_scale(value, &scale)) {
             out->n[scale]++;
         } else {
             out->n[NO_SCALE]++;
@@ -159,12 +159,12 @@ static void count_scales(const rs_survey *survey, const rs_alternative *a, scale
 }
 
 /* The range of the floats' integers at a scale, of those that are exact at it. */
-static uint64_t range_at(const rs_survey *survey, const rs_alternative *a, unsigned scale, int64_t *min, int64_t *max) {
+static uint64_t range_at(const rs_stats *stats, const rs_alternative *a, unsigned scale, int64_t *min, int64_t *max) {
     uint64_t n = 0;
     uint32_t i;
     for (i = 0; i < a->n_where; i++) {
         int64_t m;
-        if (!rs_numbers_from_float(float_at(survey, a->where[i]), scale, &m)) continue;
+        if (!rs_packed_ints_from_float(float_at(stats, a->where[i]), scale, &m)) continue;
         if (n == 0 || m < *min) *min = m;
         if (n == 0 || m > *max) *max = m;
         n++;
@@ -172,7 +172,7 @@ static uint64_t range_at(const rs_survey *survey, const rs_alternative *a, unsig
     return n;
 }
 
-rs_status rs_draft_floats(rs_survey *survey, const rs_alternative *a, rs_draft **out, uint64_t *bits, uint64_t *n_fits,
+rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                           rs_error *err) {
     unsigned scale, correction, width;
     uint64_t n, cost, seen = 0;
@@ -180,24 +180,24 @@ rs_status rs_draft_floats(rs_survey *survey, const rs_alternative *a, rs_draft *
     scales have;
     *out = NULL;
     if (a->n_where < a->n || a->n == 0) return RS_OK;
-    count_scales(survey, a, &have);
+    count_scales(stats, a, &have);
     for (scale = 0; scale < SCALES; scale++) {
         seen += have.n[scale];
         if (seen * 10 < a->n * 7 || have.n[scale] == 0) continue;
-        n = range_at(survey, a, scale, &min, &max);
-        width = rs_draft_width((uint64_t)max - (uint64_t)min);
+        n = range_at(stats, a, scale, &min, &max);
+        width = rs_plan_width((uint64_t)max - (uint64_t)min);
         cost = n == a->n ? n * width : a->n + n * ((width + 7) / 8 * 8) + (a->n - n) * 64;
         if (n < a->n / 2 || cost >= *bits) continue;
-        *out = decimal(survey, width, min, scale, 0);
+        *out = decimal(stats, width, min, scale, 0);
         if (*out == NULL) return no_memory(err);
         *bits = cost;
         *n_fits = n;
     }
     for (scale = 0; scale <= 9 && have.n[NO_SCALE] * 4 < a->n * 5; scale++) {
-        if (!correct(survey, a, scale, &correction, &min, &max)) continue;
-        width = rs_draft_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
-        if (rs_numbers_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
-        *out = decimal(survey, width, min, scale, correction);
+        if (!correct(stats, a, scale, &correction, &min, &max)) continue;
+        width = rs_plan_width(((uint64_t)max - (uint64_t)min) << correction | ((UINT64_C(1) << correction) - 1));
+        if (rs_packed_ints_width((uint64_t)max - (uint64_t)min) + correction > 56 || a->n * width >= *bits) continue;
+        *out = decimal(stats, width, min, scale, correction);
         if (*out == NULL) return no_memory(err);
         *bits = a->n * width;
         *n_fits = a->n;
@@ -208,24 +208,24 @@ rs_status rs_draft_floats(rs_survey *survey, const rs_alternative *a, rs_draft *
 /* ---- Lists ---- */
 
 typedef struct lists {
-    rs_survey *survey;
+    rs_stats *stats;
     const rs_alternative *a;
     int64_t *numbers;  /* of one list */
     unsigned scale;    /* of floats */
     uint64_t n_fits, elements; /* lists that are exact at it, and their elements */
     int64_t min, max;
-    rs_numbers_plan plans[STRIDES];
+    rs_packed_ints_sizes trials[STRIDES];
 } lists;
 
 /* The numbers of list i; false when they are floats that are no decimals of the scale. */
 static bool read_list(lists *self, uint32_t i, uint64_t *n) {
-    rs_slice in = value_at(self->survey, self->a->where[i]);
+    rs_slice in = value_at(self->stats, self->a->where[i]);
     uint64_t k;
     in.ptr++;
     *n = rs_scan_varint_unchecked(&in);
     for (k = 0; k < *n; k++) {
         if (self->a->elements == RS_ELEMENTS_FLOATS) {
-            if (!rs_numbers_from_float(rs_load_f64(in.ptr + 1), self->scale, &self->numbers[k])) return false;
+            if (!rs_packed_ints_from_float(rs_load_f64(in.ptr + 1), self->scale, &self->numbers[k])) return false;
             in.ptr += 9;
         } else {
             self->numbers[k] = rs_any_take_int_unchecked(&in);
@@ -255,22 +255,22 @@ static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
     uint32_t i;
     unsigned s;
     for (s = first; s < end; s++) {
-        memset(&self->plans[s], 0, sizeof self->plans[s]);
-        self->plans[s].stride = s;
+        memset(&self->trials[s], 0, sizeof self->trials[s]);
+        self->trials[s].stride = s;
     }
     for (i = 0; i < self->a->n_where; i += step) {
         if (!read_list(self, i, &n)) continue;
-        for (s = first; s < end; s++) rs_numbers_measure(&self->plans[s], self->numbers, n, self->min);
+        for (s = first; s < end; s++) rs_packed_ints_measure(&self->trials[s], self->numbers, n, self->min);
     }
 }
 
-/* The stride that takes least, its plan over all lists. */
+/* The stride that takes least, its sizes over all lists. */
 static unsigned choose_stride(lists *self) {
     uint32_t step = self->a->n_where / TRIED_LISTS + 1;
     unsigned s, best = 0;
     measure(self, 0, STRIDES, step);
     for (s = 1; s < STRIDES; s++) {
-        if (rs_numbers_size(&self->plans[s]) < rs_numbers_size(&self->plans[best])) best = s;
+        if (rs_packed_ints_size(&self->trials[s]) < rs_packed_ints_size(&self->trials[best])) best = s;
     }
     if (step > 1) measure(self, best, best + 1, 1);
     return best;
@@ -283,13 +283,13 @@ static unsigned scale_of_lists(const lists *self, unsigned *whole) {
     unsigned most = NO_SCALE, scale = 0;
     uint32_t i;
     for (i = 0; i < all; i++) {
-        rs_slice in = value_at(self->survey, self->a->where[i]);
+        rs_slice in = value_at(self->stats, self->a->where[i]);
         uint64_t count, k;
         unsigned need = 0;
         in.ptr++;
         count = rs_scan_varint_unchecked(&in);
         for (k = 0; k < count && need < NO_SCALE; k++, in.ptr += 9) {
-            if (!rs_numbers_find_scale(rs_load_f64(in.ptr + 1), &need)) need = NO_SCALE;
+            if (!rs_packed_ints_find_scale(rs_load_f64(in.ptr + 1), &need)) need = NO_SCALE;
         }
         n[need]++;
         if (i == 255 && n[NO_SCALE] > 192) return NO_SCALE;
@@ -302,35 +302,35 @@ static unsigned scale_of_lists(const lists *self, unsigned *whole) {
     return most;
 }
 
-static rs_status draft_list(lists *self, rs_draft **out, uint64_t *bits, uint64_t *n_fits, rs_error *err) {
+static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t *n_fits, rs_error *err) {
     const rs_alternative *a = self->a;
     bool floats = a->elements == RS_ELEMENTS_FLOATS;
     unsigned best, width;
     uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes, rest, cost;
-    rs_draft *child;
+    rs_plan *child;
     note_range(self);
     /* What does not fit stays a list of floats of 8 bytes. */
     rest = self->n_fits == a->n ? 0 : a->n + (a->total - self->elements) * 64;
     if (self->elements == 0) return RS_OK;
-    width = rs_draft_width((uint64_t)self->max - (uint64_t)self->min);
+    width = rs_plan_width((uint64_t)self->max - (uint64_t)self->min);
     cost = counts + rest + self->elements * width + (width % 8 == 0 ? 0 : 4 * self->n_fits);
     if (cost < *bits) {
-        *out = rs_draft_inner(self->survey, RS_FMT_NODE_LIST, a->param, 1);
-        child = floats ? decimal(self->survey, width, self->min, self->scale, 0)
-                       : rs_draft_leaf(self->survey, RS_FMT_NODE_INT, width, &self->min, 8);
+        *out = rs_plan_inner(self->stats, RS_FMT_NODE_LIST, a->param, 1);
+        child = floats ? decimal(self->stats, width, self->min, self->scale, 0)
+                       : rs_plan_leaf(self->stats, RS_FMT_NODE_INT, width, &self->min, 8);
         if (*out == NULL || child == NULL) return no_memory(err);
         (*out)->children[0] = child;
         *bits = cost;
         *n_fits = self->n_fits;
     }
     best = choose_stride(self);
-    cost = counts + rest + 8 * rs_numbers_size(&self->plans[best]);
+    cost = counts + rest + 8 * rs_packed_ints_size(&self->trials[best]);
     /* Reading chunks is a little work: it has to save something. */
     if (cost + cost / 64 < *bits) {
         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
-        rs_numbers_aux(&self->plans[best], floats ? RS_FMT_NUMBERS_FLOATS : RS_FMT_NUMBERS_INTS,
+        rs_packed_ints_aux(&self->trials[best], floats ? RS_FMT_NUMBERS_FLOATS : RS_FMT_NUMBERS_INTS,
                        floats ? self->scale : 0, self->min, aux);
-        *out = rs_draft_leaf(self->survey, RS_FMT_NODE_NUMBERS, a->param, aux, sizeof aux);
+        *out = rs_plan_leaf(self->stats, RS_FMT_NODE_NUMBERS, a->param, aux, sizeof aux);
         if (*out == NULL) return no_memory(err);
         *bits = cost;
         *n_fits = self->n_fits;
@@ -338,7 +338,7 @@ static rs_status draft_list(lists *self, rs_draft **out, uint64_t *bits, uint64_
     return RS_OK;
 }
 
-rs_status rs_draft_numbers(rs_survey *survey, const rs_alternative *a, rs_draft **out, uint64_t *bits,
+rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
                            uint64_t *n_fits, rs_error *err) {
     lists *self;
     rs_status status = RS_OK;
@@ -347,15 +347,15 @@ rs_status rs_draft_numbers(rs_survey *survey, const rs_alternative *a, rs_draft 
     if (a->n_where < a->n || a->total == 0) return RS_OK;
     self = (lists *)calloc(1, sizeof *self);
     if (self == NULL) return no_memory(err);
-    self->survey = survey;
+    self->stats = stats;
     self->a = a;
     self->numbers = (int64_t *)malloc((size_t)(a->count_max + 1) * sizeof *self->numbers);
     if (self->numbers == NULL) status = no_memory(err);
     if (status == RS_OK && a->elements == RS_ELEMENTS_FLOATS) self->scale = scale_of_lists(self, &whole);
-    if (status == RS_OK && self->scale != NO_SCALE) status = draft_list(self, out, bits, n_fits, err);
+    if (status == RS_OK && self->scale != NO_SCALE) status = plan_list(self, out, bits, n_fits, err);
     if (status == RS_OK && whole != NO_SCALE && whole != self->scale && self->scale != NO_SCALE) {
         self->scale = whole;
-        status = draft_list(self, out, bits, n_fits, err);
+        status = plan_list(self, out, bits, n_fits, err);
     }
     free(self->numbers);
     free(self);

@@ -1,74 +1,74 @@
-/* rs_route.c: compiling a path for a tree, and walking by what came of it. */
-#include "read/rs_route.h"
+/* rs_compiled_path.c: compiling a path for a tree, and walking by what came of it. */
+#include "read/rs_compiled_path.h"
 
 #include <stdlib.h>
 
 /* Adds a tree that is not there yet. */
-static rs_status add_tree(rs_route *self, const rs_tree *tree, rs_error *err) {
-    size_t i, n = (size_t)self->path->n_keys * tree->n_nodes;
-    rs_route_tree *grown;
+static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error *err) {
+    size_t i, n = (size_t)self->keys->n_keys * tree->n_nodes;
+    rs_compiled_tree *grown;
     for (i = 0; i < self->n_trees; i++) {
         if (self->trees[i].tree == tree) return RS_OK;
     }
-    grown = (rs_route_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
+    grown = (rs_compiled_tree *)realloc(self->trees, (self->n_trees + 1) * sizeof *grown);
     if (grown == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
     self->trees = grown;
     grown += self->n_trees;
     grown->tree = tree;
-    grown->table = (int32_t *)malloc((n + 1) * sizeof *grown->table);
-    if (grown->table == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
-    for (i = 0; i < n; i++) grown->table[i] = RS_ROUTE_ASK;
+    grown->steps = (int32_t *)malloc((n + 1) * sizeof *grown->steps);
+    if (grown->steps == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a path");
+    for (i = 0; i < n; i++) grown->steps[i] = RS_STEP_ASK;
     self->n_trees++;
     return RS_OK;
 }
 
 /* The trees of all tables below those that are there; which ends, as each is added once. */
-static rs_status add_tables(rs_route *self, rs_error *err) {
+static rs_status add_tables(rs_compiled_path *self, rs_error *err) {
     size_t i;
     uint32_t k, t;
     for (i = 0; i < self->n_trees; i++) {
         const rs_tree *tree = self->trees[i].tree;
         for (k = 0; k < tree->n_nodes; k++) {
-            const rs_dict *dict = tree->nodes[k].dict;
-            for (t = 0; dict != NULL && t < dict->n_tables; t++) RS_TRY(add_tree(self, dict->tables[t]->tree, err));
+            const rs_dict_coded *coded = tree->nodes[k].coded;
+            for (t = 0; coded != NULL && t < coded->n_tables; t++) RS_TRY(add_tree(self, coded->tables[t]->tree, err));
         }
     }
     return RS_OK;
 }
 
-rs_status rs_route_open(rs_route *self, const rs_route_path *path, const rs_tree *tree, rs_error *err) {
+rs_status rs_compiled_path_open(rs_compiled_path *self, const rs_key_path *path, const rs_tree *tree, rs_error *err) {
     rs_status status;
     memset(self, 0, sizeof *self);
-    self->path = path;
+    self->keys = path;
     status = add_tree(self, tree, err);
     if (status == RS_OK && path->n_keys > 0) status = add_tables(self, err);
     if (status != RS_OK) {
-        rs_route_clear(self);
+        rs_compiled_path_clear(self);
         return status;
     }
-    rs_route_prepare(self);
+    rs_compiled_path_prepare(self);
     return RS_OK;
 }
 
-void rs_route_clear(rs_route *self) {
+void rs_compiled_path_clear(rs_compiled_path *self) {
     size_t i;
-    for (i = 0; i < self->n_trees; i++) free(self->trees[i].table);
+    for (i = 0; i < self->n_trees; i++) free(self->trees[i].steps);
     free(self->trees);
     memset(self, 0, sizeof *self);
 }
 
-static uint32_t key_at(const rs_route_name *name, uint32_t part) {
+static uint32_t key_at(const rs_path_name *name, uint32_t part) {
     return part == 0 ? name->whole : name->parts + part - 1;
 }
 
-static int32_t looked_up(const rs_route *self, uint32_t key, const rs_node *node) {
-    const rs_route_tree *at = self->trees, *end = at + self->n_trees;
+static int32_t looked_up(const rs_compiled_path *self, uint32_t key, const rs_node *node) {
+    const rs_compiled_tree *at = self->trees, *end = at + self->n_trees;
     for (; at < end; at++) {
         if (node->index < at->tree->n_nodes && node == &at->tree->nodes[node->index]) {
-            return at->table[(size_t)key * at->tree->n_nodes + node->index];
+            return at->steps[(size_t)key * at->tree->n_nodes + node->index];
         }
     }
-    return RS_ROUTE_ASK;
+    return RS_STEP_ASK;
 }
 
 /* Counts a negative index from the end; false when there is no such element. */
@@ -81,7 +81,7 @@ static bool within(int64_t i, uint64_t n, uint32_t *out) {
 /* ---- The part that all records share ---- */
 
 /* From a row to child `i`. Where its place depends on what stands before it, the shared part ends with it. */
-static void enter_child(rs_route *self, uint32_t i) {
+static void enter_child(rs_compiled_path *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
     uint32_t k;
     for (k = 0; k < i && !child->fixed && self->row == NULL; k++) {
@@ -95,7 +95,7 @@ static void enter_child(rs_route *self, uint32_t i) {
     self->node = child;
 }
 
-static bool enter_element(rs_route *self, const rs_route_key *key) {
+static bool enter_element(rs_compiled_path *self, const rs_path_key *key) {
     const rs_node *list = self->node, *child = list->children;
     uint32_t i;
     if (!list->fixed || !key->is_index || !within(key->index, list->count, &i)) return false;
@@ -108,21 +108,21 @@ static bool enter_element(rs_route *self, const rs_route_key *key) {
 }
 
 /* One key on; false where only a walk can tell. */
-static bool advance(rs_route *self) {
-    const rs_route_name *name = &self->path->names[self->name];
+static bool advance(rs_compiled_path *self) {
+    const rs_path_name *name = &self->keys->names[self->name];
     const uint32_t number = key_at(name, self->part);
-    const rs_route_key *key = &self->path->keys[number];
+    const rs_path_key *key = &self->keys->keys[number];
     const rs_node *node = self->node;
-    int32_t to = RS_ROUTE_ASK;
+    int32_t to = RS_STEP_ASK;
     uint32_t i = 0;
     switch (node->kind) {
     case RS_FMT_NODE_EXT:
-        if (looked_up(self, number, node) != RS_ROUTE_OPEN) return false;
+        if (looked_up(self, number, node) != RS_STEP_OPEN) return false;
         self->node = node->children; /* its bits and body are the payload's */
         return true;
     case RS_FMT_NODE_STRUCT:
         to = looked_up(self, number, node);
-        if (to == RS_ROUTE_NONE && self->part == 0 && name->n_parts > 0) {
+        if (to == RS_STEP_NONE && self->part == 0 && name->n_parts > 0) {
             self->part = 1;
             return true;
         }
@@ -149,7 +149,7 @@ static bool advance(rs_route *self) {
     return true;
 }
 
-void rs_route_prepare(rs_route *self) {
+void rs_compiled_path_prepare(rs_compiled_path *self) {
     const rs_node *root = self->trees->tree->nodes;
     self->node = root;
     self->group_off = 0;
@@ -158,7 +158,7 @@ void rs_route_prepare(rs_route *self) {
     self->body_off = root->alone_bytes;
     self->row = NULL;
     self->name = self->part = 0;
-    while (self->row == NULL && self->name < self->path->n_names && advance(self)) {}
+    while (self->row == NULL && self->name < self->keys->n_names && advance(self)) {}
     self->least = self->body_off + (self->node->fixed ? self->node->size_bytes : 0);
 }
 
@@ -168,7 +168,7 @@ static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
     return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
 }
 
-static bool is_key(const rs_route_key *key, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
+static bool is_key(const rs_path_key *key, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint64_t i;
     if (n != key->n) return false;
     if (unit_bytes == key->unit_bytes) return n == 0 || memcmp(units, key->units, (size_t)(n * unit_bytes)) == 0;
@@ -179,11 +179,12 @@ static bool is_key(const rs_route_key *key, const uint8_t *units, uint64_t n, un
 }
 
 /* In an `any` dict, after its tag. A str key equals only a str; what else might equal it is the caller's to say. */
-static rs_status find_in_dict(rs_cursor *cursor, rs_place *place, const rs_route_key *key, int *found, rs_error *err) {
+static rs_status find_in_dict_coded(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found,
+                                    rs_error *err) {
     uint64_t count, i, n;
     const uint8_t *units;
     if (key->units == NULL) {
-        *found = RS_ROUTE_UNSURE;
+        *found = RS_WALK_UNSURE;
         return RS_OK;
     }
     RS_TRY(rs_path_any_enter(cursor, 2, &count, err));
@@ -198,13 +199,13 @@ static rs_status find_in_dict(rs_cursor *cursor, rs_place *place, const rs_route
             RS_TRY(rs_decode_units(cursor, n, unit, &units, err));
             if (is_key(key, units, n, unit)) {
                 place->node = NULL;
-                *found = RS_ROUTE_FOUND;
+                *found = RS_WALK_FOUND;
                 return RS_OK;
             }
         } else if (tag < RS_FMT_TAG_NDARRAY || rs_tag_is_small(tag)) {
             RS_TRY(rs_path_any_pass(cursor, err));
         } else {
-            *found = RS_ROUTE_UNSURE;
+            *found = RS_WALK_UNSURE;
             return RS_OK;
         }
         RS_TRY(rs_path_any_pass(cursor, err));
@@ -215,19 +216,19 @@ static rs_status find_in_dict(rs_cursor *cursor, rs_place *place, const rs_route
 static rs_status find_element(rs_cursor *cursor, rs_place *place, int64_t index, int *found, rs_error *err) {
     bool is_there = false;
     RS_TRY(rs_path_element(cursor, place, index, &is_there, err));
-    *found = is_there ? RS_ROUTE_FOUND : RS_ROUTE_LACKING;
+    *found = is_there ? RS_WALK_FOUND : RS_WALK_LACKING;
     return RS_OK;
 }
 
-static rs_status find_in_any(rs_cursor *cursor, rs_place *place, const rs_route_key *key, int *found, rs_error *err) {
+static rs_status find_in_any(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found, rs_error *err) {
     uint8_t tag;
     if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     tag = *cursor->in.ptr;
     if (tag == RS_FMT_TAG_EXT) {
-        *found = RS_ROUTE_UNSURE;
+        *found = RS_WALK_UNSURE;
     } else if (tag == RS_FMT_TAG_DICT) {
         cursor->in.ptr++;
-        return find_in_dict(cursor, place, key, found, err);
+        return find_in_dict_coded(cursor, place, key, found, err);
     } else if (key->is_index) {
         return find_element(cursor, place, key->index, found, err);
     }
@@ -235,10 +236,10 @@ static rs_status find_in_any(rs_cursor *cursor, rs_place *place, const rs_route_
 }
 
 /* To the child of one key. */
-static rs_status go(const rs_route *self, rs_cursor *cursor, rs_place *place, uint32_t number, int *found,
+static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, uint32_t number, int *found,
                     rs_error *err) {
-    const rs_route_key *key = &self->path->keys[number];
-    *found = RS_ROUTE_LACKING;
+    const rs_path_key *key = &self->keys->keys[number];
+    *found = RS_WALK_LACKING;
     for (;;) {
         const rs_node *node = place->node;
         int32_t to;
@@ -247,8 +248,8 @@ static rs_status go(const rs_route *self, rs_cursor *cursor, rs_place *place, ui
         case RS_FMT_NODE_CONST: RS_TRY(rs_path_open(cursor, place, err)); break;
         case RS_FMT_NODE_EXT:
             to = looked_up(self, number, node);
-            if (to == RS_ROUTE_ASK) *found = RS_ROUTE_UNSURE;
-            if (to == RS_ROUTE_ASK || to == RS_ROUTE_NONE) return RS_OK;
+            if (to == RS_STEP_ASK) *found = RS_WALK_UNSURE;
+            if (to == RS_STEP_ASK || to == RS_STEP_NONE) return RS_OK;
             RS_TRY(rs_path_open(cursor, place, err));
             if (to >= 0) {
                 RS_TRY(rs_path_open(cursor, place, err)); /* where the payload is a const */
@@ -257,13 +258,13 @@ static rs_status go(const rs_route *self, rs_cursor *cursor, rs_place *place, ui
             break;
         case RS_FMT_NODE_STRUCT:
             to = looked_up(self, number, node);
-            if (to == RS_ROUTE_NONE) return RS_OK;
+            if (to == RS_STEP_NONE) return RS_OK;
             if (to < 0) {
-                *found = RS_ROUTE_UNSURE;
+                *found = RS_WALK_UNSURE;
                 return RS_OK;
             }
             RS_TRY(rs_path_child(cursor, place, (uint32_t)to, err));
-            *found = rs_path_is_lacking(place) ? RS_ROUTE_LACKING : RS_ROUTE_FOUND;
+            *found = rs_path_is_lacking(place) ? RS_WALK_LACKING : RS_WALK_FOUND;
             return RS_OK;
         case RS_FMT_NODE_LIST:
         case RS_FMT_NODE_NUMBERS:
@@ -274,31 +275,32 @@ static rs_status go(const rs_route *self, rs_cursor *cursor, rs_place *place, ui
 }
 
 /* The parts of a name from `part` on. */
-static rs_status go_parts(const rs_route *self, rs_cursor *cursor, rs_place *place, const rs_route_name *name,
+static rs_status go_parts(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, const rs_path_name *name,
                           uint32_t part, int *found, rs_error *err) {
-    *found = RS_ROUTE_FOUND;
-    for (; part < name->n_parts && *found == RS_ROUTE_FOUND; part++) {
+    *found = RS_WALK_FOUND;
+    for (; part < name->n_parts && *found == RS_WALK_FOUND; part++) {
         RS_TRY(go(self, cursor, place, name->parts + part, found, err));
     }
     return RS_OK;
 }
 
-static rs_status go_name(const rs_route *self, rs_cursor *cursor, rs_place *place, const rs_route_name *name,
+static rs_status go_name(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, const rs_path_name *name,
                          int *found, rs_error *err) {
     const rs_cursor cursor_before = *cursor;
     const rs_place place_before = *place;
     RS_TRY(go(self, cursor, place, name->whole, found, err));
-    if (*found != RS_ROUTE_LACKING || name->n_parts == 0) return RS_OK;
+    if (*found != RS_WALK_LACKING || name->n_parts == 0) return RS_OK;
     *cursor = cursor_before;
     *place = place_before;
     return go_parts(self, cursor, place, name, 0, found, err);
 }
 
-rs_status rs_route_walk(const rs_route *self, rs_cursor *cursor, rs_place *place, int *found, rs_error *err) {
+rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, int *found,
+                                rs_error *err) {
     const uint8_t *start = cursor->in.ptr;
     uint32_t i = self->name;
     rs_slice group;
-    *found = RS_ROUTE_FOUND;
+    *found = RS_WALK_FOUND;
     if (RS_UNLIKELY(rs_slice_left(&cursor->in) < self->least)) {
         return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
     }
@@ -308,21 +310,21 @@ rs_status rs_route_walk(const rs_route *self, rs_cursor *cursor, rs_place *place
     place->body = self->node->fixed ? start + self->body_off : NULL;
     cursor->in.ptr = start + self->least;
     if (self->row != NULL) RS_TRY(rs_path_pass_children(cursor, self->row, &group, self->n_before, err));
-    if (self->part == 0 && i == self->path->n_names) {
+    if (self->part == 0 && i == self->keys->n_names) {
         RS_TRY(rs_path_settle_near(cursor, place, err));
     } else {
         RS_TRY(rs_path_settle(cursor, place, err));
     }
     if (rs_path_is_lacking(place)) {
-        *found = RS_ROUTE_LACKING;
+        *found = RS_WALK_LACKING;
         return RS_OK;
     }
     if (self->part != 0) {
-        RS_TRY(go_parts(self, cursor, place, &self->path->names[i], self->part - 1, found, err));
+        RS_TRY(go_parts(self, cursor, place, &self->keys->names[i], self->part - 1, found, err));
         i++;
     }
-    for (; i < self->path->n_names && *found == RS_ROUTE_FOUND; i++) {
-        RS_TRY(go_name(self, cursor, place, &self->path->names[i], found, err));
+    for (; i < self->keys->n_names && *found == RS_WALK_FOUND; i++) {
+        RS_TRY(go_name(self, cursor, place, &self->keys->names[i], found, err));
     }
     return RS_OK;
 }

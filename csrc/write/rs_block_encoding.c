@@ -1,5 +1,5 @@
-/* rs_forms.c: trying trees, and the tables that they bring. */
-#include "write/rs_forms.h"
+/* rs_block_encoding.c: trying trees, and the tables that they bring. */
+#include "write/rs_block_encoding.h"
 
 #include <stdlib.h>
 
@@ -7,24 +7,24 @@
 
 enum { SHORT_RUN = 8192 };
 
-void rs_form_clear(rs_form *self) {
+void rs_encoded_run_clear(rs_encoded_run *self) {
     rs_buffer_clear(&self->encoded);
     free(self->ends);
     memset(self, 0, sizeof *self);
 }
 
-void rs_forms_clear(rs_forms *self) {
+void rs_block_encoding_clear(rs_block_encoding *self) {
     if (self->has_last) {
         rs_tree_clear(&self->last);
         rs_links_clear(&self->last_links);
     }
-    rs_packer_clear(&self->packer);
+    rs_dictionaries_clear(&self->dictionaries);
     rs_buffer_clear(&self->trees);
     rs_buffer_clear(&self->tree_table);
     memset(self, 0, sizeof *self);
 }
 
-rs_status rs_forms_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off, uint32_t *crc,
+rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off, uint32_t *crc,
                          rs_error *err) {
     RS_TRY(rs_segment_writer_align(writer, RS_FMT_ALIGNMENT, err));
     *off = writer->position;
@@ -36,18 +36,19 @@ static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
 }
 
-static rs_status grow_ends(rs_form *form, uint32_t n, rs_error *err) {
+static rs_status grow_ends(rs_encoded_run *run, uint32_t n, rs_error *err) {
     uint64_t *ends;
-    if (form->capacity >= n) return RS_OK;
-    ends = (uint64_t *)realloc(form->ends, n * sizeof *ends);
+    if (run->capacity >= n) return RS_OK;
+    ends = (uint64_t *)realloc(run->ends, n * sizeof *ends);
     if (ends == NULL) return no_memory(err);
-    form->ends = ends;
-    form->capacity = n;
+    run->ends = ends;
+    run->capacity = n;
     return RS_OK;
 }
 
 /* All values under `tree`; RS_E_ARG_RANGE when one does not fit. */
-static rs_status encode(const rs_values *values, rs_scan *scan, const rs_tree *tree, rs_form *out, rs_error *err) {
+static rs_status encode(const rs_values *values, rs_scan *scan, const rs_tree *tree, rs_encoded_run *out,
+                        rs_error *err) {
     uint32_t i;
     out->encoded.size_bytes = 0;
     scan->next = 0;
@@ -59,7 +60,8 @@ static rs_status encode(const rs_values *values, rs_scan *scan, const rs_tree *t
 }
 
 /* The number of a tree with these bytes: an old one, or a new one added. */
-static rs_status intern_tree(rs_forms *self, const uint8_t *bytes, size_t size, uint32_t *number, rs_error *err) {
+static rs_status intern_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
+                             rs_error *err) {
     uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
     uint32_t crc = rs_crc32c(0, bytes, size), i;
     for (i = 0; i < self->n_trees; i++) {
@@ -81,50 +83,51 @@ static rs_status intern_tree(rs_forms *self, const uint8_t *bytes, size_t size, 
     return RS_OK;
 }
 
-/* ---- Tables, which the packer asks for ---- */
+/* ---- Tables, which rs_dictionaries asks for ---- */
 
-static rs_status write_run(rs_forms *self, const rs_values *values, rs_form *form, rs_block *out, rs_error *err) {
+static rs_status write_run(rs_block_encoding *self, const rs_values *values, rs_encoded_run *run, rs_block *out,
+                           rs_error *err) {
     uint32_t i;
-    if (form->is_raw) { /* the values may stand anywhere: side by side they become a heap */
-        form->encoded.size_bytes = 0;
+    if (run->is_raw) { /* the values may stand anywhere: side by side they become a heap */
+        run->encoded.size_bytes = 0;
         for (i = 0; i < values->n; i++) {
             rs_slice value = rs_values_at(values, i);
-            RS_TRY(rs_buffer_append(&form->encoded, value.ptr, rs_slice_left(&value), err));
-            form->ends[i] = form->encoded.size_bytes;
+            RS_TRY(rs_buffer_append(&run->encoded, value.ptr, rs_slice_left(&value), err));
+            run->ends[i] = run->encoded.size_bytes;
         }
     }
     memset(out, 0, sizeof *out);
     out->n_records = values->n;
-    out->tree = form->tree;
-    out->heap_size_bytes = form->encoded.size_bytes;
-    RS_TRY(rs_forms_write(self->writer, &form->encoded, &out->heap_off, &out->heap_crc, err));
+    out->tree = run->tree;
+    out->heap_size_bytes = run->encoded.size_bytes;
+    RS_TRY(rs_block_encoding_write(self->writer, &run->encoded, &out->heap_off, &out->heap_crc, err));
     out->arrays_off = rs_align_up(self->writer->position, RS_FMT_ALIGNMENT);
     out->index_off = self->offsets->size_bytes; /* from the section's start until finish knows where that is */
-    return rs_offsets_append(form->ends, values->n, out, self->offsets, err);
+    return rs_offsets_append(run->ends, values->n, out, self->offsets, err);
 }
 
-static rs_status write_values(void *owner, const rs_values *values, uint64_t path, unsigned hops, rs_block *out,
+static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,
                               rs_error *err) {
-    rs_forms *self = (rs_forms *)owner;
-    rs_form form;
+    rs_block_encoding *self = (rs_block_encoding *)owner;
+    rs_encoded_run run;
     rs_scan scan;
     rs_status status = RS_OK;
     uint32_t i;
-    memset(&form, 0, sizeof form);
+    memset(&run, 0, sizeof run);
     memset(&scan, 0, sizeof scan);
     for (i = 0; status == RS_OK && i < values->n; i++) status = rs_scan_record(&scan, rs_values_at(values, i), 0, err);
-    if (status == RS_OK) status = rs_forms_choose(self, values, &scan, path, hops, &form, err);
-    if (status == RS_OK) status = write_run(self, values, &form, out, err);
+    if (status == RS_OK) status = rs_block_encoding_choose(self, values, &scan, position_id, hops, &run, err);
+    if (status == RS_OK) status = write_run(self, values, &run, out, err);
     rs_scan_clear(&scan);
-    rs_form_clear(&form);
+    rs_encoded_run_clear(&run);
     return status;
 }
 
 static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err) {
-    rs_forms *self = (rs_forms *)owner;
+    rs_block_encoding *self = (rs_block_encoding *)owner;
     memset(out, 0, sizeof *out);
     out->heap_size_bytes = bytes->size_bytes;
-    RS_TRY(rs_forms_write(self->writer, bytes, &out->heap_off, &out->heap_crc, err));
+    RS_TRY(rs_block_encoding_write(self->writer, bytes, &out->heap_off, &out->heap_crc, err));
     out->arrays_off = rs_align_up(self->writer->position, RS_FMT_ALIGNMENT);
     return RS_OK;
 }
@@ -132,16 +135,17 @@ static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out,
 /* ---- Choosing ---- */
 
 /* Bytes that belong to tables alone, so far. */
-static uint64_t table_bytes(const rs_forms *self) {
-    return self->writer->position + self->packer.tables.size_bytes + self->offsets->size_bytes +
+static uint64_t table_bytes(const rs_block_encoding *self) {
+    return self->writer->position + self->dictionaries.tables.size_bytes + self->offsets->size_bytes +
            self->trees.size_bytes;
 }
 
 /* A tree for these values, compiled and linked. */
-static rs_status make_tree(rs_forms *self, const rs_values *values, rs_scan *scan, uint64_t path, unsigned hops,
+static rs_status make_tree(rs_block_encoding *self, const rs_values *values, rs_scan *scan, uint64_t position_id,
+                           unsigned hops,
                            rs_tree *tree, rs_links *links, rs_error *err) {
     rs_buffer bytes = {NULL, 0, 0};
-    rs_status status = rs_infer_tree(values, scan, &self->packer, path, hops, &bytes, links, err);
+    rs_status status = rs_infer_tree(values, scan, &self->dictionaries, position_id, hops, &bytes, links, err);
     memset(tree, 0, sizeof *tree);
     if (status == RS_OK) status = rs_tree_compile(rs_slice_of(bytes.data, bytes.size_bytes), 0, tree, err);
     if (status == RS_OK) {
@@ -153,14 +157,15 @@ static rs_status make_tree(rs_forms *self, const rs_values *values, rs_scan *sca
 }
 
 /* A short run seldom pays for a tree of its own: that of the block before it may do. */
-static bool fits_last(rs_forms *self, const rs_values *values, rs_scan *scan, uint64_t raw, rs_form *out) {
+static bool fits_last(rs_block_encoding *self, const rs_values *values, rs_scan *scan, uint64_t raw,
+                      rs_encoded_run *out) {
     if (!self->has_last || values->n > SHORT_RUN) return false;
     if (encode(values, scan, &self->last, out, NULL) != RS_OK || out->encoded.size_bytes >= raw) return false;
     out->tree = self->last_number;
     return true;
 }
 
-static rs_status stay_raw(rs_forms *self, rs_form *out, rs_error *err) {
+static rs_status stay_raw(rs_block_encoding *self, rs_encoded_run *out, rs_error *err) {
     rs_buffer bytes = {NULL, 0, 0};
     rs_status status = rs_infer_any_tree(&bytes, err);
     out->is_raw = true;
@@ -170,7 +175,7 @@ static rs_status stay_raw(rs_forms *self, rs_form *out, rs_error *err) {
 }
 
 /* The tree that was just used becomes the last one. */
-static void keep_last(rs_forms *self, rs_tree *tree, rs_links *links, uint32_t number) {
+static void keep_last(rs_block_encoding *self, rs_tree *tree, rs_links *links, uint32_t number) {
     if (self->has_last) {
         rs_tree_clear(&self->last);
         rs_links_clear(&self->last_links);
@@ -183,25 +188,26 @@ static void keep_last(rs_forms *self, rs_tree *tree, rs_links *links, uint32_t n
     memset(links, 0, sizeof *links);
 }
 
-rs_status rs_forms_choose(rs_forms *self, const rs_values *values, rs_scan *scan, uint64_t path, unsigned hops,
-                          rs_form *out, rs_error *err) {
+rs_status rs_block_encoding_choose(rs_block_encoding *self, const rs_values *values, rs_scan *scan,
+                                   uint64_t position_id, unsigned hops,
+                          rs_encoded_run *out, rs_error *err) {
     rs_tree tree;
     rs_links links;
     rs_status status;
     uint64_t raw = 0, before, size;
     uint32_t i;
     out->is_raw = false;
-    self->packer.owner = self;
-    self->packer.write_values = write_values;
-    self->packer.write_bytes = write_bytes;
-    if (hops == 0) rs_packer_begin_run(&self->packer);
+    self->dictionaries.owner = self;
+    self->dictionaries.write_values = write_values;
+    self->dictionaries.write_bytes = write_bytes;
+    if (hops == 0) rs_dictionaries_begin_run(&self->dictionaries);
     RS_TRY(grow_ends(out, values->n, err));
     if (!self->compress) return stay_raw(self, out, err);
     for (i = 0; i < values->n; i++) raw += values->spans[i].size_bytes;
     if (hops == 0 && fits_last(self, values, scan, raw, out)) return RS_OK;
     memset(&links, 0, sizeof links);
     before = table_bytes(self);
-    status = make_tree(self, values, scan, path, hops, &tree, &links, err);
+    status = make_tree(self, values, scan, position_id, hops, &tree, &links, err);
     if (status == RS_OK) status = encode(values, scan, &tree, out, err);
     /* The limits of a tree are the one reason not to have one; anything else is a mistake of infer or encode. */
     RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE || status == RS_E_MEM ||

@@ -1,34 +1,34 @@
-/* rs_surveyed.h: a block of raw records, surveyed; and drafts as text: `struct(int5, optional-key(dict))`. */
-#ifndef RS_SURVEYED_H
-#define RS_SURVEYED_H
+/* rs_counted.h: a block of raw records, counted; and plans as text: `struct(int5, optional-key(dict))`. */
+#ifndef RS_COUNTED_H
+#define RS_COUNTED_H
 
-#include "write/rs_draft.h"
+#include "write/rs_plan.h"
 #include "rs_make.h"
 
 static rs_error err;
 static make_block block;
-static rs_survey survey;
-static rs_span surveyed_spans[MAKE_RECORDS];
+static rs_stats stats;
+static rs_span counted_spans[MAKE_RECORDS];
 
 /* Of what is in `block`. Pair with forget(). */
 static inline rs_status look(void) {
     uint64_t begin = 0;
     uint32_t i;
-    memset(&survey, 0, sizeof survey);
+    memset(&stats, 0, sizeof stats);
     for (i = 0; i < block.n; i++) {
-        surveyed_spans[i].off = (uint32_t)begin;
-        surveyed_spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
+        counted_spans[i].off = (uint32_t)begin;
+        counted_spans[i].size_bytes = (uint32_t)(block.ends[i] - begin);
         begin = block.ends[i];
     }
-    survey.values.base = block.raw.data;
-    survey.values.spans = surveyed_spans;
-    survey.values.n = block.n;
-    survey.scan = &block.scan;
-    return rs_survey_run(&survey, &err);
+    stats.values.base = block.raw.data;
+    stats.values.spans = counted_spans;
+    stats.values.n = block.n;
+    stats.scan = &block.scan;
+    return rs_stats_collect(&stats, &err);
 }
 
 static inline void forget(void) {
-    rs_survey_clear(&survey);
+    rs_stats_clear(&stats);
     make_block_clear(&block);
 }
 

@@ -1,7 +1,7 @@
-/* rs_gather.c: batches of records of one route, and what becomes of each. */
-#include "read/rs_gather.h"
+/* rs_column_read.c: windows of records of one compiled path, and what becomes of each. */
+#include "read/rs_column_read.h"
 
-rs_status rs_gather_open(rs_gather *self, uint64_t n, bool nulls, rs_error *err) {
+rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
     static const uint8_t zero[8];
     self->nulls = nulls;
     if (n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column of too many records");
@@ -9,7 +9,7 @@ rs_status rs_gather_open(rs_gather *self, uint64_t n, bool nulls, rs_error *err)
     return rs_buffer_append(&self->offsets, zero, sizeof zero, err);
 }
 
-void rs_gather_clear(rs_gather *self) {
+void rs_column_read_clear(rs_column_read *self) {
     rs_column_clear(&self->numbers);
     rs_buffer_clear(&self->text);
     rs_buffer_clear(&self->offsets);
@@ -20,18 +20,18 @@ void rs_gather_clear(rs_gather *self) {
 
 /* ---- One value ---- */
 
-static rs_status put_offset(rs_gather *self, uint64_t end, rs_error *err) {
+static rs_status put_offset(rs_column_read *self, uint64_t end, rs_error *err) {
     uint8_t bytes[8];
     rs_store_u64(bytes, end);
     return rs_buffer_append(&self->offsets, bytes, 8, err);
 }
 
-static uint64_t last_offset(const rs_gather *self) {
+static uint64_t last_offset(const rs_column_read *self) {
     return rs_load_u64(self->offsets.data + self->offsets.size_bytes - 8);
 }
 
 /* n lists of `count` numbers. */
-static rs_status put_even_offsets(rs_gather *self, uint64_t n, uint64_t count, rs_error *err) {
+static rs_status put_even_offsets(rs_column_read *self, uint64_t n, uint64_t count, rs_error *err) {
     const uint64_t before = last_offset(self);
     uint8_t *to;
     uint64_t i;
@@ -42,24 +42,24 @@ static rs_status put_even_offsets(rs_gather *self, uint64_t n, uint64_t count, r
     return RS_OK;
 }
 
-static rs_status put_null(rs_gather *self, rs_error *err) {
-    if (self->shape == RS_COLUMN_SCALAR) {
+static rs_status put_null(rs_column_read *self, rs_error *err) {
+    if (self->kind == RS_COLUMN_SCALAR) {
         RS_TRY(rs_column_reserve(&self->numbers, 1, err));
         rs_column_put_unchecked(&self->numbers, RS_COLUMN_BOOL, 0);
         return RS_OK;
     }
-    return self->shape == RS_COLUMN_OTHER ? RS_OK : put_offset(self, last_offset(self), err);
+    return self->kind == RS_COLUMN_OTHER ? RS_OK : put_offset(self, last_offset(self), err);
 }
 
-/* The first value that is not None has told the shape: the nulls before it take their places. */
-static rs_status begin_shape(rs_gather *self, int shape, rs_error *err) {
+/* The first value that is not None has told the kind: the nulls before it take their places. */
+static rs_status begin_kind(rs_column_read *self, int kind, rs_error *err) {
     uint64_t i;
-    self->shape = shape;
+    self->kind = kind;
     for (i = 0; i < self->n; i++) RS_TRY(put_null(self, err));
     return RS_OK;
 }
 
-static rs_status end_value(rs_gather *self, bool is_null, rs_error *err) {
+static rs_status end_value(rs_column_read *self, bool is_null, rs_error *err) {
     const uint8_t valid = !is_null;
     self->n++;
     self->n_null += is_null;
@@ -67,45 +67,46 @@ static rs_status end_value(rs_gather *self, bool is_null, rs_error *err) {
 }
 
 /* What a value is, with what it costs to look: once for a column. */
-static rs_status find_shape(rs_gather *self, rs_cursor cursor, const rs_place *place, rs_error *err) {
+static rs_status find_kind(rs_column_read *self, rs_cursor cursor, const rs_place *place, rs_error *err) {
     rs_column trial = {{NULL, 0, 0}, 0};
     rs_cursor again = cursor;
-    int shape = RS_COLUMN_OTHER;
+    int kind = RS_COLUMN_OTHER;
     uint64_t n;
     bool taken = false;
-    rs_status status = rs_column_take(&trial, &cursor, place, &shape, &n, err);
+    rs_status status = rs_column_take(&trial, &cursor, place, &kind, &n, err);
     rs_column_clear(&trial);
     if (status != RS_OK) return status;
-    if (shape == RS_COLUMN_OTHER) {
+    if (kind == RS_COLUMN_OTHER) {
         RS_TRY(rs_utf8_take(&self->text, &again, place, &taken, err));
         self->text.size_bytes = 0;
         if (!taken) return RS_OK;
-        shape = RS_GATHER_TEXT;
+        kind = RS_COLUMN_READ_TEXT;
     }
-    return begin_shape(self, shape, err);
+    return begin_kind(self, kind, err);
 }
 
-static rs_status take_numbers(rs_gather *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
-    int shape = RS_COLUMN_OTHER;
+static rs_status take_numbers(rs_column_read *self, rs_cursor *cursor, const rs_place *place, bool *fits,
+                              rs_error *err) {
+    int kind = RS_COLUMN_OTHER;
     uint64_t n = 0;
-    RS_TRY(rs_column_take(&self->numbers, cursor, place, &shape, &n, err));
-    *fits = shape == self->shape;
-    if (!*fits || shape == RS_COLUMN_SCALAR) return RS_OK;
+    RS_TRY(rs_column_take(&self->numbers, cursor, place, &kind, &n, err));
+    *fits = kind == self->kind;
+    if (!*fits || kind == RS_COLUMN_SCALAR) return RS_OK;
     return put_offset(self, last_offset(self) + n, err);
 }
 
 /* The cursor is used up. */
-static rs_status take_value(rs_gather *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
+static rs_status take_value(rs_column_read *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
     *fits = true;
     if (self->nulls && rs_path_is_none(cursor, place)) {
         RS_TRY(put_null(self, err));
         return end_value(self, true, err);
     }
-    if (self->shape == RS_COLUMN_OTHER) RS_TRY(find_shape(self, *cursor, place, err));
-    if (self->shape == RS_GATHER_TEXT) {
+    if (self->kind == RS_COLUMN_OTHER) RS_TRY(find_kind(self, *cursor, place, err));
+    if (self->kind == RS_COLUMN_READ_TEXT) {
         RS_TRY(rs_utf8_take(&self->text, cursor, place, fits, err));
         if (*fits) RS_TRY(put_offset(self, self->text.size_bytes, err));
-    } else if (self->shape != RS_COLUMN_OTHER) {
+    } else if (self->kind != RS_COLUMN_OTHER) {
         RS_TRY(take_numbers(self, cursor, place, fits, err));
     } else {
         *fits = false;
@@ -113,20 +114,21 @@ static rs_status take_value(rs_gather *self, rs_cursor *cursor, const rs_place *
     return *fits ? end_value(self, false, err) : RS_OK;
 }
 
-rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
+rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place, bool *fits,
+                              rs_error *err) {
     rs_cursor own = *cursor;
     return take_value(self, &own, place, fits, err);
 }
 
 /* The value that stands in for a field that is lacking. */
-static rs_status take_missing(rs_gather *self, bool *fits, rs_error *err) {
+static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
     rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}};
     rs_place place = {NULL, NULL, 0};
     cursor.budget.values = cursor.budget.bytes = rs_slice_left(&self->missing);
     return take_value(self, &cursor, &place, fits, err);
 }
 
-/* ---- Many of one route ---- */
+/* ---- Many of one compiled path ---- */
 
 static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_slice bytes) {
     rs_record record;
@@ -134,17 +136,17 @@ static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_
     return rs_store_cursor(source->store, &record);
 }
 
-/* An entry of a dict node. *fits is false, and nothing taken, for one of another shape, and for one that only its bytes
- * tell. */
-static rs_status take_entry(rs_gather *self, const rs_entry *entry, bool *fits, rs_error *err) {
+/* An entry of a dict-coded node. *fits is false, and nothing taken, for one of another kind, and for one that only
+ * its bytes tell. */
+static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *fits, rs_error *err) {
     const bool is_null = entry->kind == RS_ENTRY_NONE && self->nulls;
     *fits = true;
     if (is_null) {
         RS_TRY(put_null(self, err));
-    } else if (self->shape == RS_COLUMN_SCALAR && (entry->kind & RS_ENTRY_NUMBER) != 0) {
+    } else if (self->kind == RS_COLUMN_SCALAR && (entry->kind & RS_ENTRY_NUMBER) != 0) {
         RS_TRY(rs_column_reserve(&self->numbers, 1, err));
         rs_column_put_unchecked(&self->numbers, entry->kind, entry->bits);
-    } else if (self->shape == RS_GATHER_TEXT && entry->kind == RS_ENTRY_TEXT) {
+    } else if (self->kind == RS_COLUMN_READ_TEXT && entry->kind == RS_ENTRY_TEXT) {
         const uint8_t *from = self->entries.text.data + entry->bits;
         RS_TRY(rs_buffer_reserve(&self->text, (size_t)entry->size_bytes + RS_ENTRY_COPY, err));
         memcpy(self->text.data + self->text.size_bytes, from, RS_ENTRY_COPY); /* most are no longer */
@@ -160,9 +162,10 @@ static rs_status take_entry(rs_gather *self, const rs_entry *entry, bool *fits, 
     return end_value(self, is_null, err);
 }
 
-/* What stands at one offset in rows of one route, as far as it goes with what was taken before and needs no walk:
- * *n rows were taken. */
-static rs_status take_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
+/* What stands at one offset in rows of one compiled path, as far as it goes with what was taken before and needs
+ * no walk: *n rows were taken. */
+static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
+                           const rs_column_rows *rows,
                            uint64_t *n, rs_error *err);
 
 static const uint8_t *row_at(const rs_column_rows *rows, uint64_t k) {
@@ -177,7 +180,7 @@ static rs_column_rows rows_from(const rs_column_rows *rows, uint64_t begin, uint
     return out;
 }
 
-static rs_status take_dict_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node,
+static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                 const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     bool fits = true;
     for (*n = 0; *n < rows->n; (*n)++) {
@@ -192,7 +195,7 @@ static rs_status take_dict_rows(rs_gather *self, const rs_cursor *cursor, const 
 
 /* Runs of rows that have the value, each taken as rows of the child, and what stands for it between. A key that is not
  * there and has no such value is for the walk to report. */
-static rs_status take_optional_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node,
+static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
     uint64_t end, taken;
@@ -226,7 +229,7 @@ static rs_status take_optional_rows(rs_gather *self, const rs_cursor *cursor, co
 }
 
 /* n records that are not None were taken. */
-static rs_status end_values(rs_gather *self, uint64_t n, rs_error *err) {
+static rs_status end_values(rs_column_read *self, uint64_t n, rs_error *err) {
     self->n += n;
     if (!self->nulls) return RS_OK;
     RS_TRY(rs_buffer_reserve(&self->valid, (size_t)n, err));
@@ -235,15 +238,16 @@ static rs_status end_values(rs_gather *self, uint64_t n, rs_error *err) {
     return RS_OK;
 }
 
-static rs_status take_rows(rs_gather *self, const rs_cursor *cursor, const rs_node *node, const rs_column_rows *rows,
+static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
+                           const rs_column_rows *rows,
                            uint64_t *n, rs_error *err) {
     bool taken = false;
     *n = 0;
-    if (node->kind == RS_FMT_NODE_DICT) return take_dict_rows(self, cursor, node, rows, n, err);
+    if (node->kind == RS_FMT_NODE_DICT_CODED) return take_dict_coded_rows(self, cursor, node, rows, n, err);
     if (node->kind == RS_FMT_NODE_OPTIONAL) return take_optional_rows(self, cursor, node, rows, n, err);
-    if (self->shape == RS_COLUMN_SCALAR) {
+    if (self->kind == RS_COLUMN_SCALAR) {
         RS_TRY(rs_column_take_rows(&self->numbers, cursor, node, rows, &taken, err));
-    } else if (self->shape == RS_COLUMN_SEQUENCE) {
+    } else if (self->kind == RS_COLUMN_SEQUENCE) {
         RS_TRY(rs_column_take_lists(&self->numbers, cursor, node, rows, &taken, err));
         if (taken) RS_TRY(put_even_offsets(self, rows->n, node->count, err));
     }
@@ -252,33 +256,37 @@ static rs_status take_rows(rs_gather *self, const rs_cursor *cursor, const rs_no
     return end_values(self, rows->n, err);
 }
 
-/* The same for the rows of a route. The first record of all, which tells the shape, is not taken so. */
-static rs_status take_fixed(rs_gather *self, const rs_source *source, const rs_block *block, const rs_route *route,
+/* The same for the rows of a compiled path. The first record of all, which tells the kind, is not taken so. */
+static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
+                            const rs_compiled_path *compiled,
                             rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const rs_cursor cursor = cursor_over(source, block, rs_slice_of(rows->base, 0));
     *n = 0;
-    if (!rs_route_is_fixed(route) || self->shape == RS_COLUMN_OTHER) return RS_OK;
-    rows->least = route->least;
-    rows->bit_off = route->group_off * 8 + route->bit_off;
-    rows->body_off = route->body_off;
-    return take_rows(self, &cursor, route->node, rows, n, err);
+    if (!rs_compiled_path_is_fixed(compiled) || self->kind == RS_COLUMN_OTHER) return RS_OK;
+    rows->least = compiled->least;
+    rows->bit_off = compiled->group_off * 8 + compiled->bit_off;
+    rows->body_off = compiled->body_off;
+    return take_rows(self, &cursor, compiled->node, rows, n, err);
 }
 
-static rs_status take_one(rs_gather *self, const rs_source *source, const rs_block *block, const rs_route *route,
+static rs_status take_one(rs_column_read *self, const rs_source *source, const rs_block *block,
+                          const rs_compiled_path *compiled,
                           rs_slice bytes, int *why, rs_error *err) {
     rs_cursor cursor = cursor_over(source, block, bytes);
     rs_place place;
     int found;
     bool fits = false;
-    RS_TRY(rs_route_walk(route, &cursor, &place, &found, err));
-    *why = found == RS_ROUTE_UNSURE ? RS_GATHER_UNSURE : found == RS_ROUTE_LACKING ? RS_GATHER_LACKING : RS_GATHER_DONE;
-    if (found == RS_ROUTE_LACKING && self->missing.ptr != NULL) {
+    RS_TRY(rs_compiled_path_walk(compiled, &cursor, &place, &found, err));
+    *why = found == RS_WALK_UNSURE    ? RS_COLUMN_READ_UNSURE
+           : found == RS_WALK_LACKING ? RS_COLUMN_READ_LACKING
+                                      : RS_COLUMN_READ_DONE;
+    if (found == RS_WALK_LACKING && self->missing.ptr != NULL) {
         RS_TRY(take_missing(self, &fits, err));
-        *why = fits ? RS_GATHER_DONE : RS_GATHER_OTHER;
+        *why = fits ? RS_COLUMN_READ_DONE : RS_COLUMN_READ_OTHER;
         return RS_OK;
     }
-    if (*why != RS_GATHER_DONE) return RS_OK;
-    if (place.node != NULL && place.node->kind == RS_FMT_NODE_DICT) {
+    if (*why != RS_COLUMN_READ_DONE) return RS_OK;
+    if (place.node != NULL && place.node->kind == RS_FMT_NODE_DICT_CODED) {
         const rs_entry *entry;
         RS_TRY(rs_entries_at(&self->entries, &cursor, place.node, place.bits, &entry, err));
         RS_TRY(take_entry(self, entry, &fits, err));
@@ -286,27 +294,27 @@ static rs_status take_one(rs_gather *self, const rs_source *source, const rs_blo
         RS_TRY(rs_path_settle(&cursor, &place, err));
     }
     RS_TRY(take_value(self, &cursor, &place, &fits, err));
-    if (!fits) *why = RS_GATHER_OTHER;
+    if (!fits) *why = RS_COLUMN_READ_OTHER;
     return RS_OK;
 }
 
-/* Records begin to end of the batch, which have one route. */
-static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t begin, uint64_t end,
-                            rs_gather_stop *stop, rs_error *err) {
-    const rs_route *route = self->routes[begin];
+/* Records begin to end of the window, which have one compiled path. */
+static rs_status take_alike(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t end,
+                            rs_column_read_stop *stop, rs_error *err) {
+    const rs_compiled_path *compiled = self->compiled_paths[begin];
     uint64_t long_end, i = begin, n;
     /* Rows are taken together as far as none is cut short: a walk says what is wrong with that one. */
-    for (long_end = begin; long_end < end && rs_slice_left(&self->records[long_end]) >= route->least; long_end++) {}
+    for (long_end = begin; long_end < end && rs_slice_left(&self->records[long_end]) >= compiled->least; long_end++) {}
     while (i < end) {
         if (i < long_end) {
             rs_column_rows rows = {NULL, 0, self->records + i, long_end - i, 0, 0, 0};
-            RS_TRY(take_fixed(self, source, self->blocks[i], route, &rows, &n, err));
+            RS_TRY(take_fixed(self, source, self->blocks[i], compiled, &rows, &n, err));
             stop->done += n;
             i += n;
             if (i == end) break;
         }
-        RS_TRY(take_one(self, source, self->blocks[i], route, self->records[i], &stop->why, err));
-        if (stop->why != RS_GATHER_DONE) return RS_OK;
+        RS_TRY(take_one(self, source, self->blocks[i], compiled, self->records[i], &stop->why, err));
+        if (stop->why != RS_COLUMN_READ_DONE) return RS_OK;
         stop->done++;
         i++;
     }
@@ -316,16 +324,17 @@ static rs_status take_alike(rs_gather *self, const rs_source *source, uint64_t b
 /* ---- Where records lie ---- */
 
 /* The block of stop->index, which may be a later one than its group names; NULL, and why, where it is not known. */
-static rs_status find_block(const rs_source *source, rs_gather_stop *stop, const rs_block **out, const rs_route **route,
+static rs_status find_block(const rs_source *source, rs_column_read_stop *stop, const rs_block **out,
+                            const rs_compiled_path **compiled,
                             rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;
     uint64_t number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4), steps;
     for (steps = 0; steps < RS_FMT_GROUP_RECORDS && number < store->n_blocks; steps++, number++) {
         const rs_block *block = &store->blocks[number];
-        *route = source->routes[number];
-        if (*route == NULL) {
-            stop->why = RS_GATHER_BLOCK;
+        *compiled = source->compiled_paths[number];
+        if (*compiled == NULL) {
+            stop->why = RS_COLUMN_READ_BLOCK;
             stop->block = number;
             return RS_OK;
         }
@@ -342,18 +351,19 @@ static rs_status find_block(const rs_source *source, rs_gather_stop *stop, const
 
 /* Rows of one size, one after another or in steps, whose field is at one offset: no more is looked at than that.
  * *taken of them were taken; none where it is not so. */
-static rs_status take_stretch(rs_gather *self, const rs_source *source, const rs_block *block, const rs_route *route,
-                              int64_t step, uint64_t n, rs_gather_stop *stop, uint64_t *taken, rs_error *err) {
+static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
+                              const rs_compiled_path *compiled,
+                              int64_t step, uint64_t n, rs_column_read_stop *stop, uint64_t *taken, rs_error *err) {
     const uint64_t local = stop->index - block->first_record, left = n - stop->done;
     uint64_t count = step == 0 ? left : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
                                                  : local / (0 - (uint64_t)step) + 1;
     rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0};
     *taken = 0;
-    if (block->index_width != 0 || block->row_size_bytes < route->least) return RS_OK;
+    if (block->index_width != 0 || block->row_size_bytes < compiled->least) return RS_OK;
     rows.base = source->store->segment.ptr + block->heap_off + local * block->row_size_bytes;
     rows.stride_bytes = count > 1 ? step * (int64_t)block->row_size_bytes : 0;
     rows.n = count < left ? count : left;
-    RS_TRY(take_fixed(self, source, block, route, &rows, taken, err));
+    RS_TRY(take_fixed(self, source, block, compiled, &rows, taken, err));
     stop->done += *taken;
     return RS_OK;
 }
@@ -363,22 +373,22 @@ static int64_t position_at(const int64_t *positions, int64_t start, int64_t step
 }
 
 /* Asks for the field, or for what is passed on the way to it: not more than lines that arrive together. */
-static void prefetch_record(const rs_slice *record, const rs_route *route) {
+static void prefetch_record(const rs_slice *record, const rs_compiled_path *compiled) {
     const uint8_t *p = record->ptr; /* bits stand before bodies, and the first body may be far */
-    const uint8_t *end = rs_route_is_fixed(route) ? record->ptr + route->least : record->end;
+    const uint8_t *end = rs_compiled_path_is_fixed(compiled) ? record->ptr + compiled->least : record->end;
     uint64_t lines;
     for (lines = 0; lines < 4 && p < end; lines++, p += 64) RS_PREFETCH(p);
     if (end > record->ptr) RS_PREFETCH(end - 1);
 }
 
-/* Locates what follows stop->done, at most a batch, and asks for its memory; *n is how many were. Stops before what
+/* Locates what follows stop->done, at most a window, and asks for its memory; *n is how many were. Stops before what
  * cannot be located: with *n == 0 that is the first, and stop->why or the status says why. */
-static rs_status locate_batch(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
-                              int64_t step, uint64_t end, rs_gather_stop *stop, uint64_t *n, rs_error *err) {
-    const uint64_t most = end - stop->done < RS_GATHER_BATCH ? end - stop->done : RS_GATHER_BATCH;
+static rs_status locate_window(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
+                              int64_t step, uint64_t end, rs_column_read_stop *stop, uint64_t *n, rs_error *err) {
+    const uint64_t most = end - stop->done < RS_COLUMN_READ_WINDOW ? end - stop->done : RS_COLUMN_READ_WINDOW;
     const uint8_t *segment = source->store->segment.ptr;
     const rs_block *block = NULL;
-    const rs_route *route = NULL;
+    const rs_compiled_path *compiled = NULL;
     const bool far = positions != NULL || step > 8 || step < -8;
     uint64_t i;
     for (*n = 0; *n < most; (*n)++) {
@@ -386,15 +396,15 @@ static rs_status locate_batch(rs_gather *self, const rs_source *source, const in
         if (block == NULL || stop->index - block->first_record >= block->n_records) {
             rs_status status;
             block = NULL;
-            status = find_block(source, stop, &block, &route, err);
+            status = find_block(source, stop, &block, &compiled, err);
             if (status != RS_OK) return *n > 0 ? RS_OK : status;
             if (block == NULL) break;
         }
-        self->blocks[*n] = block, self->routes[*n] = route;
+        self->blocks[*n] = block, self->compiled_paths[*n] = compiled;
         self->locals[*n] = (uint32_t)(stop->index - block->first_record);
         if (far) rs_offsets_prefetch(segment, block, self->locals[*n]);
     }
-    if (*n > 0) stop->why = RS_GATHER_DONE;
+    if (*n > 0) stop->why = RS_COLUMN_READ_DONE;
     for (i = 0; i < *n; i++) {
         rs_status status = rs_offsets_locate(segment, self->blocks[i], self->locals[i], &self->records[i], err);
         if (status != RS_OK) {
@@ -402,30 +412,31 @@ static rs_status locate_batch(rs_gather *self, const rs_source *source, const in
             *n = i;
             return i > 0 ? RS_OK : status;
         }
-        if (far) prefetch_record(&self->records[i], self->routes[i]);
+        if (far) prefetch_record(&self->records[i], self->compiled_paths[i]);
     }
     return RS_OK;
 }
 
-rs_status rs_gather_run(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start, int64_t step,
-                        uint64_t n, rs_gather_stop *stop, rs_error *err) {
-    stop->why = RS_GATHER_DONE;
-    while (stop->done < n && stop->why == RS_GATHER_DONE) {
+rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
+                             int64_t step,
+                        uint64_t n, rs_column_read_stop *stop, rs_error *err) {
+    stop->why = RS_COLUMN_READ_DONE;
+    while (stop->done < n && stop->why == RS_COLUMN_READ_DONE) {
         uint64_t count, i, k;
         if (positions == NULL) {
             const rs_block *block = NULL;
-            const rs_route *route = NULL;
+            const rs_compiled_path *compiled = NULL;
             uint64_t taken;
             stop->index = (uint64_t)position_at(NULL, start, step, stop->done);
-            RS_TRY(find_block(source, stop, &block, &route, err));
+            RS_TRY(find_block(source, stop, &block, &compiled, err));
             if (block == NULL) break;
-            RS_TRY(take_stretch(self, source, block, route, step, n, stop, &taken, err));
+            RS_TRY(take_stretch(self, source, block, compiled, step, n, stop, &taken, err));
             if (taken > 0) continue;
         }
-        RS_TRY(locate_batch(self, source, positions, start, step, n, stop, &count, err));
-        for (i = 0; i < count && stop->why == RS_GATHER_DONE; i = k) {
+        RS_TRY(locate_window(self, source, positions, start, step, n, stop, &count, err));
+        for (i = 0; i < count && stop->why == RS_COLUMN_READ_DONE; i = k) {
             rs_status status;
-            for (k = i + 1; k < count && self->routes[k] == self->routes[i]; k++) {}
+            for (k = i + 1; k < count && self->compiled_paths[k] == self->compiled_paths[i]; k++) {}
             status = take_alike(self, source, i, k, stop, err);
             if (stop->done < n) stop->index = (uint64_t)position_at(positions, start, step, stop->done);
             if (status != RS_OK) return status;

@@ -1,21 +1,21 @@
-/* rs_pieces.c: strings cut at changes of the class of their characters, and what stands in each column. */
-#include "write/rs_pieces.h"
+/* rs_string_template.c: strings cut at changes of the class of their characters, and what stands in each column. */
+#include "write/rs_string_template.h"
 
 #include <stdlib.h>
 
-#include "format/rs_numbers.h"
+#include "format/rs_packed_ints.h"
 
 enum { VOTERS = 32, DIGITS = 18, SHORT_HEX = 4, MAX_ENTRY = 65536, SETTLED = 4096 };
 enum { DECIMAL = 1, LOWER = 2, UPPER = 4 };
 
-unsigned rs_piece_class(rs_piece_classes classes, uint8_t c) {
+unsigned rs_template_class(rs_template_classes classes, uint8_t c) {
     bool digit = c >= '0' && c <= '9', letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 128;
     bool gap = c == ' ' || c == '\t' || c == ',' || c == ';' || c == '|';
     switch (classes) {
-    case RS_PIECES_WORDS: return digit || letter;
-    case RS_PIECES_FINE: return digit ? 2 : letter;
-    case RS_PIECES_PARTS: return gap || c == '/' || c == '\\';
-    case RS_PIECES_FIELDS: break;
+    case RS_TEMPLATE_WORDS: return digit || letter;
+    case RS_TEMPLATE_FINE: return digit ? 2 : letter;
+    case RS_TEMPLATE_PATHS: return gap || c == '/' || c == '\\';
+    case RS_TEMPLATE_FIELDS: break;
     default: RS_ASSERT(false);
     }
     return gap;
@@ -25,27 +25,27 @@ unsigned rs_piece_class(rs_piece_classes classes, uint8_t c) {
 typedef struct table {
     const uint8_t *class_of;  /* by character */
     const uint8_t *digits_of; /* by character: bit 0 decimal, 1 and 2 hexadecimal with small and with large letters */
-    rs_survey *survey;
+    rs_stats *stats;
     rs_slice *strings;
     uint16_t *cuts;
     uint32_t n, n_tokens;
-    rs_piece_classes classes;
+    rs_template_classes classes;
 } table;
 
-/* Cuts one string; the number of tokens, 0 where there are too many or the string is empty or long. *shape becomes a
+/* Cuts one string; the number of tokens, 0 where there are too many or the string is empty or long. *pattern becomes a
  * hash over their classes. */
-static uint32_t cut(const uint8_t *class_of, rs_slice s, uint16_t cuts[RS_PIECES_MAX + 1], uint64_t *shape) {
+static uint32_t cut(const uint8_t *class_of, rs_slice s, uint16_t cuts[RS_TEMPLATE_PARTS_MAX + 1], uint64_t *pattern) {
     uint32_t n = 0, i, size = (uint32_t)rs_slice_left(&s);
     unsigned last = 9;
-    *shape = RS_SHAPE_SEED;
-    if (rs_slice_left(&s) == 0 || rs_slice_left(&s) > RS_PIECES_UNITS) return 0;
+    *pattern = RS_KEY_SET_SEED;
+    if (rs_slice_left(&s) == 0 || rs_slice_left(&s) > RS_TEMPLATE_UNITS) return 0;
     for (i = 0; i < size; i++) {
         unsigned class = class_of[s.ptr[i]];
         if (class == last) continue;
-        if (n == RS_PIECES_MAX) return 0;
+        if (n == RS_TEMPLATE_PARTS_MAX) return 0;
         cuts[n++] = (uint16_t)i;
         last = class;
-        *shape = (*shape ^ class) * UINT64_C(0x100000001B3);
+        *pattern = (*pattern ^ class) * UINT64_C(0x100000001B3);
     }
     cuts[n] = (uint16_t)size;
     return n;
@@ -64,44 +64,44 @@ static bool equal(rs_slice a, rs_slice b) {
     return size == rs_slice_left(&b) && memcmp(a.ptr, b.ptr, size) == 0;
 }
 
-/* The shape that most of the first strings have. */
+/* The pattern that most of the first strings have. */
 static uint64_t elect(const table *t, const rs_alternative *a, uint32_t *n_tokens) {
-    uint64_t shapes[VOTERS], best = 0;
+    uint64_t patterns[VOTERS], best = 0;
     uint32_t tokens[VOTERS], votes[VOTERS] = {0}, n = 0, i, k, most = 0;
-    uint16_t cuts[RS_PIECES_MAX + 1];
+    uint16_t cuts[RS_TEMPLATE_PARTS_MAX + 1];
     for (i = 0; i < VOTERS && i < a->n_where; i++) {
-        uint64_t shape;
+        uint64_t pattern;
         uint32_t where = a->where[(size_t)i * a->n_where / VOTERS % a->n_where];
-        uint32_t count = cut(t->class_of, rs_survey_units(t->survey, where, 1), cuts, &shape);
-        for (k = 0; k < n && shapes[k] != shape; k++) continue;
+        uint32_t count = cut(t->class_of, rs_stats_units(t->stats, where, 1), cuts, &pattern);
+        for (k = 0; k < n && patterns[k] != pattern; k++) continue;
         if (k == n) {
-            shapes[n] = shape;
+            patterns[n] = pattern;
             tokens[n] = count;
             n++;
         }
         if (++votes[k] > most) {
             most = votes[k];
-            best = shape;
+            best = pattern;
             *n_tokens = tokens[k];
         }
     }
     return best;
 }
 
-/* Cuts all strings of the elected shape; false where they are too few. */
+/* Cuts all strings of the elected pattern; false where they are too few. */
 static rs_status fill(table *t, const rs_alternative *a, bool *alike, rs_error *err) {
-    uint64_t elected, shape;
+    uint64_t elected, pattern;
     uint32_t i, misfits = 0;
-    uint16_t cuts[RS_PIECES_MAX + 1];
+    uint16_t cuts[RS_TEMPLATE_PARTS_MAX + 1];
     *alike = false;
     elected = elect(t, a, &t->n_tokens);
     if (t->n_tokens < 2) return RS_OK;
     t->strings = (rs_slice *)malloc(a->n_where * sizeof *t->strings);
     t->cuts = (uint16_t *)malloc((size_t)a->n_where * (t->n_tokens + 1) * sizeof *t->cuts);
-    if (t->strings == NULL || t->cuts == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for pieces");
+    if (t->strings == NULL || t->cuts == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for parts");
     for (i = 0; i < a->n_where; i++) {
-        rs_slice s = rs_survey_units(t->survey, a->where[i], 1);
-        if (cut(t->class_of, s, cuts, &shape) != t->n_tokens || shape != elected) {
+        rs_slice s = rs_stats_units(t->stats, a->where[i], 1);
+        if (cut(t->class_of, s, cuts, &pattern) != t->n_tokens || pattern != elected) {
             if (++misfits > 16 + a->n_where / 10) return RS_OK;
             continue;
         }
@@ -152,12 +152,12 @@ static void note_token(column *c, const table *t, uint32_t i, uint32_t k) {
 }
 
 /* Distinct texts of a column as `any` values in memory of the arena; NULL where there are too many. */
-static rs_status distinct_texts(table *t, uint32_t k, uint64_t units, rs_piece *out, rs_error *err) {
-    rs_value_set *set = rs_survey_new_set(t->survey);
-    uint8_t *bytes = (uint8_t *)rs_arena_take(&t->survey->arena, (size_t)(units + 4 * (uint64_t)t->n + 16));
+static rs_status distinct_texts(table *t, uint32_t k, uint64_t units, rs_template_part *out, rs_error *err) {
+    rs_value_set *set = rs_stats_new_set(t->stats);
+    uint8_t *bytes = (uint8_t *)rs_arena_take(&t->stats->arena, (size_t)(units + 4 * (uint64_t)t->n + 16));
     uint64_t used = 0;
     uint32_t i;
-    if (set == NULL || bytes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for pieces");
+    if (set == NULL || bytes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for parts");
     for (i = 0; i < t->n; i++) {
         rs_slice s = token(t, i, k), value;
         uint8_t *at = bytes + used;
@@ -181,25 +181,26 @@ static rs_status distinct_texts(table *t, uint32_t k, uint64_t units, rs_piece *
     return RS_OK;
 }
 
-/* The cheapest form of column k; *bits is what all its tokens take in it. */
-static rs_status choose_column(table *t, uint32_t k, const column *c, rs_piece *out, uint64_t *bits, rs_error *err) {
+/* The cheapest part for column k; *bits is what all its tokens take in it. */
+static rs_status choose_column(table *t, uint32_t k, const column *c, rs_template_part *out, uint64_t *bits,
+                               rs_error *err) {
     uint64_t n = t->n, cost;
     memset(out, 0, sizeof *out);
-    out->kind = RS_PIECE_CONST;
+    out->kind = RS_PART_CONST;
     out->first = token(t, 0, k);
     *bits = 0;
     if (c->constant) return RS_OK;
     if (c->same != 0) {
-        out->kind = RS_PIECE_SAME;
+        out->kind = RS_PART_SAME;
         while ((c->same >> out->of & 1) == 0) out->of++;
         return RS_OK;
     }
-    out->kind = RS_PIECE_TEXT;
+    out->kind = RS_PART_TEXT;
     *bits = 8 * (c->units + n);
     if ((c->digits & DECIMAL) != 0 && (!c->zeros || c->shortest == c->longest)) {
-        cost = n * rs_numbers_width(c->max - c->min);
+        cost = n * rs_packed_ints_width(c->max - c->min);
         if (cost < *bits) {
-            out->kind = RS_PIECE_DIGITS;
+            out->kind = RS_PART_DIGITS;
             out->min = c->min;
             out->max = c->max;
             out->count = c->zeros ? (uint32_t)c->longest : 0;
@@ -209,7 +210,7 @@ static rs_status choose_column(table *t, uint32_t k, const column *c, rs_piece *
     if ((c->digits & (LOWER | UPPER)) != 0 && c->shortest == c->longest && c->longest >= SHORT_HEX) {
         cost = n * 8 * ((c->longest + 1) / 2);
         if (cost < *bits) {
-            out->kind = RS_PIECE_HEX;
+            out->kind = RS_PART_HEX;
             out->count = (uint32_t)c->longest;
             out->upper = (c->digits & LOWER) == 0;
             *bits = cost;
@@ -217,33 +218,33 @@ static rs_status choose_column(table *t, uint32_t k, const column *c, rs_piece *
     }
     RS_TRY(distinct_texts(t, k, c->units, out, err));
     if (out->distinct == NULL) return RS_OK;
-    cost = n * rs_numbers_width(out->distinct->n - 1) + 8 * out->distinct->size_bytes + 1600;
+    cost = n * rs_packed_ints_width(out->distinct->n - 1) + 8 * out->distinct->size_bytes + 1600;
     if (cost < *bits) {
-        out->kind = RS_PIECE_DICT;
+        out->kind = RS_PART_DICT_CODED;
         *bits = cost;
     }
     return RS_OK;
 }
 
-/* Neighbours that are constant become one piece. */
-static void join_constants(rs_pieces *pieces) {
-    uint32_t from, to = 0, moved[RS_PIECES_MAX];
-    for (from = 0; from < pieces->n; from++) {
-        rs_piece *p = &pieces->at[from];
+/* Neighbours that are constant become one part. */
+static void join_constants(rs_template *template) {
+    uint32_t from, to = 0, moved[RS_TEMPLATE_PARTS_MAX];
+    for (from = 0; from < template->n; from++) {
+        rs_template_part *p = &template->at[from];
         /* The tokens of one string stand side by side, so their texts are one text. */
-        if (to > 0 && p->kind == RS_PIECE_CONST && pieces->at[to - 1].kind == RS_PIECE_CONST) {
-            pieces->at[to - 1].first.end = p->first.end;
+        if (to > 0 && p->kind == RS_PART_CONST && template->at[to - 1].kind == RS_PART_CONST) {
+            template->at[to - 1].first.end = p->first.end;
             moved[from] = to - 1;
             continue;
         }
-        if (p->kind == RS_PIECE_SAME) p->of = moved[p->of];
+        if (p->kind == RS_PART_SAME) p->of = moved[p->of];
         moved[from] = to;
-        pieces->at[to++] = *p;
+        template->at[to++] = *p;
     }
-    pieces->n = to;
+    template->n = to;
 }
 
-static rs_status columns(table *t, rs_pieces *out, rs_error *err) {
+static rs_status columns(table *t, rs_template *out, rs_error *err) {
     uint64_t variable = 0, bits; /* columns that a later one may be the same as */
     uint32_t i, k;
     out->classes = t->classes;
@@ -256,7 +257,7 @@ static rs_status columns(table *t, rs_pieces *out, rs_error *err) {
         for (i = 0; i < t->n; i++) note_token(&c, t, i, k);
         RS_TRY(choose_column(t, k, &c, &out->at[k], &bits, err));
         out->bits += bits;
-        if (out->at[k].kind != RS_PIECE_CONST && out->at[k].kind != RS_PIECE_SAME) variable |= UINT64_C(1) << k;
+        if (out->at[k].kind != RS_PART_CONST && out->at[k].kind != RS_PART_SAME) variable |= UINT64_C(1) << k;
     }
     out->bits = (out->bits / t->n + 7) / 8 * 8 * t->n;
     join_constants(out);
@@ -272,20 +273,20 @@ static void fill_digits(uint8_t digits_of[256]) {
     }
 }
 
-rs_status rs_pieces_find(rs_survey *survey, const rs_alternative *a, rs_pieces *out, bool *found, rs_error *err) {
+rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template *out, bool *found, rs_error *err) {
     uint8_t class_of[256], digits_of[256];
     unsigned classes, c;
     *found = false;
     if (a->n_where < a->n || a->n < 16) return RS_OK;
     fill_digits(digits_of);
-    for (classes = RS_PIECES_WORDS; classes < RS_PIECES_CLASSES; classes++) {
-        table t = {class_of, digits_of, survey, NULL, NULL, 0, 0, (rs_piece_classes)classes};
+    for (classes = RS_TEMPLATE_WORDS; classes < RS_TEMPLATE_CLASSES; classes++) {
+        table t = {class_of, digits_of, stats, NULL, NULL, 0, 0, (rs_template_classes)classes};
         bool alike;
-        rs_pieces some;
+        rs_template some;
         rs_status status;
         /* Names that differ in their signs ("x6u_kE", "x-6ukE") are alike only where they are left whole. */
-        if (classes == RS_PIECES_PARTS && *found) break;
-        for (c = 0; c < 256; c++) class_of[c] = (uint8_t)rs_piece_class((rs_piece_classes)classes, (uint8_t)c);
+        if (classes == RS_TEMPLATE_PATHS && *found) break;
+        for (c = 0; c < 256; c++) class_of[c] = (uint8_t)rs_template_class((rs_template_classes)classes, (uint8_t)c);
         status = fill(&t, a, &alike, err);
         if (status == RS_OK && alike) {
             status = columns(&t, &some, err);

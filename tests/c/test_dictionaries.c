@@ -1,18 +1,18 @@
-/* test_packer.c: dictionaries that grow from run to run, are full, are forgotten; symbol tables that are used again. */
-#include "write/rs_packer.h"
+/* test_dictionaries.c: dictionaries that grow from run to run, are full, are forgotten; symbol tables that are used again. */
+#include "write/rs_dictionaries.h"
 #include "rs_make.h"
 
 static rs_error err;
-static rs_packer packer;
+static rs_dictionaries dictionaries;
 static uint32_t written, last_n;
 static uint64_t last_root;
 
-static rs_status write_values(void *owner, const rs_values *values, uint64_t path, unsigned hops, rs_block *out,
+static rs_status write_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,
                               rs_error *e) {
     (void)e;
     memset(out, 0, sizeof *out);
-    CHECK(owner == &packer && hops == 1);
-    written++, last_n = values->n, last_root = path;
+    CHECK(owner == &dictionaries && hops == 1);
+    written++, last_n = values->n, last_root = position_id;
     return RS_OK;
 }
 
@@ -25,14 +25,14 @@ static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out,
 }
 
 static void start(void) {
-    memset(&packer, 0, sizeof packer);
-    packer.owner = &packer, packer.write_values = write_values, packer.write_bytes = write_bytes;
+    memset(&dictionaries, 0, sizeof dictionaries);
+    dictionaries.owner = &dictionaries, dictionaries.write_values = write_values, dictionaries.write_bytes = write_bytes;
     written = 0;
-    rs_packer_begin_run(&packer);
+    rs_dictionaries_begin_run(&dictionaries);
 }
 
 /* The ints from `first` on, as `any` values of 5 bytes. */
-static rs_dictionary *extend(uint64_t path, bool fresh, uint32_t first, uint32_t n) {
+static rs_dictionary *extend(uint64_t position_id, bool fresh, uint32_t first, uint32_t n) {
     rs_buffer bytes = {0};
     rs_span *spans = (rs_span *)calloc(n + 1, sizeof *spans);
     rs_values values = {NULL, spans, n};
@@ -45,7 +45,7 @@ static rs_dictionary *extend(uint64_t path, bool fresh, uint32_t first, uint32_t
         spans[i].size_bytes = (uint32_t)bytes.size_bytes - spans[i].off;
     }
     values.base = bytes.data;
-    CHECK_OK(rs_packer_extend(&packer, path, fresh, &values, 1, &d, &err), &err);
+    CHECK_OK(rs_dictionaries_extend(&dictionaries, position_id, fresh, &values, 1, &d, &err), &err);
     rs_buffer_clear(&bytes);
     free(spans);
     return d;
@@ -63,17 +63,17 @@ static uint32_t number_of(const rs_dictionary *d, uint32_t value) {
 static void test_growing(void) {
     rs_dictionary *d;
     start();
-    CHECK(rs_packer_find(&packer, 7, 0) == NULL);
+    CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == NULL);
     d = extend(7, false, 0, 10);
     CHECK(written == 1 && last_n == 10 && last_root == 7);
-    CHECK(rs_packer_find(&packer, 7, 100) == d && rs_packer_find(&packer, 8, 0) == NULL);
-    rs_packer_begin_run(&packer);
+    CHECK(rs_dictionaries_find(&dictionaries, 7, 100) == d && rs_dictionaries_find(&dictionaries, 8, 0) == NULL);
+    rs_dictionaries_begin_run(&dictionaries);
     CHECK(extend(7, false, 5, 10) == d); /* five of them are there */
     CHECK(written == 2 && last_n == 5 && d->n_tables == 2 && d->tables[1] == 1);
     CHECK(extend(7, false, 0, 15) == d && written == 2); /* nothing new: no table */
     CHECK(number_of(d, 0) == 0 && number_of(d, 14) == 14 && number_of(d, 15) == UINT32_MAX);
-    CHECK_U64(rs_packer_n_tables(&packer), 2);
-    rs_packer_clear(&packer);
+    CHECK_U64(rs_dictionaries_n_tables(&dictionaries), 2);
+    rs_dictionaries_clear(&dictionaries);
 }
 
 /* 64 tables, and no 65th: not even when nobody asked before. */
@@ -82,14 +82,14 @@ static void test_full(void) {
     uint32_t i;
     start();
     d = extend(7, false, 0, 1);
-    for (i = 1; i < RS_FMT_DICT_TABLES; i++) CHECK(extend(7, false, i, 1) == d);
-    CHECK(rs_packer_find(&packer, 7, 0) == d && rs_packer_find(&packer, 7, 1) == NULL);
+    for (i = 1; i < RS_FMT_DICT_CODED_TABLES; i++) CHECK(extend(7, false, i, 1) == d);
+    CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == d && rs_dictionaries_find(&dictionaries, 7, 1) == NULL);
     CHECK(extend(7, false, 3, 5) == d); /* nothing new */
-    next = extend(7, false, RS_FMT_DICT_TABLES - 1, 2);
-    CHECK(next != d && d->n_tables == RS_FMT_DICT_TABLES && next->n_tables == 1);
-    CHECK(number_of(next, RS_FMT_DICT_TABLES - 1) == 0); /* all it was asked for, the known one too */
-    CHECK(rs_packer_find(&packer, 7, 0) == next);
-    rs_packer_clear(&packer);
+    next = extend(7, false, RS_FMT_DICT_CODED_TABLES - 1, 2);
+    CHECK(next != d && d->n_tables == RS_FMT_DICT_CODED_TABLES && next->n_tables == 1);
+    CHECK(number_of(next, RS_FMT_DICT_CODED_TABLES - 1) == 0); /* all it was asked for, the known one too */
+    CHECK(rs_dictionaries_find(&dictionaries, 7, 0) == next);
+    rs_dictionaries_clear(&dictionaries);
 }
 
 /* Several dictionaries of one path in one run: none is forgotten before its values are encoded. */
@@ -100,12 +100,12 @@ static void test_forgetting(void) {
     for (i = 0; i < 5; i++) d[i] = extend(7, true, 1000 * i, 10);
     for (i = 0; i < 5; i++) CHECK(d[i] != d[(i + 1) % 5] && number_of(d[i], 1000 * i + 9) == 9);
     CHECK(extend(7, true, 4002, 10) == d[4]); /* made in this run, and has most of them */
-    rs_packer_begin_run(&packer);
+    rs_dictionaries_begin_run(&dictionaries);
     (void)extend(7, true, 9000, 10);
     for (i = 0; i < 4; i++) CHECK(number_of(d[i], 1000 * i) == UINT32_MAX);
     CHECK(number_of(d[4], 4000) == 0); /* the one before the newest stays: the last block's tree may name it */
-    CHECK_U64(packer.kept_bytes, 22 * 5);
-    rs_packer_clear(&packer);
+    CHECK_U64(dictionaries.kept_bytes, 22 * 5);
+    rs_dictionaries_clear(&dictionaries);
 }
 
 static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
@@ -120,7 +120,7 @@ static rs_symbol_table *symbols(const char *format, uint32_t n, unsigned unit) {
         for (k = 0; k < strings[i].n_units; k++) wide[i][2 * k] = (uint8_t)texts[i][k], wide[i][2 * k + 1] = 4;
         strings[i].units = unit == 1 ? (const uint8_t *)texts[i] : wide[i];
     }
-    CHECK_OK(rs_packer_symbols(&packer, 7, strings, n, unit, &table, &err), &err);
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, n, unit, &table, &err), &err);
     return table;
 }
 
@@ -131,17 +131,17 @@ static void test_symbols(void) {
     first = symbols("the same words and %u", 2000, 1);
     REQUIRE(first != NULL);
     CHECK(first->unit_bytes == 1 && first->number == 0 && written == 1);
-    rs_packer_begin_run(&packer);
+    rs_dictionaries_begin_run(&dictionaries);
     CHECK(symbols("the same words and %u", 1500, 1) == first && written == 1);
     other = symbols("nothing like it, %u XYZ", 2000, 1); /* the old one does badly: a new one */
     CHECK(other != NULL && other != first && written == 2);
     third = symbols("the same words and %u", 2000, 2); /* of other units */
     CHECK(third != NULL && third->unit_bytes == 2 && written == 3);
     CHECK(first->encoder != NULL); /* used in this run */
-    rs_packer_begin_run(&packer);
+    rs_dictionaries_begin_run(&dictionaries);
     CHECK(symbols("QQQQ 0000 %u WWWW 0000", 2000, 1) != NULL && written == 4);
     CHECK(first->encoder == NULL && other->encoder != NULL && third->encoder != NULL);
-    rs_packer_clear(&packer);
+    rs_dictionaries_clear(&dictionaries);
 }
 
 static void test_random_strings(void) {
@@ -152,9 +152,9 @@ static void test_random_strings(void) {
     start();
     for (i = 0; i < sizeof noise; i++) noise[i] = (uint8_t)make_random(256);
     for (i = 0; i < 1000; i++) strings[i].units = noise + 40 * i, strings[i].n_units = 40;
-    CHECK_OK(rs_packer_symbols(&packer, 7, strings, 1000, 1, &table, &err), &err);
+    CHECK_OK(rs_dictionaries_symbols(&dictionaries, 7, strings, 1000, 1, &table, &err), &err);
     CHECK(table == NULL && written == 0);
-    rs_packer_clear(&packer);
+    rs_dictionaries_clear(&dictionaries);
 }
 
 int main(void) {
@@ -163,5 +163,5 @@ int main(void) {
     RUN(test_forgetting);
     RUN(test_symbols);
     RUN(test_random_strings);
-    return rs_test_finish("test_packer");
+    return rs_test_finish("test_dictionaries");
 }

@@ -1,5 +1,5 @@
-/* rs_numbers.c: packing and unpacking of lists of numbers; decimals found and checked. */
-#include "format/rs_numbers.h"
+/* rs_packed_ints.c: packing and unpacking of lists of numbers; decimals found and checked. */
+#include "format/rs_packed_ints.h"
 
 enum { CHUNK = RS_FMT_NUMBERS_CHUNK, HISTORY = RS_FMT_STRIDE_MAX };
 
@@ -33,7 +33,7 @@ static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_widt
     return (bad & carry) == 0;
 }
 
-bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *out) {
+bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packed_ints *out) {
     uint64_t head = n < node->stride ? n : node->stride, rest = n - head, chunks = rest / CHUNK + (rest % CHUNK != 0);
     unsigned left = (unsigned)(rest % CHUNK);
     uint64_t size;
@@ -54,7 +54,7 @@ bool rs_numbers_take(const rs_node *node, uint64_t n, rs_slice *in, rs_numbers *
     if (!rs_take(&at, size, &out->chunks)) return false;
     out->node = node;
     out->end = at.ptr;
-    rs_numbers_begin(out);
+    rs_packed_ints_begin(out);
     *in = at;
     return true;
 }
@@ -93,7 +93,7 @@ static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned
     }
 }
 
-static unsigned next_head(rs_numbers *self, unsigned n, const int64_t **out) {
+static unsigned next_head(rs_packed_ints *self, unsigned n, const int64_t **out) {
     const rs_node *node = self->node;
     int64_t *to = self->last + HISTORY - n;
     uint64_t size = ((uint64_t)n * node->head_width + 7) / 8;
@@ -107,7 +107,7 @@ static unsigned next_head(rs_numbers *self, unsigned n, const int64_t **out) {
     return n;
 }
 
-unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
+unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out) {
     const rs_node *node = self->node;
     uint64_t left = self->n - self->done, fields[CHUNK];
     unsigned count, width, i, stride = node->stride;
@@ -136,7 +136,7 @@ unsigned rs_numbers_next(rs_numbers *self, const int64_t **out) {
     return count;
 }
 
-void rs_numbers_read(rs_numbers *self, int64_t *out) {
+void rs_packed_ints_read(rs_packed_ints *self, int64_t *out) {
     const rs_node *node = self->node;
     const uint8_t *chunks = self->chunks, *end = self->end;
     const uint64_t base = node->base, n = self->n;
@@ -150,7 +150,7 @@ void rs_numbers_read(rs_numbers *self, int64_t *out) {
         unsigned count = n - done < CHUNK ? (unsigned)(n - done) : CHUNK, k;
         unsigned width = width_of(self->widths, chunk++, width_least);
         int64_t *to = out + done;
-        /* As in rs_numbers_next: the widths may have changed since they were summed. */
+        /* As in rs_packed_ints_next: the widths may have changed since they were summed. */
         if (width > max_width || (count * width + 7) / 8 > (size_t)(end - chunks)) width = 0;
         unpack(chunks, (size_t)(chunks - self->head), (size_t)(end - chunks), width, count, fields);
         chunks += (count * width + 7) / 8;
@@ -169,19 +169,19 @@ void rs_numbers_read(rs_numbers *self, int64_t *out) {
 
 /* ---- Writing ---- */
 
-bool rs_numbers_from_float(double value, unsigned scale, int64_t *m) {
+bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m) {
     double product = value * rs_schema_divisor(scale), back;
     if (!(product >= -9007199254740992.0 && product <= 9007199254740992.0)) return false;
-    *m = rs_numbers_round(product);
+    *m = rs_packed_ints_round(product);
     back = (double)*m / rs_schema_divisor(scale);
     return memcmp(&back, &value, 8) == 0;
 }
 
-bool rs_numbers_find_scale(double value, unsigned *scale) {
+bool rs_packed_ints_find_scale(double value, unsigned *scale) {
     unsigned s;
     int64_t m;
     for (s = *scale; s <= 15; s++) {
-        if (rs_numbers_from_float(value, s, &m)) {
+        if (rs_packed_ints_from_float(value, s, &m)) {
             *scale = s;
             return true;
         }
@@ -203,33 +203,33 @@ static unsigned chunk_width(const int64_t *numbers, uint64_t at, unsigned count,
     uint64_t all = 0;
     unsigned i;
     for (i = 0; i < count; i++) all |= field_of(numbers, at + i, stride, base);
-    return rs_numbers_width(all);
+    return rs_packed_ints_width(all);
 }
 
-static void note_stored(rs_numbers_plan *plan, int64_t number) {
-    if (!plan->any || number < plan->min) plan->min = number;
-    if (!plan->any || number > plan->max) plan->max = number;
-    plan->any = true;
+static void note_stored(rs_packed_ints_sizes *sizes, int64_t number) {
+    if (!sizes->any || number < sizes->min) sizes->min = number;
+    if (!sizes->any || number > sizes->max) sizes->max = number;
+    sizes->any = true;
 }
 
-void rs_numbers_measure(rs_numbers_plan *plan, const int64_t *numbers, uint64_t n, int64_t base) {
-    uint64_t head = n < plan->stride ? n : plan->stride, i, chunks = 0;
+void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers, uint64_t n, int64_t base) {
+    uint64_t head = n < sizes->stride ? n : sizes->stride, i, chunks = 0;
     if (n == 0) return;
-    plan->n_lists++;
-    plan->head_bits_of[head]++;
-    for (i = 0; i < head; i++) note_stored(plan, numbers[i]);
+    sizes->n_lists++;
+    sizes->head_bits_of[head]++;
+    for (i = 0; i < head; i++) note_stored(sizes, numbers[i]);
     for (i = head; i < n; i += CHUNK, chunks++) {
         unsigned count = n - i < CHUNK ? (unsigned)(n - i) : CHUNK;
-        plan->chunks[count][chunk_width(numbers, i, count, plan->stride, (uint64_t)base)]++;
+        sizes->chunks[count][chunk_width(numbers, i, count, sizes->stride, (uint64_t)base)]++;
     }
-    plan->width_bytes += chunks / 2 + chunks % 2;
+    sizes->width_bytes += chunks / 2 + chunks % 2;
 }
 
-static unsigned max_width_of(const rs_numbers_plan *plan) {
+static unsigned max_width_of(const rs_packed_ints_sizes *sizes) {
     unsigned width, count, most = 0;
     for (count = 1; count <= CHUNK; count++) {
         for (width = 0; width <= 64; width++) {
-            if (plan->chunks[count][width] != 0 && width > most) most = width;
+            if (sizes->chunks[count][width] != 0 && width > most) most = width;
         }
     }
     return most;
@@ -241,40 +241,42 @@ static unsigned given_width(unsigned width, unsigned max_width) {
     return width == 0 ? 0 : width < least ? least : width;
 }
 
-uint64_t rs_numbers_size(const rs_numbers_plan *plan) {
-    unsigned max_width = max_width_of(plan);
-    unsigned head = plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0;
-    uint64_t size = plan->width_bytes;
+uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes) {
+    unsigned max_width = max_width_of(sizes);
+    unsigned head = sizes->any ? rs_packed_ints_width((uint64_t)sizes->max - (uint64_t)sizes->min) : 0;
+    uint64_t size = sizes->width_bytes;
     unsigned count, width;
     for (count = 1; count <= RS_FMT_STRIDE_MAX; count++) {
-        size += plan->head_bits_of[count] * (((uint64_t)count * head + 7) / 8);
+        size += sizes->head_bits_of[count] * (((uint64_t)count * head + 7) / 8);
     }
     for (count = 1; count <= CHUNK; count++) {
         for (width = 0; width <= 64; width++) {
-            size += plan->chunks[count][width] * (((uint64_t)count * given_width(width, max_width) + 7) / 8);
+            size += sizes->chunks[count][width] * (((uint64_t)count * given_width(width, max_width) + 7) / 8);
         }
     }
     return size;
 }
 
-void rs_numbers_aux(const rs_numbers_plan *plan, unsigned kind, unsigned scale, int64_t base,
+void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsigned scale, int64_t base,
                     uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
-    int64_t first = plan->stride == 0 ? base : plan->any ? plan->min : 0;
+    int64_t first = sizes->stride == 0 ? base : sizes->any ? sizes->min : 0;
     memset(aux, 0, RS_FMT_NUMBERS_AUX_SIZE);
     rs_store_u64(aux, (uint64_t)first);
     aux[RS_FMT_NUMBERS_KIND] = (uint8_t)kind;
     aux[RS_FMT_NUMBERS_SCALE] = (uint8_t)scale;
-    aux[RS_FMT_NUMBERS_STRIDE] = (uint8_t)plan->stride;
+    aux[RS_FMT_NUMBERS_STRIDE] = (uint8_t)sizes->stride;
     aux[RS_FMT_NUMBERS_HEAD_WIDTH] =
-        (uint8_t)(plan->stride != 0 && plan->any ? rs_numbers_width((uint64_t)plan->max - (uint64_t)plan->min) : 0);
-    aux[RS_FMT_NUMBERS_MAX_WIDTH] = (uint8_t)max_width_of(plan);
+        (uint8_t)(sizes->stride != 0 && sizes->any ? rs_packed_ints_width((uint64_t)sizes->max - (uint64_t)sizes->min)
+                                                   : 0);
+    aux[RS_FMT_NUMBERS_MAX_WIDTH] = (uint8_t)max_width_of(sizes);
 }
 
 static rs_status misfit(rs_error *err) {
     return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "numbers that do not fit their node");
 }
 
-rs_status rs_numbers_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out, rs_error *err) {
+rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
+                                rs_error *err) {
     uint64_t head = n < node->stride ? n : node->stride, rest = n - head, i, k;
     uint64_t chunks = rest / CHUNK + (rest % CHUNK != 0);
     unsigned base = width_base(node->max_width);

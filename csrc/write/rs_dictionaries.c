@@ -1,5 +1,5 @@
-/* rs_packer.c: dictionaries that grow, symbol tables that are used again. */
-#include "write/rs_packer.h"
+/* rs_dictionaries.c: dictionaries that grow, symbol tables that are used again. */
+#include "write/rs_dictionaries.h"
 
 #include <stdlib.h>
 
@@ -18,11 +18,11 @@ static void close_dictionary(rs_dictionary *d) {
     free(d);
 }
 
-void rs_packer_clear(rs_packer *self) {
-    while (self->dictionaries != NULL) {
-        rs_dictionary *next = self->dictionaries->next;
-        close_dictionary(self->dictionaries);
-        self->dictionaries = next;
+void rs_dictionaries_clear(rs_dictionaries *self) {
+    while (self->first != NULL) {
+        rs_dictionary *next = self->first->next;
+        close_dictionary(self->first);
+        self->first = next;
     }
     while (self->symbols != NULL) {
         rs_symbol_table *next = self->symbols->next;
@@ -38,25 +38,25 @@ void rs_packer_clear(rs_packer *self) {
 
 /* ---- What is known of paths ---- */
 
-static rs_path_note *place_of(rs_path_note *notes, uint32_t n, uint64_t path) {
-    uint32_t at = (uint32_t)(path >> 32 ^ path) & (n - 1);
-    while (notes[at].path != 0 && notes[at].path != path) at = (at + 1) & (n - 1);
+static rs_position_note *place_of(rs_position_note *notes, uint32_t n, uint64_t position_id) {
+    uint32_t at = (uint32_t)(position_id >> 32 ^ position_id) & (n - 1);
+    while (notes[at].position_id != 0 && notes[at].position_id != position_id) at = (at + 1) & (n - 1);
     return &notes[at];
 }
 
-unsigned rs_packer_known(const rs_packer *self, uint64_t path) {
-    const rs_path_note *note;
-    if (self->n_notes == 0 || path == 0) return 0;
-    note = place_of(self->notes, self->n_notes, path);
-    return note->path == path && self->run - note->run <= REMEMBERED_RUNS ? note->flags : 0;
+unsigned rs_dictionaries_known(const rs_dictionaries *self, uint64_t position_id) {
+    const rs_position_note *note;
+    if (self->n_notes == 0 || position_id == 0) return 0;
+    note = place_of(self->notes, self->n_notes, position_id);
+    return note->position_id == position_id && self->run - note->run <= REMEMBERED_RUNS ? note->flags : 0;
 }
 
-static bool grow_notes(rs_packer *self) {
+static bool grow_notes(rs_dictionaries *self) {
     uint32_t n = self->n_notes == 0 ? 256 : self->n_notes * 2, i;
-    rs_path_note *notes = n > MAX_NOTES ? NULL : (rs_path_note *)calloc(n, sizeof *notes);
+    rs_position_note *notes = n > MAX_NOTES ? NULL : (rs_position_note *)calloc(n, sizeof *notes);
     if (notes == NULL) return false;
     for (i = 0; i < self->n_notes; i++) {
-        if (self->notes[i].path != 0) *place_of(notes, n, self->notes[i].path) = self->notes[i];
+        if (self->notes[i].position_id != 0) *place_of(notes, n, self->notes[i].position_id) = self->notes[i];
     }
     free(self->notes);
     self->notes = notes;
@@ -64,13 +64,13 @@ static bool grow_notes(rs_packer *self) {
     return true;
 }
 
-void rs_packer_note(rs_packer *self, uint64_t path, unsigned flags) {
-    rs_path_note *note;
-    if (path == 0 || (self->used_notes * 2 >= self->n_notes && !grow_notes(self))) return;
-    note = place_of(self->notes, self->n_notes, path);
-    if (note->path == 0) self->used_notes++;
-    if (self->run != note->run || note->path == 0) note->flags = 0;
-    note->path = path;
+void rs_dictionaries_note(rs_dictionaries *self, uint64_t position_id, unsigned flags) {
+    rs_position_note *note;
+    if (position_id == 0 || (self->used_notes * 2 >= self->n_notes && !grow_notes(self))) return;
+    note = place_of(self->notes, self->n_notes, position_id);
+    if (note->position_id == 0) self->used_notes++;
+    if (self->run != note->run || note->position_id == 0) note->flags = 0;
+    note->position_id = position_id;
     note->run = self->run;
     note->flags |= flags;
 }
@@ -79,47 +79,49 @@ static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables");
 }
 
-void rs_packer_begin_run(rs_packer *self) { self->run++; }
+void rs_dictionaries_begin_run(rs_dictionaries *self) { self->run++; }
 
 /* What only trees before the last block's name is of no more use to a writer: its memory goes. Not that of this run:
  * the same path may stand in several children of a union. */
-static void retire_dictionaries(rs_packer *self, uint64_t path) {
+static void retire_dictionaries(rs_dictionaries *self, uint64_t position_id) {
     rs_dictionary *d;
     unsigned newer = 0;
-    for (d = self->dictionaries; d != NULL; d = d->next) {
-        if (d->path != path || newer++ < 2 || d->used == self->run) continue;
+    for (d = self->first; d != NULL; d = d->next) {
+        if (d->position_id != position_id || newer++ < 2 || d->used == self->run) continue;
         self->kept_bytes -= d->bytes.size_bytes;
         rs_buffer_clear(&d->bytes);
         rs_value_set_clear(&d->entries);
     }
 }
 
-static void retire_symbols(rs_packer *self, uint64_t path, unsigned unit_bytes) {
+static void retire_symbols(rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes) {
     rs_symbol_table *t;
     unsigned newer = 0;
     for (t = self->symbols; t != NULL; t = t->next) {
-        if (t->path != path || t->unit_bytes != unit_bytes || newer++ < 2 || t->used == self->run) continue;
+        if (t->position_id != position_id || t->unit_bytes != unit_bytes) continue;
+        if (newer++ < 2 || t->used == self->run) continue;
         rs_symbols_encoder_close(t->encoder);
         t->encoder = NULL;
     }
 }
 
-/* The newest one of the path. */
-static rs_dictionary *newest(const rs_packer *self, uint64_t path) {
+/* The newest one of the position. */
+static rs_dictionary *newest(const rs_dictionaries *self, uint64_t position_id) {
     rs_dictionary *d;
-    for (d = self->dictionaries; d != NULL; d = d->next) {
-        if (d->path == path) return d;
+    for (d = self->first; d != NULL; d = d->next) {
+        if (d->position_id == position_id) return d;
     }
     return NULL;
 }
 
-static bool may_take(const rs_packer *self, const rs_dictionary *d, uint32_t more) {
+static bool may_take(const rs_dictionaries *self, const rs_dictionary *d, uint32_t more) {
     if (more == 0) return true;
-    return d->n_tables < RS_FMT_DICT_TABLES && more <= MAX_ENTRIES - d->entries.n && self->kept_bytes <= KEPT_BYTES;
+    return d->n_tables < RS_FMT_DICT_CODED_TABLES && more <= MAX_ENTRIES - d->entries.n &&
+           self->kept_bytes <= KEPT_BYTES;
 }
 
-rs_dictionary *rs_packer_find(const rs_packer *self, uint64_t path, uint32_t more) {
-    rs_dictionary *d = newest(self, path);
+rs_dictionary *rs_dictionaries_find(const rs_dictionaries *self, uint64_t position_id, uint32_t more) {
+    rs_dictionary *d = newest(self, position_id);
     return d != NULL && may_take(self, d, more) ? d : NULL;
 }
 
@@ -136,11 +138,12 @@ static rs_status add_entry(rs_dictionary *d, rs_slice value, rs_error *err) {
     return rs_value_set_add(&d->entries, span, rs_value_set_hash(value), err);
 }
 
-static rs_status add_table(rs_packer *self, const rs_block *block, unsigned kind, uint32_t *number, rs_error *err) {
+static rs_status add_table(rs_dictionaries *self, const rs_block *block, unsigned kind, uint32_t *number,
+                           rs_error *err) {
     uint8_t entry[RS_FMT_BLOCK_SIZE];
     rs_block_write(block, entry);
     rs_store_u64(entry + RS_FMT_B_TABLE_KIND, kind);
-    *number = rs_packer_n_tables(self);
+    *number = rs_dictionaries_n_tables(self);
     return rs_buffer_append(&self->tables, entry, sizeof entry, err);
 }
 
@@ -153,22 +156,23 @@ static uint32_t list_new(const rs_dictionary *d, const rs_values *values, rs_spa
     return n;
 }
 
-static rs_dictionary *add_dictionary(rs_packer *self, uint64_t path) {
+static rs_dictionary *add_dictionary(rs_dictionaries *self, uint64_t position_id) {
     rs_dictionary *d = (rs_dictionary *)calloc(1, sizeof *d);
     if (d == NULL) return NULL;
-    d->path = path;
+    d->position_id = position_id;
     d->made = d->used = self->run;
-    d->next = self->dictionaries;
-    self->dictionaries = d;
-    retire_dictionaries(self, path);
+    d->next = self->first;
+    self->first = d;
+    retire_dictionaries(self, position_id);
     return d;
 }
 
 /* Writes `added` as a table of `d`. */
-static rs_status append_table(rs_packer *self, rs_dictionary *d, const rs_values *added, unsigned hops, rs_error *err) {
+static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned hops,
+                              rs_error *err) {
     rs_block block;
     uint32_t i, number = 0;
-    RS_TRY(self->write_values(self->owner, added, d->path, hops, &block, err));
+    RS_TRY(self->write_values(self->owner, added, d->position_id, hops, &block, err));
     RS_TRY(add_table(self, &block, RS_FMT_TABLE_VALUES, &number, err));
     for (i = 0; i < added->n; i++) {
         RS_TRY(add_entry(d, rs_values_at(added, i), err));
@@ -178,9 +182,10 @@ static rs_status append_table(rs_packer *self, rs_dictionary *d, const rs_values
     return RS_OK;
 }
 
-rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_values *values, unsigned hops,
+rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bool fresh, const rs_values *values,
+                                 unsigned hops,
                            rs_dictionary **out, rs_error *err) {
-    rs_dictionary *d = newest(self, path);
+    rs_dictionary *d = newest(self, position_id);
     rs_values added = *values;
     rs_span *spans = (rs_span *)malloc((values->n + (size_t)1) * sizeof *spans);
     rs_status status = RS_OK;
@@ -189,7 +194,7 @@ rs_status rs_packer_extend(rs_packer *self, uint64_t path, bool fresh, const rs_
     added.spans = spans;
     added.n = list_new(d, values, spans);
     if (d == NULL || !may_take(self, d, added.n) || (fresh && added.n > values->n / 2)) {
-        d = add_dictionary(self, path);
+        d = add_dictionary(self, position_id);
         if (d == NULL) status = no_memory(err);
         else added.n = list_new(d, values, spans);
     }
@@ -217,16 +222,16 @@ static rs_status encode_sample(const rs_symbols_encoder *encoder, const rs_symbo
     return RS_OK;
 }
 
-static rs_symbol_table *newest_symbols(const rs_packer *self, uint64_t path, unsigned unit_bytes) {
+static rs_symbol_table *newest_symbols(const rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes) {
     rs_symbol_table *t;
     for (t = self->symbols; t != NULL; t = t->next) {
-        if (t->path == path && t->unit_bytes == unit_bytes) return t;
+        if (t->position_id == position_id && t->unit_bytes == unit_bytes) return t;
     }
     return NULL;
 }
 
 /* Writes a table and remembers it; takes over its encoder. */
-static rs_status keep_symbols(rs_packer *self, uint64_t path, unsigned unit_bytes, const rs_buffer *bytes,
+static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes, const rs_buffer *bytes,
                               rs_symbols_encoder *encoder, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *t = (rs_symbol_table *)calloc(1, sizeof *t);
     rs_block block;
@@ -237,19 +242,19 @@ static rs_status keep_symbols(rs_packer *self, uint64_t path, unsigned unit_byte
         free(t);
         return status;
     }
-    t->path = path;
+    t->position_id = position_id;
     t->unit_bytes = unit_bytes;
     t->encoder = encoder;
     t->used = self->run;
     t->next = self->symbols;
     self->symbols = t;
-    retire_symbols(self, path, unit_bytes);
+    retire_symbols(self, position_id, unit_bytes);
     *out = t;
     return RS_OK;
 }
 
 /* Makes a table and, where it takes less than `worth` bytes with the strings' codes, keeps it. */
-static rs_status make_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
+static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings, size_t n,
                               unsigned unit_bytes, uint64_t worth, rs_buffer *bytes, rs_symbol_table **out,
                               rs_error *err) {
     rs_symbols_encoder *encoder;
@@ -259,14 +264,15 @@ static rs_status make_symbols(rs_packer *self, uint64_t path, const rs_symbol_st
     RS_TRY(status);
     if (coded + bytes->size_bytes + RS_FMT_BLOCK_SIZE >= worth) return RS_OK;
     RS_TRY(rs_symbols_encoder_open(rs_slice_of(bytes->data, bytes->size_bytes), &encoder, err));
-    RS_TRY(keep_symbols(self, path, unit_bytes, bytes, encoder, out, err));
+    RS_TRY(keep_symbols(self, position_id, unit_bytes, bytes, encoder, out, err));
     (*out)->coded = coded;
     return RS_OK;
 }
 
-rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_string *strings, size_t n,
+rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings,
+                                  size_t n,
                             unsigned unit_bytes, rs_symbol_table **out, rs_error *err) {
-    rs_symbol_table *old = newest_symbols(self, path, unit_bytes), *made = NULL;
+    rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
     uint64_t total = 0, units = 0, coded = 0, worth;
     rs_buffer scratch = {NULL, 0, 0};
     rs_status status = RS_OK;
@@ -290,7 +296,7 @@ rs_status rs_packer_symbols(rs_packer *self, uint64_t path, const rs_symbol_stri
         scratch.size_bytes = 0;
     }
     if (status == RS_OK && total >= MIN_UNITS) {
-        status = make_symbols(self, path, strings, n, unit_bytes, worth, &scratch, &made, err);
+        status = make_symbols(self, position_id, strings, n, unit_bytes, worth, &scratch, &made, err);
         if (made != NULL) {
             made->units = total;
             *out = made;
@@ -336,7 +342,8 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
 }
 
 /* A new table for the groups, kept where it saves `least` bytes more than it takes. */
-static rs_status make_shared(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
+static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
+                             unsigned unit_bytes,
                              uint64_t least, rs_buffer *bytes, rs_symbol_table **out, rs_error *err) {
     rs_symbols_encoder *encoder;
     uint64_t coded, units = 0;
@@ -354,34 +361,35 @@ static rs_status make_shared(rs_packer *self, uint64_t path, rs_symbol_group *gr
         rs_symbols_encoder_close(encoder);
         return status;
     }
-    RS_TRY(keep_symbols(self, path, unit_bytes, bytes, encoder, out, err));
+    RS_TRY(keep_symbols(self, position_id, unit_bytes, bytes, encoder, out, err));
     (*out)->units = found.units;
     (*out)->coded = found.coded;
     return RS_OK;
 }
 
-rs_status rs_packer_share(rs_packer *self, uint64_t path, rs_symbol_group *groups, uint32_t n, unsigned unit_bytes,
+rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
+                                unsigned unit_bytes,
                           uint64_t least, rs_symbol_table **out, rs_error *err) {
-    rs_symbol_table *old = newest_symbols(self, path, unit_bytes), *made = NULL;
+    rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
     rs_buffer bytes = {NULL, 0, 0};
     weight found = {0, 0, 0};
     rs_status status;
     *out = NULL;
-    if ((rs_packer_known(self, path) & RS_PATH_NO_SHARED_TABLE) != 0) return RS_OK;
+    if ((rs_dictionaries_known(self, position_id) & RS_POSITION_NO_SHARED_TABLE) != 0) return RS_OK;
     if (old != NULL) {
         RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
         if (found.saved > least) *out = old;
     }
-    /* As good as ever: as in rs_packer_symbols. */
+    /* As good as ever: as in rs_dictionaries_symbols. */
     if (*out == NULL || (double)found.coded / (double)found.units > 1.05 * (double)old->coded / (double)old->units) {
         if (*out != NULL) least = found.saved;
-        status = make_shared(self, path, groups, n, unit_bytes, least, &bytes, &made, err);
+        status = make_shared(self, position_id, groups, n, unit_bytes, least, &bytes, &made, err);
         rs_buffer_clear(&bytes);
         RS_TRY(status);
         if (made != NULL) *out = made;
         else if (*out != NULL) RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
     }
     if (*out != NULL) (*out)->used = self->run;
-    else rs_packer_note(self, path, RS_PATH_NO_SHARED_TABLE);
+    else rs_dictionaries_note(self, position_id, RS_POSITION_NO_SHARED_TABLE);
     return RS_OK;
 }

@@ -1,25 +1,25 @@
-/* rs_draft.c: the choice: what each position would take in each form, from the leaves up. All costs are bits over all
- * values of the position; those of forms that are made later (symbol tables) are estimates, and what is written is
+/* rs_plan.c: the choice: what each position would take under each node, from the leaves up. All costs are bits over all
+ * values of the position; those of nodes that are settled later (symbol tables) are estimates, and what is written is
  * compared once more as a whole. */
-#include "write/rs_draft.h"
+#include "write/rs_plan.h"
 
-#include "format/rs_numbers.h"
+#include "format/rs_packed_ints.h"
 
 enum {
     MAX_CONST_BYTES = 4096,   /* a longer constant stays in the heap */
     FRUGAL_CONST_BYTES = 64,  /* and when trees get too large */
-    TABLE_NUMBERS = 4 * RS_FMT_DICT_TABLES, /* bytes of a dict node's aux, at most */
+    TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* bytes of a dict-coded node's aux, at most */
     TABLE_BITS = 8 * 240,     /* what a table costs beside its entries: its own entry, a tree, offsets */
     ENTRY_BITS = 17,          /* and an entry: its offset */
     FEW = 4096,               /* so few entries, a small part of the whole, need no second thought */
     SYMBOLS_BYTES = 2048,     /* what a symbol table takes at least */
-    WORTH_NOTING = 1024,      /* values of a path: what fewer say of it is not remembered */
+    WORTH_NOTING = 1024,      /* values of a position: what fewer say of it is not remembered */
     MAX_HOPS = 3              /* tables whose entries name tables */
 };
 
 typedef struct chooser {
-    rs_survey *survey;
-    rs_packer *packer;
+    rs_stats *stats;
+    rs_dictionaries *dictionaries;
     unsigned hops; /* tables between these values and a block */
     bool frugal;   /* as few nodes and bytes of the tree as can be */
     rs_error *err;
@@ -27,7 +27,7 @@ typedef struct chooser {
 
 /* One way of a position, and what its values take. */
 typedef struct arm {
-    rs_draft *draft;
+    rs_plan *plan;
     uint64_t bits;
 } arm;
 
@@ -63,34 +63,35 @@ static bool has_outside(const rs_values *values) {
     return false;
 }
 
-/* Puts a dict of `values` in the place of *best where n numbers and the entries take less. */
-static rs_status try_dict(chooser *self, const rs_values *values, uint64_t n, uint64_t path, double rate, arm *best) {
+/* Puts a dict-coded node of `values` instead of *best where n numbers and the entries take less. */
+static rs_status try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
+                                arm *best) {
     uint32_t fresh_n, more;
     uint64_t fresh, shared = UINT64_MAX;
     const rs_dictionary *dictionary;
-    rs_draft *d;
+    rs_plan *d;
     if (values->n == 0 || self->hops >= MAX_HOPS) return RS_OK;
-    fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_numbers_width(values->n - 1);
-    dictionary = rs_packer_find(self->packer, path, 0);
+    fresh = new_entries(NULL, values, rate, &fresh_n) + n * rs_packed_ints_width(values->n - 1);
+    dictionary = rs_dictionaries_find(self->dictionaries, position_id, 0);
     if (dictionary != NULL) {
         uint64_t entries = new_entries(dictionary, values, rate, &more);
-        dictionary = rs_packer_find(self->packer, path, more);
-        if (dictionary != NULL) shared = entries + n * rs_numbers_width((uint64_t)dictionary->entries.n + more - 1);
+        dictionary = rs_dictionaries_find(self->dictionaries, position_id, more);
+        if (dictionary != NULL) shared = entries + n * rs_packed_ints_width((uint64_t)dictionary->entries.n + more - 1);
     }
     if ((fresh < shared ? fresh : shared) >= best->bits || has_outside(values)) return RS_OK;
-    d = rs_draft_leaf(self->survey, RS_FMT_NODE_DICT, 0, NULL, 0);
+    d = rs_plan_leaf(self->stats, RS_FMT_NODE_DICT_CODED, 0, NULL, 0);
     if (d == NULL) return no_memory(self);
     d->entries = *values;
     d->fresh = fresh < shared;
-    d->path = path;
+    d->position_id = position_id;
     d->n = n;
-    best->draft = d;
+    best->plan = d;
     best->bits = fresh < shared ? fresh : shared;
     return RS_OK;
 }
 
 static rs_values distinct_values(const chooser *self, const rs_alternative *a) {
-    rs_values values = {self->survey->values.base, NULL, 0};
+    rs_values values = {self->stats->values.base, NULL, 0};
     if (a->distinct == NULL) return values;
     values.spans = a->distinct->spans;
     values.n = a->distinct->n;
@@ -109,68 +110,69 @@ static bool worth_const(const chooser *self, const rs_alternative *a) {
 }
 
 static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *aux, size_t aux_size, arm *out) {
-    out->draft = rs_draft_leaf(self->survey, kind, param, aux, aux_size);
-    return out->draft == NULL ? no_memory(self) : RS_OK;
+    out->plan = rs_plan_leaf(self->stats, kind, param, aux, aux_size);
+    return out->plan == NULL ? no_memory(self) : RS_OK;
 }
 
-/* A piece of a concat. */
-static rs_status draft_piece(chooser *self, const rs_piece *piece, uint64_t n, uint64_t path, rs_draft **out) {
+/* A part of a concat. */
+static rs_status plan_part(chooser *self, const rs_template_part *part, uint64_t n, uint64_t position_id,
+                           rs_plan **out) {
     arm best = {NULL, UINT64_MAX};
-    switch (piece->kind) {
-    case RS_PIECE_CONST: {
+    switch (part->kind) {
+    case RS_PART_CONST: {
         uint8_t head[11] = {RS_FMT_TAG_STR1}, *bytes;
-        size_t size = rs_slice_left(&piece->first), used = 1 + rs_put_varint(head + 1, size);
+        size_t size = rs_slice_left(&part->first), used = 1 + rs_put_varint(head + 1, size);
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, &best));
-        bytes = (uint8_t *)rs_arena_take(&self->survey->arena, used + size);
+        bytes = (uint8_t *)rs_arena_take(&self->stats->arena, used + size);
         if (bytes == NULL) return no_memory(self);
         memcpy(bytes, head, used);
-        memcpy(bytes + used, piece->first.ptr, size);
-        best.draft->aux = rs_slice_of(bytes, used + size);
+        memcpy(bytes + used, part->first.ptr, size);
+        best.plan->aux = rs_slice_of(bytes, used + size);
         break;
     }
-    case RS_PIECE_SAME:
+    case RS_PART_SAME:
         RS_TRY(leaf(self, RS_FMT_NODE_SAME, 0, NULL, 0, &best));
-        best.draft->count = piece->of;
+        best.plan->count = part->of;
         break;
-    case RS_PIECE_DIGITS:
-        RS_TRY(leaf(self, RS_FMT_NODE_DIGITS, rs_numbers_width(piece->max - piece->min), &piece->min, 8, &best));
-        best.draft->count = piece->count;
+    case RS_PART_DIGITS:
+        RS_TRY(leaf(self, RS_FMT_NODE_DIGITS, rs_packed_ints_width(part->max - part->min), &part->min, 8, &best));
+        best.plan->count = part->count;
         break;
-    case RS_PIECE_HEX:
-        RS_TRY(leaf(self, RS_FMT_NODE_HEX, piece->upper, NULL, 0, &best));
-        best.draft->count = piece->count;
+    case RS_PART_HEX:
+        RS_TRY(leaf(self, RS_FMT_NODE_HEX, part->upper, NULL, 0, &best));
+        best.plan->count = part->count;
         break;
-    case RS_PIECE_DICT: {
-        rs_values values = {piece->base, piece->distinct->spans, piece->distinct->n};
-        RS_TRY(try_dict(self, &values, n, path, 8.0, &best));
-        if (best.draft != NULL) break;
+    case RS_PART_DICT_CODED: {
+        rs_values values = {part->base, part->distinct->spans, part->distinct->n};
+        RS_TRY(try_dict_coded(self, &values, n, position_id, 8.0, &best));
+        if (best.plan != NULL) break;
     } /* fall through */
     default: RS_TRY(leaf(self, RS_FMT_NODE_STR, 1, NULL, 0, &best)); break;
     }
-    *out = best.draft;
+    *out = best.plan;
     return RS_OK;
 }
 
-static rs_status draft_pieces(chooser *self, const rs_pieces *pieces, uint64_t path, rs_draft **out) {
-    static const uint8_t classes[RS_PIECES_CLASSES] = {0, RS_PIECES_WORDS, RS_PIECES_FINE, RS_PIECES_PARTS,
-                                                       RS_PIECES_FIELDS};
+static rs_status plan_template(chooser *self, const rs_template *template, uint64_t position_id, rs_plan **out) {
+    static const uint8_t classes[RS_TEMPLATE_CLASSES] = {0, RS_TEMPLATE_WORDS, RS_TEMPLATE_FINE, RS_TEMPLATE_PATHS,
+                                                       RS_TEMPLATE_FIELDS};
     uint32_t i;
-    rs_draft *d = rs_draft_inner(self->survey, RS_FMT_NODE_CONCAT, 0, pieces->n);
+    rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_CONCAT, 0, template->n);
     if (d == NULL) return no_memory(self);
-    d->link = (void *)&classes[pieces->classes];
-    for (i = 0; i < pieces->n; i++) {
-        uint64_t below = rs_schema_hash_key(path, (const uint8_t *)&i, sizeof i);
-        RS_TRY(draft_piece(self, &pieces->at[i], pieces->n_fits, below, &d->children[i]));
+    d->link = (void *)&classes[template->classes];
+    for (i = 0; i < template->n; i++) {
+        uint64_t below = rs_schema_hash_key(position_id, (const uint8_t *)&i, sizeof i);
+        RS_TRY(plan_part(self, &template->at[i], template->n_fits, below, &d->children[i]));
     }
     *out = d;
     return RS_OK;
 }
 
-/* Strings: as they are, in codes, of pieces. */
+/* Strings: as they are, in codes, of parts. */
 static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     unsigned unit = 1u << a->elements;
     uint64_t bytes = a->total * unit, coded;
-    rs_pieces pieces;
+    rs_template template;
     bool alike;
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (bytes + a->counts_bytes);
@@ -181,52 +183,53 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
         out->bits = coded;
     }
-    out->draft->of = a;
-    out->draft->path = a->path;
-    if (unit != 1 || self->frugal || (rs_packer_known(self->packer, a->path) & RS_PATH_NO_PIECES) != 0) return RS_OK;
-    RS_TRY(rs_pieces_find(self->survey, a, &pieces, &alike, self->err));
+    out->plan->of = a;
+    out->plan->position_id = a->position_id;
+    if (unit != 1 || self->frugal) return RS_OK;
+    if ((rs_dictionaries_known(self->dictionaries, a->position_id) & RS_POSITION_NO_TEMPLATE) != 0) return RS_OK;
+    RS_TRY(rs_template_find(self->stats, a, &template, &alike, self->err));
     if (alike) {
-        uint64_t left = a->n - pieces.n_fits;
-        uint64_t bits = pieces.bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
+        uint64_t left = a->n - template.n_fits;
+        uint64_t bits = template.bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
         /* What has only separators in common must promise more: words that do not repeat take less in codes. */
-        if (bits < (pieces.classes < RS_PIECES_PARTS ? out->bits : out->bits / 2)) {
+        if (bits < (template.classes < RS_TEMPLATE_PATHS ? out->bits : out->bits / 2)) {
             if (left > 0) {
                 *rest = *out;
-                rest->draft->n = left;
+                rest->plan->n = left;
                 rest->bits = left * (out->bits / a->n + 1);
             }
-            out->bits = pieces.bits;
-            RS_TRY(draft_pieces(self, &pieces, a->path, &out->draft));
-            out->draft->n = pieces.n_fits;
+            out->bits = template.bits;
+            RS_TRY(plan_template(self, &template, a->position_id, &out->plan));
+            out->plan->n = template.n_fits;
             return RS_OK;
         }
     }
-    if (a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_PIECES);
+    if (a->n >= WORTH_NOTING) rs_dictionaries_note(self->dictionaries, a->position_id, RS_POSITION_NO_TEMPLATE);
     return RS_OK;
 }
 
-/* A form that fits some values, `made`, and the plain form for the others: both in *out and *rest. */
-static void divide(const chooser *self, const rs_alternative *a, rs_draft *made, uint64_t bits, uint64_t n_fits,
+/* A node that fits some values, `made`, and the plain node for the others: both in *out and *rest. */
+static void divide(const chooser *self, const rs_alternative *a, rs_plan *made, uint64_t bits, uint64_t n_fits,
                    arm *out, arm *rest) {
     if (made == NULL || (self->frugal && n_fits < a->n)) return;
     if (n_fits < a->n) {
         *rest = *out;
-        rest->draft->n = a->n - n_fits;
+        rest->plan->n = a->n - n_fits;
         rest->bits = 0; /* `bits` has it */
     }
-    out->draft = made;
-    out->draft->n = n_fits;
+    out->plan = made;
+    out->plan->n = n_fits;
     out->bits = bits;
 }
 
 static rs_status choose_int(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
-    unsigned width = rs_draft_width((uint64_t)a->max - (uint64_t)a->min);
+    unsigned width = rs_plan_width((uint64_t)a->max - (uint64_t)a->min);
     uint64_t bits, n_fits = a->n;
-    rs_draft *made;
+    rs_plan *made;
     arm any = {NULL, 0};
     RS_TRY(leaf(self, RS_FMT_NODE_INT, width, &a->min, 8, out));
     out->bits = bits = a->n * width;
-    RS_TRY(rs_draft_ints(self->survey, a, &made, &bits, &n_fits, self->err));
+    RS_TRY(rs_plan_ints(self->stats, a, &made, &bits, &n_fits, self->err));
     if (made != NULL && n_fits < a->n && !self->frugal) {
         RS_TRY(leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, &any));
         *out = any;
@@ -237,10 +240,10 @@ static rs_status choose_int(chooser *self, const rs_alternative *a, arm *out, ar
 
 static rs_status choose_float(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     uint64_t bits, n_fits = a->n;
-    rs_draft *made;
+    rs_plan *made;
     RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, out));
     out->bits = bits = a->n * 64;
-    RS_TRY(rs_draft_floats(self->survey, a, &made, &bits, &n_fits, self->err));
+    RS_TRY(rs_plan_floats(self->stats, a, &made, &bits, &n_fits, self->err));
     divide(self, a, made, bits, n_fits, out, rest);
     return RS_OK;
 }
@@ -251,10 +254,10 @@ static rs_status choose_list(chooser *self, const rs_alternative *a, arm *out, a
     bool fixed = a->count_min == a->count_max && a->count_max <= UINT32_MAX;
     bool floats = a->elements == RS_ELEMENTS_FLOATS, numbers = floats || a->elements == RS_ELEMENTS_INTS;
     uint64_t bits, n_fits = a->n;
-    rs_draft *made;
+    rs_plan *made;
     arm child = {NULL, 0};
-    out->draft = rs_draft_inner(self->survey, RS_FMT_NODE_LIST, a->param, 1);
-    if (out->draft == NULL) return no_memory(self);
+    out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_LIST, a->param, 1);
+    if (out->plan == NULL) return no_memory(self);
     if (floats) {
         RS_TRY(leaf(self, RS_FMT_NODE_FLOAT, 0, NULL, 0, &child));
         child.bits = a->total * 64;
@@ -265,18 +268,18 @@ static rs_status choose_list(chooser *self, const rs_alternative *a, arm *out, a
     } else {
         RS_TRY(choose_position(self, a->children, &child));
     }
-    out->draft->children[0] = child.draft;
+    out->plan->children[0] = child.plan;
     out->bits = bits = child.bits + (fixed ? 0 : 8 * a->counts_bytes);
     if (numbers) {
-        RS_TRY(rs_draft_numbers(self->survey, a, &made, &bits, &n_fits, self->err));
+        RS_TRY(rs_plan_numbers(self->stats, a, &made, &bits, &n_fits, self->err));
         divide(self, a, made, bits, n_fits, out, rest);
     }
     if (fixed) {
-        out->draft->flags = RS_FMT_FLAG_FIXED;
-        out->draft->count = (uint32_t)a->count_max;
-        if (rest->draft != NULL && rest->draft != out->draft) {
-            rest->draft->flags = RS_FMT_FLAG_FIXED;
-            rest->draft->count = (uint32_t)a->count_max;
+        out->plan->flags = RS_FMT_FLAG_FIXED;
+        out->plan->count = (uint32_t)a->count_max;
+        if (rest->plan != NULL && rest->plan != out->plan) {
+            rest->plan->flags = RS_FMT_FLAG_FIXED;
+            rest->plan->count = (uint32_t)a->count_max;
         }
     }
     return RS_OK;
@@ -294,17 +297,17 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
     uint32_t i;
     size_t used = 0;
     uint8_t *aux = NULL;
-    out->draft = rs_draft_inner(self->survey, a->kind, a->param, a->n_children);
-    if (out->draft == NULL) return no_memory(self);
+    out->plan = rs_plan_inner(self->stats, a->kind, a->param, a->n_children);
+    if (out->plan == NULL) return no_memory(self);
     out->bits = 4 * a->n;
     for (i = 0; is_struct && i < a->n_children; i++) used += rs_slice_left(&a->keys[i]);
     if (used > RS_FMT_TREE_BYTES) {
         return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the tree grows too large");
     }
     if (used > 0) {
-        aux = (uint8_t *)rs_arena_take(&self->survey->arena, used);
+        aux = (uint8_t *)rs_arena_take(&self->stats->arena, used);
         if (aux == NULL) return no_memory(self);
-        out->draft->aux = rs_slice_of(aux, used);
+        out->plan->aux = rs_slice_of(aux, used);
     }
     for (i = 0; i < a->n_children; i++) {
         size_t size = is_struct ? rs_slice_left(&a->keys[i]) : 0;
@@ -312,14 +315,14 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
         arm child = {NULL, 0};
         RS_TRY(choose_position(self, &a->children[i], &child));
         out->bits += child.bits;
-        out->draft->children[i] = child.draft;
+        out->plan->children[i] = child.plan;
         if (is_struct) memcpy(aux, a->keys[i].ptr, size), aux += size;
         if (is_struct && n < a->n) {
-            rs_draft *optional = rs_draft_inner(self->survey, RS_FMT_NODE_OPTIONAL, 0, 1);
+            rs_plan *optional = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 0, 1);
             if (optional == NULL) return no_memory(self);
-            optional->children[0] = child.draft;
-            out->draft->children[i] = optional;
-            out->draft->link = (void *)a; /* which shapes are its: see rs_encode.h */
+            optional->children[0] = child.plan;
+            out->plan->children[i] = optional;
+            out->plan->link = (void *)a; /* which key sets are its: see rs_encode.h */
             out->bits += a->n;
         }
     }
@@ -329,18 +332,18 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
 static rs_status choose_array(chooser *self, const rs_alternative *a, arm *out) {
     size_t descriptor = rs_slice_left(&a->descriptor), shape = rs_slice_left(&a->shape);
     bool fixed = a->same_shape && (a->descriptor.ptr[0] & RS_FMT_ARRAY_SCALAR) == 0;
-    uint8_t *aux = (uint8_t *)rs_arena_take(&self->survey->arena, descriptor + shape);
+    uint8_t *aux = (uint8_t *)rs_arena_take(&self->stats->arena, descriptor + shape);
     if (aux == NULL) return no_memory(self);
     RS_TRY(leaf(self, RS_FMT_NODE_NDARRAY, 0, NULL, 0, out));
     memcpy(aux, a->descriptor.ptr, descriptor);
     if (fixed) memcpy(aux + descriptor, a->shape.ptr, shape);
-    out->draft->aux = rs_slice_of(aux, descriptor + (fixed ? shape : 0));
-    out->draft->flags = fixed ? RS_FMT_FLAG_FIXED : 0;
+    out->plan->aux = rs_slice_of(aux, descriptor + (fixed ? shape : 0));
+    out->plan->flags = fixed ? RS_FMT_FLAG_FIXED : 0;
     out->bits = 8 * a->raw_bytes;
     return RS_OK;
 }
 
-/* The form without a table of its own: *out, and *rest for values that it does not fit. */
+/* The node without a table of its own: *out, and *rest for values that it does not fit. */
 static rs_status choose_plain(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     switch (a->kind) {
     case RS_FMT_NODE_INT: return choose_int(self, a, out, rest);
@@ -352,12 +355,12 @@ static rs_status choose_plain(chooser *self, const rs_alternative *a, arm *out, 
     case RS_FMT_NODE_NDARRAY: return choose_array(self, a, out);
     case RS_FMT_NODE_EXT: {
         arm child = {NULL, 0};
-        out->draft = rs_draft_inner(self->survey, RS_FMT_NODE_EXT, a->descriptor.ptr[0], 1);
-        if (out->draft == NULL) return no_memory(self);
-        out->draft->aux = a->descriptor;
-        out->draft->aux.ptr++;
+        out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_EXT, a->descriptor.ptr[0], 1);
+        if (out->plan == NULL) return no_memory(self);
+        out->plan->aux = a->descriptor;
+        out->plan->aux.ptr++;
         RS_TRY(choose_position(self, a->children, &child));
-        out->draft->children[0] = child.draft;
+        out->plan->children[0] = child.plan;
         out->bits = child.bits;
         return RS_OK;
     }
@@ -370,43 +373,44 @@ static rs_status choose_plain(chooser *self, const rs_alternative *a, arm *out, 
 static rs_status choose_alternative(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     rs_values distinct = distinct_values(self, a);
     uint64_t whole;
-    rest->draft = NULL;
+    rest->plan = NULL;
     rest->bits = 0;
-    out->draft = NULL;
+    out->plan = NULL;
     out->bits = UINT64_MAX;
     if (a->kind != RS_FMT_NODE_ANY && (a->kind == RS_FMT_NODE_CONST || worth_const(self, a))) {
         RS_TRY(leaf(self, RS_FMT_NODE_CONST, 0, NULL, 0, out));
-        out->draft->aux = a->first;
+        out->plan->aux = a->first;
         out->bits = 0;
-        out->draft->n = a->n;
+        out->plan->n = a->n;
         return RS_OK;
     }
     if (distinct.n > 0 && distinct.n <= FEW && a->distinct->size_bytes <= a->raw_bytes / 64) {
-        RS_TRY(try_dict(self, &distinct, a->n, a->path, 6.0, out));
-        if (out->draft != NULL) return RS_OK;
+        RS_TRY(try_dict_coded(self, &distinct, a->n, a->position_id, 6.0, out));
+        if (out->plan != NULL) return RS_OK;
     }
     RS_TRY(choose_plain(self, a, out, rest));
-    if (out->draft->n == 0) out->draft->n = a->n;
+    if (out->plan->n == 0) out->plan->n = a->n;
     whole = out->bits + rest->bits;
     if (distinct.n > 0) {
         arm best = {NULL, whole};
-        RS_TRY(try_dict(self, &distinct, a->n, a->path, (double)whole / (double)(a->raw_bytes + 1), &best));
-        if (best.draft != NULL) {
+        RS_TRY(try_dict_coded(self, &distinct, a->n, a->position_id, (double)whole / (double)(a->raw_bytes + 1),
+                              &best));
+        if (best.plan != NULL) {
             *out = best;
-            rest->draft = NULL;
+            rest->plan = NULL;
             return RS_OK;
         }
     }
-    if (a->n >= WORTH_NOTING) rs_packer_note(self->packer, a->path, RS_PATH_NO_DICT);
+    if (a->n >= WORTH_NOTING) rs_dictionaries_note(self->dictionaries, a->position_id, RS_POSITION_NO_DICTIONARY);
     return RS_OK;
 }
 
 /* Whoever looks for the child that takes a value tries them in order: those that take more values than their siblings
  * come later, and `any` last. */
-static unsigned order_of(const rs_draft *d) {
+static unsigned order_of(const rs_plan *d) {
     switch (d->kind) {
     case RS_FMT_NODE_CONST:
-    case RS_FMT_NODE_DICT: return 0;
+    case RS_FMT_NODE_DICT_CODED: return 0;
     case RS_FMT_NODE_NUMBERS:
     case RS_FMT_NODE_CONCAT: return 1;
     case RS_FMT_NODE_SYMBOLS:
@@ -427,7 +431,7 @@ static unsigned order_of(const rs_draft *d) {
 static void sort_arms(arm *arms, uint32_t n) {
     uint32_t i, k;
     for (i = 1; i < n; i++) {
-        for (k = i; k > 0 && order_of(arms[k - 1].draft) > order_of(arms[k].draft); k--) {
+        for (k = i; k > 0 && order_of(arms[k - 1].plan) > order_of(arms[k].plan); k--) {
             arm moved = arms[k];
             arms[k] = arms[k - 1];
             arms[k - 1] = moved;
@@ -435,7 +439,7 @@ static void sort_arms(arm *arms, uint32_t n) {
     }
 }
 
-static bool is_none(const rs_draft *d) {
+static bool is_none(const rs_plan *d) {
     return d->kind == RS_FMT_NODE_CONST && rs_slice_left(&d->aux) == 1 && *d->aux.ptr == RS_FMT_TAG_NONE;
 }
 
@@ -446,23 +450,23 @@ static rs_status join_arms(chooser *self, arm *arms, uint32_t n, uint64_t values
         return RS_OK;
     }
     sort_arms(arms, n);
-    if (n == 2 && (is_none(arms[0].draft) || is_none(arms[1].draft))) {
-        const arm *other = &arms[is_none(arms[0].draft)];
-        out->draft = rs_draft_inner(self->survey, RS_FMT_NODE_OPTIONAL, 1, 1);
-        if (out->draft == NULL) return no_memory(self);
-        out->draft->children[0] = other->draft;
+    if (n == 2 && (is_none(arms[0].plan) || is_none(arms[1].plan))) {
+        const arm *other = &arms[is_none(arms[0].plan)];
+        out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_OPTIONAL, 1, 1);
+        if (out->plan == NULL) return no_memory(self);
+        out->plan->children[0] = other->plan;
         out->bits = values + other->bits;
-        out->draft->n = values;
+        out->plan->n = values;
         return RS_OK;
     }
-    out->draft = rs_draft_inner(self->survey, RS_FMT_NODE_UNION, 0, n);
-    if (out->draft == NULL) return no_memory(self);
-    out->bits = values * rs_numbers_width(n - 1);
+    out->plan = rs_plan_inner(self->stats, RS_FMT_NODE_UNION, 0, n);
+    if (out->plan == NULL) return no_memory(self);
+    out->bits = values * rs_packed_ints_width(n - 1);
     for (i = 0; i < n; i++) {
-        out->draft->children[i] = arms[i].draft;
-        out->bits += arms[i].bits + arms[i].draft->n * 4;
+        out->plan->children[i] = arms[i].plan;
+        out->bits += arms[i].bits + arms[i].plan->n * 4;
     }
-    out->draft->n = values;
+    out->plan->n = values;
     return RS_OK;
 }
 
@@ -472,37 +476,38 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
     uint64_t values = values_at(at);
     out->bits = 0;
     if (at->n == 0) return leaf(self, RS_FMT_NODE_ANY, 0, NULL, 0, out);
-    arms = (arm *)rs_arena_take(&self->survey->arena, (size_t)at->n * 2 * sizeof *arms);
+    arms = (arm *)rs_arena_take(&self->stats->arena, (size_t)at->n * 2 * sizeof *arms);
     if (arms == NULL) return no_memory(self);
     for (i = 0; i < at->n; i++) {
         arm rest;
         RS_TRY(choose_alternative(self, &at->alternatives[i], &arms[n], &rest));
         n++;
-        if (rest.draft != NULL) arms[n++] = rest;
+        if (rest.plan != NULL) arms[n++] = rest;
     }
     if (n > RS_FMT_UNION_CHILDREN) return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "too many alternatives");
     return join_arms(self, arms, n, values, out);
 }
 
 /* Nodes of a tree and, about, its bytes. */
-static void weigh(const rs_draft *d, uint64_t *nodes, uint64_t *bytes) {
+static void weigh(const rs_plan *d, uint64_t *nodes, uint64_t *bytes) {
     uint32_t i;
     ++*nodes;
     *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);
-    if (d->kind == RS_FMT_NODE_DICT || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS; /* not known yet */
+    /* Which tables is not known yet. */
+    if (d->kind == RS_FMT_NODE_DICT_CODED || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS;
     for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
 }
 
-rs_status rs_draft_choose(rs_survey *survey, rs_packer *packer, unsigned hops, rs_draft **out, rs_error *err) {
-    chooser self = {survey, packer, hops, false, err};
+rs_status rs_plan_choose(rs_stats *stats, rs_dictionaries *dictionaries, unsigned hops, rs_plan **out, rs_error *err) {
+    chooser self = {stats, dictionaries, hops, false, err};
     uint64_t nodes = 0, bytes = RS_FMT_TREE_HEAD_SIZE;
     arm root = {NULL, 0};
-    RS_TRY(choose_position(&self, &survey->root, &root));
-    weigh(root.draft, &nodes, &bytes);
+    RS_TRY(choose_position(&self, &stats->root, &root));
+    weigh(root.plan, &nodes, &bytes);
     if (nodes > RS_FMT_TREE_NODES || bytes > RS_FMT_TREE_BYTES) {
         self.frugal = true;
-        RS_TRY(choose_position(&self, &survey->root, &root));
+        RS_TRY(choose_position(&self, &stats->root, &root));
     }
-    *out = root.draft;
+    *out = root.plan;
     return RS_OK;
 }

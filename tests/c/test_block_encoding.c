@@ -1,4 +1,4 @@
-/* test_forms.c: runs of values in the form that was chosen for them, whole stores of many blocks: what comes back, which trees
+/* test_block_encoding.c: runs of values in the form that was chosen for them, whole stores of many blocks: what comes back, which trees
  * and tables are shared, what a short last block uses, and random records cut into blocks at random. */
 #include "rs_built.h"
 #include "rs_columns.h"
@@ -183,5 +183,5 @@ int main(void) {
     RUN(test_the_last_tree_again);
     RUN(test_dictionaries_of_one_path);
     RUN(test_random);
-    return rs_test_finish("test_forms");
+    return rs_test_finish("test_block_encoding");
 }

@@ -1,6 +1,6 @@
-/* test_numbers.c: packed lists of numbers: what is packed comes back, whatever the stride and the widths; literal bytes; malformed
+/* test_packed_ints.c: packed lists of numbers: what is packed comes back, whatever the stride and the widths; literal bytes; malformed
  * and cut ones; decimals found, and those that are none. */
-#include "format/rs_numbers.h"
+#include "format/rs_packed_ints.h"
 #include "rs_make.h"
 
 #include <float.h>
@@ -39,48 +39,48 @@ static rs_node node_with(int64_t base, unsigned stride, unsigned head_width, uns
 static bool reads_back(const rs_node *node, const rs_buffer *bytes, const int64_t *numbers, uint64_t n) {
     uint8_t *exact = make_exact(bytes->data, bytes->size_bytes);
     rs_slice in = rs_slice_of(exact, bytes->size_bytes);
-    rs_numbers list;
+    rs_packed_ints list;
     const int64_t *some;
     uint64_t at = 0;
     unsigned count;
-    bool ok = CHECK(rs_numbers_take(node, n, &in, &list)) && CHECK(in.ptr == in.end);
-    while (ok && (count = rs_numbers_next(&list, &some)) != 0) {
+    bool ok = CHECK(rs_packed_ints_take(node, n, &in, &list)) && CHECK(in.ptr == in.end);
+    while (ok && (count = rs_packed_ints_next(&list, &some)) != 0) {
         ok = CHECK(count <= 16 && count <= n - at) && CHECK(memcmp(some, numbers + at, count * sizeof *some) == 0);
         at += count;
     }
-    ok = ok && CHECK_U64(at, n) && CHECK(rs_numbers_next(&list, &some) == 0);
+    ok = ok && CHECK_U64(at, n) && CHECK(rs_packed_ints_next(&list, &some) == 0);
     free(exact);
     return ok;
 }
 
 /* Measures lists of one set, packs each as planned and reads it back; the sizes are as foretold. */
 static void round_trip(const int64_t *const *lists, const uint64_t *lengths, size_t n_lists, unsigned stride) {
-    static rs_numbers_plan plan;
+    static rs_packed_ints_sizes sizes;
     uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
     int64_t base = INT64_MAX;
     uint64_t size = 0, k;
     rs_node node;
     size_t i;
-    memset(&plan, 0, sizeof plan);
-    plan.stride = stride;
+    memset(&sizes, 0, sizeof sizes);
+    sizes.stride = stride;
     for (i = 0; i < n_lists; i++) {
         for (k = 0; k < lengths[i]; k++) base = lists[i][k] < base ? lists[i][k] : base;
     }
-    for (i = 0; i < n_lists; i++) rs_numbers_measure(&plan, lists[i], lengths[i], base);
-    rs_numbers_aux(&plan, RS_FMT_NUMBERS_INTS, 0, base, aux);
+    for (i = 0; i < n_lists; i++) rs_packed_ints_measure(&sizes, lists[i], lengths[i], base);
+    rs_packed_ints_aux(&sizes, RS_FMT_NUMBERS_INTS, 0, base, aux);
     CHECK(aux[RS_FMT_NUMBERS_STRIDE] == stride && rs_load_u16(aux + 14) == 0 && aux[13] == 0);
     node = node_of(aux);
     for (i = 0; i < n_lists; i++) {
         rs_buffer bytes = {0};
         if (lengths[i] == 0) continue;
-        if (CHECK_OK(rs_numbers_append(&node, lists[i], lengths[i], &bytes, &err), &err) &&
+        if (CHECK_OK(rs_packed_ints_append(&node, lists[i], lengths[i], &bytes, &err), &err) &&
             !reads_back(&node, &bytes, lists[i], lengths[i])) {
             (void)fprintf(stderr, "    stride %u, list %zu of %llu\n", stride, i, (unsigned long long)lengths[i]);
         }
         size += bytes.size_bytes;
         rs_buffer_clear(&bytes);
     }
-    CHECK_U64(size, rs_numbers_size(&plan));
+    CHECK_U64(size, rs_packed_ints_size(&sizes));
 }
 
 static uint64_t random_bits(unsigned bits) {
@@ -137,7 +137,7 @@ static void test_wrapping(void) {
     for (stride = 0; stride <= 16; stride++) {
         rs_node node = node_with(INT64_MAX, stride, 64, 64);
         rs_buffer bytes = {0};
-        CHECK_OK(rs_numbers_append(&node, numbers, 9, &bytes, &err), &err);
+        CHECK_OK(rs_packed_ints_append(&node, numbers, 9, &bytes, &err), &err);
         (void)reads_back(&node, &bytes, numbers, 9);
         rs_buffer_clear(&bytes);
     }
@@ -147,18 +147,18 @@ static void test_misfits(void) {
     static const int64_t numbers[] = {0, 4, 9, 1};
     rs_buffer bytes = {0};
     rs_node node = node_with(0, 0, 0, 4);
-    CHECK_OK(rs_numbers_append(&node, numbers, 4, &bytes, &err), &err);
+    CHECK_OK(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), &err);
     node.max_width = 3;
-    CHECK_CODE(rs_numbers_append(&node, numbers, 4, &bytes, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), RS_E_ARG_RANGE, &err);
     node = node_with(1, 0, 0, 63);
-    CHECK_CODE(rs_numbers_append(&node, numbers, 4, &bytes, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), RS_E_ARG_RANGE, &err);
     node = node_with(0, 4, 3, 64);
-    CHECK_CODE(rs_numbers_append(&node, numbers, 4, &bytes, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), RS_E_ARG_RANGE, &err);
     node.head_width = 4;
-    CHECK_OK(rs_numbers_append(&node, numbers, 4, &bytes, &err), &err);
+    CHECK_OK(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), &err);
     node = node_with(0, 1, 1, 4); /* a difference of -8 is 15, one of 8 is 16 */
-    CHECK_OK(rs_numbers_append(&node, numbers, 4, &bytes, &err), &err);
-    CHECK_CODE(rs_numbers_append(&node, (const int64_t[]){0, 8}, 2, &bytes, &err), RS_E_ARG_RANGE, &err);
+    CHECK_OK(rs_packed_ints_append(&node, numbers, 4, &bytes, &err), &err);
+    CHECK_CODE(rs_packed_ints_append(&node, (const int64_t[]){0, 8}, 2, &bytes, &err), RS_E_ARG_RANGE, &err);
     rs_buffer_clear(&bytes);
 }
 
@@ -190,13 +190,13 @@ static void test_literals(void) {
         rs_buffer bytes = {0}, packed = {0};
         make_bytes(&bytes, literals[i].bytes, literals[i].size);
         if (!reads_back(&node, &bytes, literals[i].numbers, literals[i].n)) (void)fprintf(stderr, "    case: %s\n", literals[i].what);
-        CHECK_OK(rs_numbers_append(&node, literals[i].numbers, literals[i].n, &packed, &err), &err);
+        CHECK_OK(rs_packed_ints_append(&node, literals[i].numbers, literals[i].n, &packed, &err), &err);
         CHECK(packed.size_bytes == bytes.size_bytes && memcmp(packed.data, bytes.data, bytes.size_bytes) == 0);
         for (cut = 0; cut < literals[i].size; cut++) {
             uint8_t *exact = make_exact(literals[i].bytes, cut);
             rs_slice in = rs_slice_of(exact, cut);
-            rs_numbers list;
-            CHECK(!rs_numbers_take(&node, literals[i].n, &in, &list));
+            rs_packed_ints list;
+            CHECK(!rs_packed_ints_take(&node, literals[i].n, &in, &list));
             CHECK(list.n == literals[i].n && in.ptr == exact); /* cut, not malformed; nothing was taken */
             free(exact);
         }
@@ -214,11 +214,11 @@ static void test_widths_too_wide(void) {
         for (x = 0; x < 16; x++) {
             for (chunk = 0; chunk < 3; chunk++) {
                 rs_slice in = rs_slice_of(bytes, sizeof bytes);
-                rs_numbers list;
+                rs_packed_ints list;
                 bool fits = x == 0 || x + base <= max_width;
                 memset(bytes, 0, sizeof bytes);
                 bytes[chunk / 2] = (uint8_t)(x << chunk % 2 * 4);
-                CHECK(rs_numbers_take(&node, 20, &in, &list) == fits);
+                CHECK(rs_packed_ints_take(&node, 20, &in, &list) == fits);
                 CHECK(list.n == (fits ? 20u : 0u));
             }
         }
@@ -234,9 +234,9 @@ static void test_huge_counts(void) {
             for (width = 0; width <= 64; width += 16) {
                 rs_node node = node_with(0, stride, width, width);
                 rs_slice in = rs_slice_of(bytes, 8);
-                rs_numbers list;
-                CHECK(!rs_numbers_take(&node, UINT64_C(1) << shift, &in, &list));
-                CHECK(!rs_numbers_take(&node, UINT64_MAX >> (63 - shift), &in, &list));
+                rs_packed_ints list;
+                CHECK(!rs_packed_ints_take(&node, UINT64_C(1) << shift, &in, &list));
+                CHECK(!rs_packed_ints_take(&node, UINT64_MAX >> (63 - shift), &in, &list));
                 CHECK(in.ptr == bytes);
             }
         }
@@ -253,16 +253,16 @@ static void test_bytes_that_change(void) {
         rs_node node = node_with(0, stride, 20, 64);
         rs_buffer bytes = {0};
         rs_slice in;
-        rs_numbers list;
+        rs_packed_ints list;
         const int64_t *some;
         uint8_t *exact;
         uint64_t given = 0;
-        CHECK_OK(rs_numbers_append(&node, numbers, 100, &bytes, &err), &err);
+        CHECK_OK(rs_packed_ints_append(&node, numbers, 100, &bytes, &err), &err);
         exact = make_exact(bytes.data, bytes.size_bytes);
         in = rs_slice_of(exact, bytes.size_bytes);
-        CHECK(rs_numbers_take(&node, 100, &in, &list));
+        CHECK(rs_packed_ints_take(&node, 100, &in, &list));
         memset(exact, 0xFF, bytes.size_bytes);
-        while ((i = rs_numbers_next(&list, &some)) != 0) given += i;
+        while ((i = rs_packed_ints_next(&list, &some)) != 0) given += i;
         CHECK_U64(given, 100);
         free(exact), rs_buffer_clear(&bytes);
     }
@@ -298,18 +298,18 @@ static void test_scales(void) {
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bool found;
         scale = 0;
-        found = rs_numbers_find_scale(cases[i].value, &scale);
+        found = rs_packed_ints_find_scale(cases[i].value, &scale);
         CHECK(found == (cases[i].scale <= 15));
         if (found) {
             CHECK_U64(scale, cases[i].scale);
-            CHECK(rs_numbers_from_float(cases[i].value, scale, &m) && m == cases[i].m);
+            CHECK(rs_packed_ints_from_float(cases[i].value, scale, &m) && m == cases[i].m);
         }
     }
     scale = 0;
-    CHECK(!rs_numbers_find_scale(NAN, &scale) && !rs_numbers_from_float(NAN, 0, &m));
+    CHECK(!rs_packed_ints_find_scale(NAN, &scale) && !rs_packed_ints_from_float(NAN, 0, &m));
     scale = 3; /* goes on from where it is told to */
-    CHECK(rs_numbers_find_scale(0.5, &scale) && scale == 3);
-    for (s = 0; s <= 22; s++, power *= 10.0) CHECK(rs_schema_divisor(s) == power && !rs_numbers_from_float(HUGE_VAL, s, &m));
+    CHECK(rs_packed_ints_find_scale(0.5, &scale) && scale == 3);
+    for (s = 0; s <= 22; s++, power *= 10.0) CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
     CHECK(rs_schema_divisor(23) == 1.0);
 }
 
@@ -325,7 +325,7 @@ static void test_decimals_of_15_digits(void) {
         (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
         value = strtod(text, NULL);
         if (wanted == 0) continue; /* "-0e-3" */
-        if (!CHECK(rs_numbers_from_float(value, scale, &m)) || !CHECK(m == wanted)) (void)fprintf(stderr, "    %s\n", text);
+        if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted)) (void)fprintf(stderr, "    %s\n", text);
     }
 }
 
@@ -341,33 +341,33 @@ static rs_node decimal_of(int64_t base, unsigned scale, unsigned correction) {
 static void test_decimal_values(void) {
     rs_node node = decimal_of(5, 1, 0);
     unsigned c;
-    CHECK(rs_numbers_decimal(&node, 0) == 0.5 && rs_numbers_decimal(&node, 7) == 1.2);
+    CHECK(rs_packed_ints_decimal(&node, 0) == 0.5 && rs_packed_ints_decimal(&node, 7) == 1.2);
     node = decimal_of(INT64_MAX, 0, 0);
-    CHECK(rs_numbers_decimal(&node, 1) == -9223372036854775808.0 && rs_numbers_decimal(&node, 0) == 9223372036854775808.0);
+    CHECK(rs_packed_ints_decimal(&node, 1) == -9223372036854775808.0 && rs_packed_ints_decimal(&node, 0) == 9223372036854775808.0);
     node = decimal_of(-1, 0, 0);
-    CHECK(rs_numbers_decimal(&node, 1) == 0.0 && !signbit(rs_numbers_decimal(&node, 1)));
-    CHECK(rs_numbers_decimal(&node, UINT64_MAX) == -2.0);
+    CHECK(rs_packed_ints_decimal(&node, 1) == 0.0 && !signbit(rs_packed_ints_decimal(&node, 1)));
+    CHECK(rs_packed_ints_decimal(&node, UINT64_MAX) == -2.0);
     node = decimal_of(1, 22, 0);
-    CHECK(rs_numbers_decimal(&node, 0) == 1e-22);
+    CHECK(rs_packed_ints_decimal(&node, 0) == 1e-22);
     node = decimal_of(3, 1, 2);
-    CHECK(rs_numbers_decimal(&node, 2) == 0.3 && bits_of(rs_numbers_decimal(&node, 3)) == bits_of(0.1 + 0.2));
-    CHECK(rs_numbers_decimal(&node, 6) == 0.4 && bits_of(rs_numbers_decimal(&node, 0)) == bits_of(0.3) - 2);
+    CHECK(rs_packed_ints_decimal(&node, 2) == 0.3 && bits_of(rs_packed_ints_decimal(&node, 3)) == bits_of(0.1 + 0.2));
+    CHECK(rs_packed_ints_decimal(&node, 6) == 0.4 && bits_of(rs_packed_ints_decimal(&node, 0)) == bits_of(0.3) - 2);
     for (c = 1; c <= 32; c++) {
         node = decimal_of(0, 0, c);
-        CHECK_U64(bits_of(rs_numbers_decimal(&node, 0)), 0 - (UINT64_C(1) << (c - 1)));
-        CHECK_U64(bits_of(rs_numbers_decimal(&node, (UINT64_C(1) << c) - 1)), (UINT64_C(1) << (c - 1)) - 1);
-        CHECK(rs_numbers_decimal(&node, UINT64_C(3) << c | UINT64_C(1) << (c - 1)) == 3.0);
+        CHECK_U64(bits_of(rs_packed_ints_decimal(&node, 0)), 0 - (UINT64_C(1) << (c - 1)));
+        CHECK_U64(bits_of(rs_packed_ints_decimal(&node, (UINT64_C(1) << c) - 1)), (UINT64_C(1) << (c - 1)) - 1);
+        CHECK(rs_packed_ints_decimal(&node, UINT64_C(3) << c | UINT64_C(1) << (c - 1)) == 3.0);
     }
 }
 
 static void test_width(void) {
     unsigned bit;
-    CHECK_U64(rs_numbers_width(0), 0);
+    CHECK_U64(rs_packed_ints_width(0), 0);
     for (bit = 0; bit < 64; bit++) {
-        CHECK_U64(rs_numbers_width(UINT64_C(1) << bit), bit + 1);
-        CHECK_U64(rs_numbers_width((UINT64_C(1) << bit) - 1), bit);
+        CHECK_U64(rs_packed_ints_width(UINT64_C(1) << bit), bit + 1);
+        CHECK_U64(rs_packed_ints_width((UINT64_C(1) << bit) - 1), bit);
     }
-    CHECK_U64(rs_numbers_width(UINT64_MAX), 64);
+    CHECK_U64(rs_packed_ints_width(UINT64_MAX), 64);
 }
 
 int main(void) {
@@ -384,5 +384,5 @@ int main(void) {
     RUN(test_decimals_of_15_digits);
     RUN(test_decimal_values);
     RUN(test_width);
-    return rs_test_finish("test_numbers");
+    return rs_test_finish("test_packed_ints");
 }

@@ -1,12 +1,12 @@
-/* test_gather.c: columns of whole stores in every order against the records that went in; why a pass stops; and that a store whose
+/* test_column_read.c: columns of whole stores in every order against the records that went in; why a pass stops; and that a store whose
  * bytes were changed gives values or a status. */
 #include "rs_built.h"
-#include "read/rs_gather.h"
+#include "read/rs_column_read.h"
 
 static rs_error err;
 enum { N = 70000 };
 
-/* {"i": i, "t": text, "w": [i / 2] * (i % 3), "o": None or i, "late": i, from 1000 on}: several blocks and shapes. */
+/* {"i": i, "t": text, "w": [i / 2] * (i % 3), "o": None or i, "late": i, from 1000 on}: several blocks and key sets. */
 static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     uint64_t k;
     (void)arrays;
@@ -33,99 +33,99 @@ typedef struct opened {
     built b;
     rs_store store;
     rs_source source;
-    rs_route_key key;
-    rs_route_name name;
-    rs_route_path path;
-    rs_route routes[64]; /* by tree */
-    const rs_route *by_block[64];
+    rs_path_key key;
+    rs_path_name name;
+    rs_key_path path;
+    rs_compiled_path compiled_paths[64]; /* by tree */
+    const rs_compiled_path *by_block[64];
 } opened;
 
 static rs_status open_over(opened *o, const char *key) {
-    memset(&o->source, 0, sizeof o->source), memset(o->routes, 0, sizeof o->routes), memset(o->by_block, 0, sizeof o->by_block);
+    memset(&o->source, 0, sizeof o->source), memset(o->compiled_paths, 0, sizeof o->compiled_paths), memset(o->by_block, 0, sizeof o->by_block);
     o->key.units = (const uint8_t *)key, o->key.n = strlen(key), o->key.unit_bytes = 1, o->key.is_index = false;
     memset(&o->name, 0, sizeof o->name);
     o->path.keys = &o->key, o->path.names = &o->name, o->path.n_keys = 1, o->path.n_names = 1;
     RS_TRY(rs_store_open(&o->store, built_slice(&o->b), NULL, &err));
-    o->source.store = &o->store, o->source.routes = o->by_block;
+    o->source.store = &o->store, o->source.compiled_paths = o->by_block;
     if (o->store.n_blocks > 64 || o->store.n_trees > 64) abort();
     return RS_OK;
 }
 
 static void close_over(opened *o) {
     unsigned i;
-    for (i = 0; i < 64; i++) rs_route_clear(&o->routes[i]);
+    for (i = 0; i < 64; i++) rs_compiled_path_clear(&o->compiled_paths[i]);
     rs_store_close(&o->store);
 }
 
 /* What the binding does for a block that the source does not know. */
 static rs_status know(opened *o, uint64_t block) {
     const rs_tree *tree;
-    rs_route *route;
+    rs_compiled_path *compiled;
     uint32_t i, k, number;
     RS_TRY(rs_store_load_block(&o->store, block, &err));
     number = o->store.blocks[block].tree;
-    tree = &o->store.trees[number], route = &o->routes[number];
-    if (route->n_trees == 0) {
-        RS_TRY(rs_route_open(route, &o->path, tree, &err));
+    tree = &o->store.trees[number], compiled = &o->compiled_paths[number];
+    if (compiled->n_trees == 0) {
+        RS_TRY(rs_compiled_path_open(compiled, &o->path, tree, &err));
         for (i = 0; i < tree->n_nodes; i++) {
             const rs_node *node = &tree->nodes[i];
             const uint8_t *at = node->aux;
             if (node->kind != RS_FMT_NODE_STRUCT) continue;
-            rs_route_set(route, 0, 0, i, RS_ROUTE_NONE);
+            rs_compiled_path_set(compiled, 0, 0, i, RS_STEP_NONE);
             for (k = 0; k < node->n_children; k++, at += 2 + at[1]) {
-                if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0) rs_route_set(route, 0, 0, i, (int32_t)k);
+                if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0) rs_compiled_path_set(compiled, 0, 0, i, (int32_t)k);
             }
         }
-        rs_route_prepare(route);
+        rs_compiled_path_prepare(compiled);
     }
-    o->by_block[block] = route;
+    o->by_block[block] = compiled;
     return RS_OK;
 }
 
 /* Runs to the end, or to a stop that `know` does not settle. */
-static rs_status run(opened *o, rs_gather *gather, const int64_t *positions, int64_t start, int64_t step, uint64_t n, rs_gather_stop *stop) {
+static rs_status run(opened *o, rs_column_read *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop) {
     memset(stop, 0, sizeof *stop);
     for (;;) {
-        RS_TRY(rs_gather_run(gather, &o->source, positions, start, step, n, stop, &err));
-        if (stop->why != RS_GATHER_BLOCK) return RS_OK;
+        RS_TRY(rs_column_read_run(got, &o->source, positions, start, step, n, stop, &err));
+        if (stop->why != RS_COLUMN_READ_BLOCK) return RS_OK;
         RS_TRY(know(o, stop->block));
     }
 }
 
-static bool same_floats(const rs_gather *g, uint64_t k, uint64_t i) {
+static bool same_floats(const rs_column_read *g, uint64_t k, uint64_t i) {
     uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8), j;
     bool ok = end - begin == i % 3;
     for (j = begin; ok && j < end; j++) ok = rs_load_f64(g->numbers.values.data + 8 * j) == (double)i / 2;
     return ok;
 }
 
-static bool same_text(const rs_gather *g, uint64_t k, uint64_t i) {
+static bool same_text(const rs_column_read *g, uint64_t k, uint64_t i) {
     uint64_t begin = rs_load_u64(g->offsets.data + 8 * k), end = rs_load_u64(g->offsets.data + 8 * k + 8), j;
     bool ok = end - begin == i % 5;
     for (j = begin; ok && j < end; j++) ok = g->text.data[j] == 'a' + i % 7;
     return ok;
 }
 
-/* Gathers field `key` in an order and compares each. */
+/* Reads field `key` in an order and compares each. */
 static void check_order(opened *o, const char *key, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
-    rs_gather gather;
-    rs_gather_stop stop;
+    rs_column_read got;
+    rs_column_read_stop stop;
     uint64_t k;
     bool ok = true;
-    memset(&gather, 0, sizeof gather);
+    memset(&got, 0, sizeof got);
     REQUIRE_OK(open_over(o, key), &err);
-    CHECK_OK(rs_gather_open(&gather, n, key[0] == 'o', &err), &err);
-    CHECK_OK(run(o, &gather, positions, start, step, n, &stop), &err);
-    CHECK(stop.why == RS_GATHER_DONE && stop.done == n && gather.n == n);
+    CHECK_OK(rs_column_read_open(&got, n, key[0] == 'o', &err), &err);
+    CHECK_OK(run(o, &got, positions, start, step, n, &stop), &err);
+    CHECK(stop.why == RS_COLUMN_READ_DONE && stop.done == n && got.n == n);
     for (k = 0; ok && k < n; k++) {
         uint64_t i = (uint64_t)(start + step * (positions == NULL ? (int64_t)k : positions[k]));
-        if (key[0] == 't') ok = same_text(&gather, k, i);
-        else if (key[0] == 'w') ok = same_floats(&gather, k, i);
-        else if (key[0] == 'i') ok = rs_load_u64(gather.numbers.values.data + 8 * k) == i;
-        else ok = gather.valid.data[k] == (i % 4 != 0) && rs_load_u64(gather.numbers.values.data + 8 * k) == (i % 4 == 0 ? 0 : i);
+        if (key[0] == 't') ok = same_text(&got, k, i);
+        else if (key[0] == 'w') ok = same_floats(&got, k, i);
+        else if (key[0] == 'i') ok = rs_load_u64(got.numbers.values.data + 8 * k) == i;
+        else ok = got.valid.data[k] == (i % 4 != 0) && rs_load_u64(got.numbers.values.data + 8 * k) == (i % 4 == 0 ? 0 : i);
     }
     if (!CHECK(ok)) (void)fprintf(stderr, "    %s, %llu\n", key, (unsigned long long)k);
-    rs_gather_clear(&gather);
+    rs_column_read_clear(&got);
     close_over(o);
 }
 
@@ -153,63 +153,63 @@ static void test_orders_of_any(void) { check_orders(false); }
 
 static void test_rows_of_one_size(void) {
     static opened o;
-    rs_gather gather;
-    rs_gather_stop stop;
+    rs_column_read got;
+    rs_column_read_stop stop;
     uint64_t k;
     bool ok = true;
     o.b = build(add_fixed, N, true);
     REQUIRE(o.b.data != NULL);
     REQUIRE_OK(open_over(&o, "w"), &err);
-    memset(&gather, 0, sizeof gather);
-    CHECK_OK(rs_gather_open(&gather, N, true, &err), &err);
-    CHECK_OK(run(&o, &gather, NULL, N - 1, -1, N, &stop), &err);
-    CHECK(o.by_block[0] != NULL && rs_route_is_fixed(o.by_block[0]) && o.store.blocks[0].index_width == 0);
-    CHECK(gather.shape == RS_COLUMN_SEQUENCE && gather.n == N && gather.n_null == 0 && gather.valid.size_bytes == N);
+    memset(&got, 0, sizeof got);
+    CHECK_OK(rs_column_read_open(&got, N, true, &err), &err);
+    CHECK_OK(run(&o, &got, NULL, N - 1, -1, N, &stop), &err);
+    CHECK(o.by_block[0] != NULL && rs_compiled_path_is_fixed(o.by_block[0]) && o.store.blocks[0].index_width == 0);
+    CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == N && got.n_null == 0 && got.valid.size_bytes == N);
     for (k = 0; ok && k < N; k++) {
-        ok = rs_load_u64(gather.offsets.data + 8 * k) == 2 * k && rs_load_f64(gather.numbers.values.data + 16 * k) == (double)(N - 1 - k) / 3;
+        ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k && rs_load_f64(got.numbers.values.data + 16 * k) == (double)(N - 1 - k) / 3;
     }
     CHECK(ok);
-    rs_gather_clear(&gather);
+    rs_column_read_clear(&got);
     close_over(&o);
     built_clear(&o.b);
 }
 
 static void test_stops(void) {
     static opened o;
-    rs_gather gather;
-    rs_gather_stop stop;
+    rs_column_read got;
+    rs_column_read_stop stop;
     rs_cursor cursor;
     rs_place place = {NULL, NULL, 0};
     static const uint8_t nine[] = {0x99}, text[] = {0x09, 1, 'a'};
     bool fits;
-    memset(&gather, 0, sizeof gather), memset(&cursor, 0, sizeof cursor);
+    memset(&got, 0, sizeof got), memset(&cursor, 0, sizeof cursor);
     o.b = build(add, 2000, true);
     REQUIRE(o.b.data != NULL);
     REQUIRE_OK(open_over(&o, "late"), &err);
-    CHECK_OK(rs_gather_open(&gather, 10, false, &err), &err);
-    CHECK_OK(run(&o, &gather, NULL, 1005, -1, 10, &stop), &err);
-    CHECK(stop.why == RS_GATHER_LACKING && stop.done == 6 && stop.index == 999 && gather.n == 6);
+    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
+    CHECK_OK(run(&o, &got, NULL, 1005, -1, 10, &stop), &err);
+    CHECK(stop.why == RS_COLUMN_READ_LACKING && stop.done == 6 && stop.index == 999 && got.n == 6);
     cursor.in = rs_slice_of(text, sizeof text);
-    CHECK_OK(rs_gather_take(&gather, &cursor, &place, &fits, &err), &err);
-    CHECK(!fits && gather.n == 6);
+    CHECK_OK(rs_column_read_take(&got, &cursor, &place, &fits, &err), &err);
+    CHECK(!fits && got.n == 6);
     cursor.in = rs_slice_of(nine, 1);
-    CHECK_OK(rs_gather_take(&gather, &cursor, &place, &fits, &err), &err);
-    CHECK(fits && gather.n == 7 && rs_load_u64(gather.numbers.values.data + 48) == 9);
-    gather.missing = rs_slice_of(nine, 1);
-    CHECK_OK(run(&o, &gather, NULL, 998, 1, 5, &stop), &err);
-    CHECK(stop.why == RS_GATHER_DONE && gather.n == 12);
-    CHECK(rs_load_u64(gather.numbers.values.data + 56) == 9 && rs_load_u64(gather.numbers.values.data + 88) == 1002);
-    gather.missing = rs_slice_of(text, sizeof text);
-    CHECK_OK(run(&o, &gather, NULL, 5, 1, 5, &stop), &err);
-    CHECK(stop.why == RS_GATHER_OTHER && gather.n == 12);
-    rs_gather_clear(&gather);
+    CHECK_OK(rs_column_read_take(&got, &cursor, &place, &fits, &err), &err);
+    CHECK(fits && got.n == 7 && rs_load_u64(got.numbers.values.data + 48) == 9);
+    got.missing = rs_slice_of(nine, 1);
+    CHECK_OK(run(&o, &got, NULL, 998, 1, 5, &stop), &err);
+    CHECK(stop.why == RS_COLUMN_READ_DONE && got.n == 12);
+    CHECK(rs_load_u64(got.numbers.values.data + 56) == 9 && rs_load_u64(got.numbers.values.data + 88) == 1002);
+    got.missing = rs_slice_of(text, sizeof text);
+    CHECK_OK(run(&o, &got, NULL, 5, 1, 5, &stop), &err);
+    CHECK(stop.why == RS_COLUMN_READ_OTHER && got.n == 12);
+    rs_column_read_clear(&got);
     close_over(&o);
     REQUIRE_OK(open_over(&o, "o"), &err);
-    CHECK_OK(rs_gather_open(&gather, 10, false, &err), &err);
-    CHECK_OK(run(&o, &gather, NULL, 1, 1, 10, &stop), &err);
-    CHECK(stop.why == RS_GATHER_OTHER && stop.index == 4 && gather.n == 3);
-    rs_gather_clear(&gather);
-    CHECK_CODE(rs_gather_open(&gather, UINT64_MAX, false, &err), RS_E_MEM, &err);
+    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
+    CHECK_OK(run(&o, &got, NULL, 1, 1, 10, &stop), &err);
+    CHECK(stop.why == RS_COLUMN_READ_OTHER && stop.index == 4 && got.n == 3);
+    rs_column_read_clear(&got);
+    CHECK_CODE(rs_column_read_open(&got, UINT64_MAX, false, &err), RS_E_MEM, &err);
     close_over(&o);
     built_clear(&o.b);
 }
@@ -224,19 +224,19 @@ static void test_damage(void) {
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
     for (round = 0; round < 400; round++) {
-        rs_gather gather;
-        rs_gather_stop stop;
-        memset(&gather, 0, sizeof gather);
+        rs_column_read got;
+        rs_column_read_stop stop;
+        memset(&got, 0, sizeof got);
         o.b.data = make_exact(sound.data, sound.size), o.b.size = sound.size;
         for (k = 0; k < 3; k++) {
             uint64_t end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
             o.b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
         }
         if (open_over(&o, keys[round % 4]) == RS_OK) {
-            if (rs_gather_open(&gather, 300, round % 8 > 3, &err) != RS_OK) abort();
-            (void)run(&o, &gather, NULL, 299, -1, 300, &stop);
-            CHECK(gather.n <= 300 && stop.done <= 300);
-            rs_gather_clear(&gather);
+            if (rs_column_read_open(&got, 300, round % 8 > 3, &err) != RS_OK) abort();
+            (void)run(&o, &got, NULL, 299, -1, 300, &stop);
+            CHECK(got.n <= 300 && stop.done <= 300);
+            rs_column_read_clear(&got);
             close_over(&o);
         }
         built_clear(&o.b);
@@ -250,5 +250,5 @@ int main(void) {
     RUN(test_rows_of_one_size);
     RUN(test_stops);
     RUN(test_damage);
-    return rs_test_finish("test_gather");
+    return rs_test_finish("test_column_read");
 }

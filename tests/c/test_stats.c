@@ -1,13 +1,13 @@
-/* test_survey.c: what is seen of a run of values: alternatives, shapes of dicts that share a struct, classes of lists, and
+/* test_stats.c: what is seen of a run of values: alternatives, key sets of dicts that share a struct, classes of lists, and
  * where counting distinct values ends. */
-#include "rs_surveyed.h"
+#include "rs_counted.h"
 
-static const rs_alternative *only(void) { return survey.root.n == 1 ? &survey.root.alternatives[0] : NULL; }
+static const rs_alternative *only(void) { return stats.root.n == 1 ? &stats.root.alternatives[0] : NULL; }
 
 /* Alternatives of kind struct at the root. */
 static uint32_t n_structs(void) {
     uint32_t i, n = 0;
-    for (i = 0; i < survey.root.n; i++) n += survey.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
+    for (i = 0; i < stats.root.n; i++) n += stats.root.alternatives[i].kind == RS_FMT_NODE_STRUCT;
     return n;
 }
 
@@ -23,7 +23,7 @@ static void test_shapes_of_one_order(void) {
     add_dict("abd", 1), add_dict("abcd", 2), add_dict("ad", 3), add_dict("bcde", 4), add_dict("abd", 5);
     REQUIRE_OK(look(), &err);
     check_keys(only(), "abcde");
-    CHECK(only()->n == 5 && only()->n_shapes == 4);
+    CHECK(only()->n == 5 && only()->n_key_sets == 4);
     CHECK_U64(only()->children[0].alternatives[0].n, 4); /* a */
     CHECK_U64(only()->children[2].alternatives[0].n, 2); /* c, though its place came later */
     CHECK(only()->children[4].alternatives[0].min == 4);
@@ -33,8 +33,8 @@ static void test_shapes_of_one_order(void) {
 static void test_shapes_of_another_order(void) {
     add_dict("abc", 1), add_dict("bac", 2), add_dict("cb", 3), add_dict("xyz", 4), add_dict("", 5), add_dict("abz", 6);
     REQUIRE_OK(look(), &err);
-    check_keys(&survey.root.alternatives[0], "abzc"); /* two of three keys in common */
-    CHECK_U64(survey.root.n, 5);
+    check_keys(&stats.root.alternatives[0], "abzc"); /* two of three keys in common */
+    CHECK_U64(stats.root.n, 5);
     CHECK_U64(n_structs(), 5);
     forget();
 }
@@ -72,11 +72,11 @@ static void test_too_many_shapes(void) {
         make_str(&block.raw, "k299"), make_int(&block.raw, 1), make_record_end(&block);
     }
     REQUIRE_OK(look(), &err);
-    CHECK_U64(survey.root.n, 251);
+    CHECK_U64(stats.root.n, 251);
     CHECK_U64(n_structs(), 250);
-    CHECK_U64(survey.root.alternatives[250].kind, RS_FMT_NODE_ANY);
-    CHECK_U64(survey.root.alternatives[250].n, 2 * 51);
-    CHECK(survey.root.closed && survey.root.alternatives[0].n_shapes == 1);
+    CHECK_U64(stats.root.alternatives[250].kind, RS_FMT_NODE_ANY);
+    CHECK_U64(stats.root.alternatives[250].n, 2 * 51);
+    CHECK(stats.root.closed && stats.root.alternatives[0].n_key_sets == 1);
     forget();
 }
 
@@ -93,8 +93,8 @@ static void test_classes_of_lists(void) {
     add_elements(0x91, 0x92), add_elements(8, 8), add_elements(8, 0x91), add_elements(2, 1), add_elements(0, 0x91);
     add_ints(0x0D, 0, 0, 0);
     REQUIRE_OK(look(), &err);
-    a = survey.root.alternatives;
-    REQUIRE(survey.root.n == 3);
+    a = stats.root.alternatives;
+    REQUIRE(stats.root.n == 3);
     CHECK(a[0].elements == RS_ELEMENTS_INTS && a[0].n == 2 && a[0].count_min == 0 && a[0].count_max == 2);
     CHECK(a[1].elements == RS_ELEMENTS_FLOATS && a[1].n == 1 && a[1].total == 2);
     CHECK(a[2].elements == RS_ELEMENTS_MIXED && a[2].n == 4 && a[2].children->n == 4); /* the last empty one: any will do */
@@ -113,7 +113,7 @@ static void test_lists_at_the_limit(void) {
     }
     add_ints(0x0D, 3, 5, 1);
     REQUIRE_OK(look(), &err);
-    CHECK(survey.root.n == 250 && survey.root.alternatives[0].n == 2 && survey.root.alternatives[0].total == 5);
+    CHECK(stats.root.n == 250 && stats.root.alternatives[0].n == 2 && stats.root.alternatives[0].total == 5);
     forget();
 }
 
@@ -125,7 +125,7 @@ static void test_distinct_values(void) {
     forget();
     for (i = 0; i < 2000; i++) add_int(i); /* nearly all differ: not worth counting on */
     REQUIRE_OK(look(), &err);
-    CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && survey.kept_bytes < 64 * 1024);
+    CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && stats.kept_bytes < 64 * 1024);
     forget();
     for (i = 0; i < 1000; i++) add_int(i); /* so few are kept, whatever they are */
     REQUIRE_OK(look(), &err);
@@ -155,5 +155,5 @@ int main(void) {
     RUN(test_lists_at_the_limit);
     RUN(test_distinct_values);
     RUN(test_payloads_are_no_entries);
-    return rs_test_finish("test_survey");
+    return rs_test_finish("test_stats");
 }

@@ -1,24 +1,24 @@
-/* rs_piece.c: packing records, and giving them to a builder. */
-#include "write/rs_piece.h"
+/* rs_batch.c: packing records, and giving them to a builder. */
+#include "write/rs_batch.h"
 
-/* Records, places, bytes of raw, bytes of arrays; then ends, places, arrays, raw. */
+/* Records, array slots, bytes of raw, bytes of arrays; then ends, array slots, arrays, raw. */
 enum { HEAD_SIZE = 32 };
 
-void rs_piece_clear(rs_piece *self) {
+void rs_batch_clear(rs_batch *self) {
     rs_buffer_clear(&self->raw);
     rs_buffer_clear(&self->arrays);
-    rs_buffer_clear(&self->places);
+    rs_buffer_clear(&self->array_slots);
     rs_buffer_clear(&self->ends);
     rs_scan_clear(&self->scan);
 }
 
-static size_t n_records(const rs_piece *self) { return self->ends.size_bytes / 8; }
+static size_t n_records(const rs_batch *self) { return self->ends.size_bytes / 8; }
 
-static uint64_t last_end(const rs_piece *self) {
+static uint64_t last_end(const rs_batch *self) {
     return n_records(self) == 0 ? 0 : rs_load_u64(self->ends.data + self->ends.size_bytes - 8);
 }
 
-rs_status rs_piece_end_record(rs_piece *self, rs_error *err) {
+rs_status rs_batch_end_record(rs_batch *self, rs_error *err) {
     uint64_t begin = last_end(self);
     rs_slice record = rs_slice_of(self->raw.data + begin, self->raw.size_bytes - (size_t)begin);
     uint8_t end[8];
@@ -32,20 +32,21 @@ rs_status rs_piece_end_record(rs_piece *self, rs_error *err) {
     return status;
 }
 
-void rs_piece_drop_record(rs_piece *self, size_t arrays_mark, size_t places_mark) {
+void rs_batch_drop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark) {
     self->raw.size_bytes = (size_t)last_end(self);
     self->arrays.size_bytes = arrays_mark;
-    self->places.size_bytes = places_mark;
+    self->array_slots.size_bytes = slots_mark;
 }
 
-void rs_piece_pop_record(rs_piece *self, size_t arrays_mark, size_t places_mark) {
+void rs_batch_pop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark) {
     RS_ASSERT(n_records(self) > 0);
     self->ends.size_bytes -= 8;
-    rs_piece_drop_record(self, arrays_mark, places_mark);
+    rs_batch_drop_record(self, arrays_mark, slots_mark);
 }
 
-size_t rs_piece_packed_size(const rs_piece *self) {
-    return HEAD_SIZE + self->ends.size_bytes + self->places.size_bytes + self->arrays.size_bytes + self->raw.size_bytes;
+size_t rs_batch_packed_size(const rs_batch *self) {
+    return HEAD_SIZE + self->ends.size_bytes + self->array_slots.size_bytes + self->arrays.size_bytes +
+           self->raw.size_bytes;
 }
 
 static uint8_t *put(uint8_t *out, rs_buffer *from) {
@@ -57,46 +58,46 @@ static uint8_t *put(uint8_t *out, rs_buffer *from) {
     return out + n;
 }
 
-void rs_piece_pack(rs_piece *self, uint8_t *out) {
+void rs_batch_pack(rs_batch *self, uint8_t *out) {
     rs_store_u64(out, n_records(self));
-    rs_store_u64(out + 8, self->places.size_bytes / RS_PIECE_PLACE_SIZE);
+    rs_store_u64(out + 8, self->array_slots.size_bytes / RS_BATCH_ARRAY_SLOT_SIZE);
     rs_store_u64(out + 16, self->raw.size_bytes);
     rs_store_u64(out + 24, self->arrays.size_bytes);
     out = put(out + HEAD_SIZE, &self->ends);
-    out = put(out, &self->places);
+    out = put(out, &self->array_slots);
     out = put(out, &self->arrays);
     (void)put(out, &self->raw);
 }
 
-rs_status rs_piece_open(rs_slice packed, rs_piece_reader *self, rs_error *err) {
-    uint64_t n, places, raw, arrays, left = rs_slice_left(&packed);
+rs_status rs_batch_open(rs_slice packed, rs_batch_reader *self, rs_error *err) {
+    uint64_t n, array_slots, raw, arrays, left = rs_slice_left(&packed);
     const uint8_t *at = packed.ptr;
     memset(self, 0, sizeof *self);
     if (left < HEAD_SIZE) goto cut;
-    n = rs_load_u64(at), places = rs_load_u64(at + 8), raw = rs_load_u64(at + 16), arrays = rs_load_u64(at + 24);
+    n = rs_load_u64(at), array_slots = rs_load_u64(at + 8), raw = rs_load_u64(at + 16), arrays = rs_load_u64(at + 24);
     left -= HEAD_SIZE;
     if (n > left / 8) goto cut;
     left -= n * 8;
-    if (places > left / RS_PIECE_PLACE_SIZE) goto cut;
-    left -= places * RS_PIECE_PLACE_SIZE;
+    if (array_slots > left / RS_BATCH_ARRAY_SLOT_SIZE) goto cut;
+    left -= array_slots * RS_BATCH_ARRAY_SLOT_SIZE;
     if (arrays > left || raw != left - arrays) goto cut;
     self->n_records = n;
-    self->n_places = places;
+    self->n_array_slots = array_slots;
     self->ends = at + HEAD_SIZE;
-    self->places = self->ends + n * 8;
-    self->arrays = rs_slice_of(self->places + places * RS_PIECE_PLACE_SIZE, (size_t)arrays);
+    self->array_slots = self->ends + n * 8;
+    self->arrays = rs_slice_of(self->array_slots + array_slots * RS_BATCH_ARRAY_SLOT_SIZE, (size_t)arrays);
     self->raw = rs_slice_of(self->arrays.end, (size_t)raw);
     return RS_OK;
 cut:
-    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "a piece of records is not as long as it says");
+    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "a batch of records is not as long as it says");
 }
 
 static rs_status contradiction(rs_error *err) {
-    return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a piece of records contradicts itself");
+    return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a batch of records contradicts itself");
 }
 
-/* Copies the array of a place, which begins at self->at, to the end of `arrays`, and its new position to `raw`. */
-static rs_status move_array(rs_piece_reader *self, uint64_t end, uint64_t size, rs_buffer *raw, rs_buffer *arrays,
+/* Copies the array of a slot, which begins at self->at, to the end of `arrays`, and its new position to `raw`. */
+static rs_status move_array(rs_batch_reader *self, uint64_t end, uint64_t size, rs_buffer *raw, rs_buffer *arrays,
                             rs_error *err) {
     rs_slice position = rs_slice_of(self->raw.ptr + self->at, (size_t)(end - self->at));
     size_t gap = (size_t)(rs_align_up(arrays->size_bytes, RS_FMT_ALIGNMENT) - arrays->size_bytes);
@@ -111,19 +112,19 @@ static rs_status move_array(rs_piece_reader *self, uint64_t end, uint64_t size, 
     return rs_buffer_append(arrays, self->arrays.ptr + from * RS_FMT_ALIGNMENT, (size_t)size, err);
 }
 
-rs_status rs_piece_next(rs_piece_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err) {
+rs_status rs_batch_next(rs_batch_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err) {
     uint64_t end;
     RS_ASSERT(self->next < self->n_records);
     end = rs_load_u64(self->ends + self->next * 8);
     if (end < self->at || end > rs_slice_left(&self->raw)) return contradiction(err);
-    for (; self->next_place < self->n_places; self->next_place++) {
-        const uint8_t *place = self->places + self->next_place * RS_PIECE_PLACE_SIZE;
-        uint64_t off = rs_load_u64(place);
+    for (; self->next_array_slot < self->n_array_slots; self->next_array_slot++) {
+        const uint8_t *slot = self->array_slots + self->next_array_slot * RS_BATCH_ARRAY_SLOT_SIZE;
+        uint64_t off = rs_load_u64(slot);
         if (off >= end) break;
         if (off < self->at) return contradiction(err);
         RS_TRY(rs_buffer_append(raw, self->raw.ptr + self->at, (size_t)(off - self->at), err));
         self->at = off;
-        RS_TRY(move_array(self, end, rs_load_u64(place + 8), raw, arrays, err));
+        RS_TRY(move_array(self, end, rs_load_u64(slot + 8), raw, arrays, err));
     }
     RS_TRY(rs_buffer_append(raw, self->raw.ptr + self->at, (size_t)(end - self->at), err));
     self->at = end;
@@ -131,10 +132,10 @@ rs_status rs_piece_next(rs_piece_reader *self, rs_buffer *raw, rs_buffer *arrays
     return RS_OK;
 }
 
-rs_status rs_piece_append_all(rs_piece_reader *self, rs_builder *builder, rs_error *err) {
+rs_status rs_batch_append_all(rs_batch_reader *self, rs_builder *builder, rs_error *err) {
     while (self->next < self->n_records) {
         size_t arrays = builder->arrays.size_bytes;
-        rs_status status = rs_piece_next(self, &builder->raw, &builder->arrays, err);
+        rs_status status = rs_batch_next(self, &builder->raw, &builder->arrays, err);
         if (status == RS_OK) status = rs_builder_end_record(builder, err);
         if (status != RS_OK) { /* no part of it stays before the next record */
             rs_builder_drop_record(builder, arrays);

@@ -1,10 +1,10 @@
-/* rs_survey.h: what stands where in a run of values, read whole: exact, nothing sampled. A position is a place in them
- * (the value of one key, the elements of one list); an alternative is one kind of value seen there. */
-#ifndef RS_SURVEY_H
-#define RS_SURVEY_H
+/* rs_stats.h: what stands where in a run of values, all of which are read: nothing is sampled. A position is a
+ * spot in them (the value of one key, the elements of one list); an alternative is one kind of value seen there. */
+#ifndef RS_STATS_H
+#define RS_STATS_H
 
 #include "format/rs_format.h"
-#include "write/rs_packer.h"
+#include "write/rs_dictionaries.h"
 #include "write/rs_scan.h"
 #include "write/rs_value_set.h"
 
@@ -17,8 +17,8 @@ typedef struct rs_arena {
 void *rs_arena_take(rs_arena *self, size_t size);
 void rs_arena_clear(rs_arena *self);
 
-/* What the elements of a list are, all of them. Lists of different contents are different alternatives: numbers have a
- * form of their own. */
+/* What the elements of a list are, all of them. Lists of different contents are different alternatives: numbers have
+ * nodes of their own. */
 typedef enum rs_elements {
     RS_ELEMENTS_MIXED = 0,
     RS_ELEMENTS_INTS = 1,
@@ -27,11 +27,11 @@ typedef enum rs_elements {
 } rs_elements;
 
 /* The keys of a dict that belongs to a struct: `n` of them. */
-typedef struct rs_shape {
+typedef struct rs_key_set {
     uint64_t hash;
     uint32_t n;
     uint32_t *children; /* the struct's child of each key */
-} rs_shape;
+} rs_key_set;
 
 /* Borrows the values; arrays are the arena's. */
 typedef struct rs_alternative {
@@ -51,13 +51,13 @@ typedef struct rs_alternative {
     rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
     rs_slice *keys;     /* struct: n_children of them */
     struct rs_position *children;
-    rs_shape *shapes;   /* struct */
-    uint32_t n_shapes, shapes_capacity, last_shape;
+    rs_key_set *key_sets;   /* struct */
+    uint32_t n_key_sets, key_sets_capacity, last_key_set;
     uint32_t *where;    /* int, float, str, list of numbers: where each value begins, from the base; n_where of them */
     uint32_t n_where, where_capacity;
     rs_value_set *distinct; /* NULL: not kept, or given up because there were too many */
     bool gave_up;
-    uint64_t path;      /* the way to it from the root: the same for the same place in other runs */
+    uint64_t position_id; /* the way to it from the root: the same for the same position in other runs */
 } rs_alternative;
 
 typedef struct rs_position {
@@ -65,34 +65,34 @@ typedef struct rs_position {
     uint32_t n, capacity, last;
     bool payload;       /* of an ext value: never an entry of a table by itself */
     bool closed;        /* a dict had to go under `any`: no struct takes a further shape, which could be that dict's */
-    uint64_t path;
+    uint64_t position_id;
 } rs_position;
 
-/* Owns all that was seen. Zero it but for `values`, `scan`, `packer` and the root's path, then rs_survey_run;
- * rs_survey_clear at the end. */
-typedef struct rs_survey {
+/* Owns all that was seen. Zero it but for `values`, `scan`, `dictionaries` and the root's position_id, then
+ * rs_stats_collect; rs_stats_clear at the end. */
+typedef struct rs_stats {
     rs_values values;
     rs_scan *scan;      /* has read the values in their order */
-    const struct rs_packer *packer; /* knows what was not worth trying in the runs before; NULL: nothing */
+    const struct rs_dictionaries *dictionaries; /* knows what was not worth trying in the runs before; NULL: nothing */
     rs_arena arena;
     rs_position root;
     struct rs_kept_set *sets;
-    uint64_t kept_bytes; /* by sets and places, which memory bounds */
-    uint32_t n_nodes, n_shapes, n_known; /* n_known: shapes of dicts */
-    uint64_t n_compared; /* keys, for shapes that might join a struct */
-} rs_survey;
+    uint64_t kept_bytes; /* by sets and offsets, which memory bounds */
+    uint32_t n_nodes, n_key_sets, n_known; /* n_known: key sets of dicts */
+    uint64_t n_compared; /* keys, for key sets that might join a struct */
+} rs_stats;
 
-/* The units, each of unit_bytes, of the str that begins at a place noted in rs_alternative.where. */
-static inline rs_slice rs_survey_units(const rs_survey *self, uint32_t where, unsigned unit_bytes) {
+/* The units, each of unit_bytes, of the str that begins at an offset noted in rs_alternative.where. */
+static inline rs_slice rs_stats_units(const rs_stats *self, uint32_t where, unsigned unit_bytes) {
     rs_slice in = rs_slice_of(self->values.base + where + 1, UINT32_MAX);
     uint64_t n = rs_scan_varint_unchecked(&in);
     return rs_slice_of(in.ptr, (size_t)(n * unit_bytes));
 }
 
 /* Reads all values. RS_E_ARG_LIMIT: no tree within the limits describes them. RS_E_MEM. */
-RS_NODISCARD rs_status rs_survey_run(rs_survey *self, rs_error *err);
-/* An empty set that lives as long as the survey; NULL without memory. */
-rs_value_set *rs_survey_new_set(rs_survey *self);
-void rs_survey_clear(rs_survey *self);
+RS_NODISCARD rs_status rs_stats_collect(rs_stats *self, rs_error *err);
+/* An empty set that lives as long as the stats; NULL without memory. */
+rs_value_set *rs_stats_new_set(rs_stats *self);
+void rs_stats_clear(rs_stats *self);
 
 #endif

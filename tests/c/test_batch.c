@@ -1,7 +1,7 @@
-/* test_piece.c: records by way of pieces are what they are when they are encoded into the builder; pieces that do not
+/* test_batch.c: records by way of batches are what they are when they are encoded into the builder; batches that do not
  * hold together are refused. */
 #include "rs_built.h"
-#include "write/rs_piece.h"
+#include "write/rs_batch.h"
 #include "write/rs_builder.h"
 
 static rs_error err;
@@ -22,39 +22,39 @@ static void put_array(rs_buffer *raw, rs_buffer *arrays, uint64_t i, uint64_t *r
 }
 
 /* Record i: a list of i % 3 arrays and a number between. */
-static void put_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays, rs_buffer *places) {
-    uint64_t k, place[2];
+static void put_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays, rs_buffer *array_slots) {
+    uint64_t k, slot[2];
     make_head(raw, 0x0D, i % 3 * 2);
     for (k = 0; k < i % 3; k++) {
-        put_array(raw, arrays, i + k, &place[0]);
-        place[1] = ARRAY + (i + k) % 64;
-        if (places != NULL && rs_buffer_append(places, place, sizeof place, NULL) != RS_OK) abort();
+        put_array(raw, arrays, i + k, &slot[0]);
+        slot[1] = ARRAY + (i + k) % 64;
+        if (array_slots != NULL && rs_buffer_append(array_slots, slot, sizeof slot, NULL) != RS_OK) abort();
         make_int(raw, (int64_t)i);
     }
 }
 
 static void add_direct(uint64_t i, rs_buffer *raw, rs_buffer *arrays) { put_record(i, raw, arrays, NULL); }
 
-static void fill(rs_piece *piece, uint64_t from, uint64_t to) {
+static void fill(rs_batch *batch, uint64_t from, uint64_t to) {
     for (; from < to; from++) {
-        put_record(from, &piece->raw, &piece->arrays, &piece->places);
-        REQUIRE_OK(rs_piece_end_record(piece, &err), &err);
+        put_record(from, &batch->raw, &batch->arrays, &batch->array_slots);
+        REQUIRE_OK(rs_batch_end_record(batch, &err), &err);
     }
 }
 
-static uint8_t *pack(rs_piece *piece, size_t *n) {
+static uint8_t *pack(rs_batch *batch, size_t *n) {
     uint8_t *out;
-    *n = rs_piece_packed_size(piece);
+    *n = rs_batch_packed_size(batch);
     out = (uint8_t *)malloc(*n);
     if (out == NULL) abort();
-    rs_piece_pack(piece, out);
-    CHECK(rs_piece_size(piece) == 0);
+    rs_batch_pack(batch, out);
+    CHECK(rs_batch_size(batch) == 0);
     return out;
 }
 
-/* Pieces of changing sizes, over more than one block. */
-static void test_through_pieces(void) {
-    rs_piece piece = {0};
+/* Batchs of changing sizes, over more than one block. */
+static void test_through_batches(void) {
+    rs_batch batch = {0};
     rs_segment_writer writer;
     rs_flusher flusher = {0};
     rs_builder builder;
@@ -66,13 +66,13 @@ static void test_through_pieces(void) {
     REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
     builder.flusher = &flusher;
     for (i = 0; i < n; i += step, step = step * 3 % 1000 + 1) {
-        rs_piece_reader reader;
+        rs_batch_reader reader;
         size_t size;
         uint8_t *packed;
-        fill(&piece, i, i + step < n ? i + step : n);
-        packed = pack(&piece, &size);
-        REQUIRE_OK(rs_piece_open(rs_slice_of(packed, size), &reader, &err), &err);
-        REQUIRE_OK(rs_piece_append_all(&reader, &builder, &err), &err);
+        fill(&batch, i, i + step < n ? i + step : n);
+        packed = pack(&batch, &size);
+        REQUIRE_OK(rs_batch_open(rs_slice_of(packed, size), &reader, &err), &err);
+        REQUIRE_OK(rs_batch_append_all(&reader, &builder, &err), &err);
         free(packed);
     }
     REQUIRE_OK(rs_builder_finish(&builder, &err), &err);
@@ -83,47 +83,47 @@ static void test_through_pieces(void) {
         CHECK_U64(differ, 0);
     }
     rs_segment_close(&segment);
-    rs_piece_clear(&piece);
+    rs_batch_clear(&batch);
     built_clear(&direct);
 }
 
 static void test_refused_and_dropped(void) {
     static const uint8_t cut[] = {0x0D, 2, 0x90};
-    rs_piece piece = {0};
-    rs_piece_reader reader;
+    rs_batch batch = {0};
+    rs_batch_reader reader;
     rs_buffer raw = {0}, arrays = {0}, wanted = {0}, wanted_arrays = {0};
-    size_t arrays_mark, places_mark, n;
+    size_t arrays_mark, slots_mark, n;
     uint8_t *packed;
-    fill(&piece, 0, 3);
-    arrays_mark = piece.arrays.size_bytes, places_mark = piece.places.size_bytes;
-    make_bytes(&piece.raw, cut, sizeof cut);
-    CHECK_CODE(rs_piece_end_record(&piece, &err), RS_E_FMT_TRUNCATED, &err);
+    fill(&batch, 0, 3);
+    arrays_mark = batch.arrays.size_bytes, slots_mark = batch.array_slots.size_bytes;
+    make_bytes(&batch.raw, cut, sizeof cut);
+    CHECK_CODE(rs_batch_end_record(&batch, &err), RS_E_FMT_TRUNCATED, &err);
     CHECK_U64(err.record, 3);
-    rs_piece_drop_record(&piece, arrays_mark, places_mark);
-    fill(&piece, 5, 6);
-    rs_piece_pop_record(&piece, arrays_mark, places_mark);
-    fill(&piece, 3, 4);
-    packed = pack(&piece, &n);
-    REQUIRE_OK(rs_piece_open(rs_slice_of(packed, n), &reader, &err), &err);
+    rs_batch_drop_record(&batch, arrays_mark, slots_mark);
+    fill(&batch, 5, 6);
+    rs_batch_pop_record(&batch, arrays_mark, slots_mark);
+    fill(&batch, 3, 4);
+    packed = pack(&batch, &n);
+    REQUIRE_OK(rs_batch_open(rs_slice_of(packed, n), &reader, &err), &err);
     CHECK_U64(reader.n_records, 4);
     while (reader.next < 4) {
         put_record(reader.next, &wanted, &wanted_arrays, NULL);
-        REQUIRE_OK(rs_piece_next(&reader, &raw, &arrays, &err), &err);
+        REQUIRE_OK(rs_batch_next(&reader, &raw, &arrays, &err), &err);
     }
     CHECK(raw.size_bytes == wanted.size_bytes && memcmp(raw.data, wanted.data, raw.size_bytes) == 0);
     CHECK(arrays.size_bytes == wanted_arrays.size_bytes &&
           memcmp(arrays.data, wanted_arrays.data, arrays.size_bytes) == 0);
     free(packed);
     rs_buffer_clear(&raw), rs_buffer_clear(&arrays), rs_buffer_clear(&wanted), rs_buffer_clear(&wanted_arrays);
-    rs_piece_clear(&piece);
+    rs_batch_clear(&batch);
 }
 
 static rs_status read_all(const uint8_t *packed, size_t n) {
     rs_buffer raw = {0}, arrays = {0};
-    rs_piece_reader reader;
+    rs_batch_reader reader;
     uint8_t *exact = make_exact(packed, n);
-    rs_status status = rs_piece_open(rs_slice_of(exact, n), &reader, &err);
-    while (status == RS_OK && reader.next < reader.n_records) status = rs_piece_next(&reader, &raw, &arrays, &err);
+    rs_status status = rs_batch_open(rs_slice_of(exact, n), &reader, &err);
+    while (status == RS_OK && reader.next < reader.n_records) status = rs_batch_next(&reader, &raw, &arrays, &err);
     rs_buffer_clear(&raw);
     rs_buffer_clear(&arrays);
     free(exact);
@@ -133,12 +133,12 @@ static rs_status read_all(const uint8_t *packed, size_t n) {
 /* Cut anywhere it is refused; with any number changed it is refused or gives records, and reads nothing beyond. */
 static void test_pieces_that_do_not_hold_together(void) {
     static const uint64_t odd[] = {0, 1, 5, 0x7F, UINT64_MAX, UINT64_MAX / 8, UINT64_MAX / 16 + 1, (uint64_t)1 << 63};
-    rs_piece piece = {0};
+    rs_batch batch = {0};
     size_t n, i, k, refused = 0, numbers;
     uint8_t *packed;
-    fill(&piece, 0, 6);
-    numbers = 32 + 6 * 8 + piece.places.size_bytes;
-    packed = pack(&piece, &n);
+    fill(&batch, 0, 6);
+    numbers = 32 + 6 * 8 + batch.array_slots.size_bytes;
+    packed = pack(&batch, &n);
     CHECK_OK(read_all(packed, n), &err);
     for (i = 0; i < n; i++) CHECK_CODE(read_all(packed, i), RS_E_FMT_TRUNCATED, &err);
     for (i = 0; i < numbers; i += 8) {
@@ -154,12 +154,12 @@ static void test_pieces_that_do_not_hold_together(void) {
     }
     CHECK(refused > numbers / 8 * 4);
     free(packed);
-    rs_piece_clear(&piece);
+    rs_batch_clear(&batch);
 }
 
 int main(void) {
-    RUN(test_through_pieces);
+    RUN(test_through_batches);
     RUN(test_refused_and_dropped);
     RUN(test_pieces_that_do_not_hold_together);
-    return rs_test_finish("test_piece");
+    return rs_test_finish("test_batch");
 }

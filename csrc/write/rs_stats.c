@@ -1,16 +1,16 @@
-/* rs_survey.c: reading values into positions and alternatives. */
-#include "write/rs_survey.h"
+/* rs_stats.c: reading values into positions and alternatives. */
+#include "write/rs_stats.h"
 
 #include <stdlib.h>
 
 enum {
     MAX_ALTERNATIVES = 250,      /* of a position, so that `any` still fits a union's 256 */
     MAX_TUPLE = 64,              /* longer tuples are stored like lists */
-    MAX_MERGED = 512,            /* keys of a struct that dicts of several shapes share */
-    MAX_SHAPES = 2048,           /* shapes of all structs: each dict is looked up among them */
-    MAX_COMPARED = 1 << 25,      /* keys compared for merging: shapes that all differ cost no more than a moment */
+    MAX_MERGED = 512,            /* keys of a struct that dicts of several key sets share */
+    MAX_KEY_SETS = 2048,         /* key sets of all structs: each dict is looked up among them */
+    MAX_COMPARED = 1 << 25,      /* keys compared for merging: key sets that all differ cost no more than a moment */
     MAX_DISTINCT = 65536,        /* a table has no more entries */
-    KEPT_BYTES = 16 * 1024 * 1024 /* for all sets and places of a survey */
+    KEPT_BYTES = 16 * 1024 * 1024 /* for all sets and offsets of stats */
 };
 
 typedef struct rs_arena_chunk {
@@ -38,14 +38,14 @@ void rs_arena_clear(rs_arena *self) {
     }
 }
 
-void rs_survey_clear(rs_survey *self) {
+void rs_stats_clear(rs_stats *self) {
     struct rs_kept_set *kept;
     for (kept = self->sets; kept != NULL; kept = kept->next) rs_value_set_clear(&kept->set);
     rs_arena_clear(&self->arena);
     self->sets = NULL;
 }
 
-rs_value_set *rs_survey_new_set(rs_survey *self) {
+rs_value_set *rs_stats_new_set(rs_stats *self) {
     struct rs_kept_set *kept = (struct rs_kept_set *)rs_arena_take(&self->arena, sizeof *kept);
     if (kept == NULL) return NULL;
     kept->next = self->sets;
@@ -58,19 +58,19 @@ static rs_status no_memory(rs_error *err) {
 }
 
 /* A larger copy of an array of the arena; the old one stays until the end. */
-static void *grow(rs_survey *self, const void *old, size_t n, size_t capacity, size_t item) {
+static void *grow(rs_stats *self, const void *old, size_t n, size_t capacity, size_t item) {
     void *grown = rs_arena_take(&self->arena, capacity * item);
     if (grown != NULL && n > 0) memcpy(grown, old, n * item);
     return grown;
 }
 
-static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind, uint32_t n_children,
+static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, uint32_t n_children,
                                  rs_alternative **out, rs_error *err) {
     rs_alternative *a;
     bool shape = kind == RS_FMT_NODE_STRUCT;
     bool too_many = at->n >= MAX_ALTERNATIVES || n_children > RS_FMT_TREE_NODES ||
                     self->n_nodes + n_children + 4 > RS_FMT_TREE_NODES ||
-                    (shape && (self->n_shapes >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_SHAPES));
+                    (shape && (self->n_key_sets >= RS_FMT_TREE_SHAPES || self->n_known >= MAX_KEY_SETS));
     if (kind != RS_FMT_NODE_ANY && too_many) {
         *out = NULL; /* the caller puts the value under `any` */
         return RS_OK;
@@ -92,7 +92,7 @@ static rs_status add_alternative(rs_survey *self, rs_position *at, uint8_t kind,
     }
     /* One node for itself, one for a union above it; each child position brings its own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
-    if (shape) self->n_shapes++;
+    if (shape) self->n_key_sets++;
     at->last = at->n++;
     *out = a;
     return RS_OK;
@@ -105,17 +105,17 @@ typedef struct head {
     uint8_t tag, kind, param, elements;
     uint32_t n_children; /* of the alternative */
     uint64_t count;      /* elements of this value */
-    uint64_t shape_hash;
+    uint64_t key_set_hash;
     rs_slice descriptor, body; /* body: what follows tag and count of a dict */
 } head;
 
-static rs_shape *find_shape(rs_alternative *a, uint64_t hash) {
+static rs_key_set *find_key_set(rs_alternative *a, uint64_t hash) {
     uint32_t i;
-    if (a->n_shapes > 0 && a->shapes[a->last_shape].hash == hash) return &a->shapes[a->last_shape];
-    for (i = 0; i < a->n_shapes; i++) {
-        if (a->shapes[i].hash == hash) {
-            a->last_shape = i;
-            return &a->shapes[i];
+    if (a->n_key_sets > 0 && a->key_sets[a->last_key_set].hash == hash) return &a->key_sets[a->last_key_set];
+    for (i = 0; i < a->n_key_sets; i++) {
+        if (a->key_sets[i].hash == hash) {
+            a->last_key_set = i;
+            return &a->key_sets[i];
         }
     }
     return NULL;
@@ -129,7 +129,7 @@ static bool same_alternative(rs_alternative *a, const head *h) {
         return a->param == h->param && (a->elements == h->elements || h->elements == RS_ELEMENTS_NONE ||
                                         a->elements == RS_ELEMENTS_NONE);
     case RS_FMT_NODE_TUPLE: return a->n_children == h->n_children;
-    case RS_FMT_NODE_STRUCT: return find_shape(a, h->shape_hash) != NULL;
+    case RS_FMT_NODE_STRUCT: return find_key_set(a, h->key_set_hash) != NULL;
     case RS_FMT_NODE_EXT:
     case RS_FMT_NODE_NDARRAY: {
         size_t size = (size_t)(a->descriptor.end - a->descriptor.ptr);
@@ -160,7 +160,7 @@ static rs_elements elements_of(rs_slice in, uint64_t n) {
 }
 
 /* Classifies the value at in->ptr without taking it. */
-static void read_head(const rs_survey *self, rs_slice in, head *h) {
+static void read_head(const rs_stats *self, rs_slice in, head *h) {
     memset(h, 0, sizeof *h);
     h->tag = *in.ptr++;
     if (rs_tag_is_int64(h->tag)) {
@@ -196,7 +196,7 @@ static void read_head(const rs_survey *self, rs_slice in, head *h) {
         h->kind = RS_FMT_NODE_STRUCT;
         h->count = rs_scan_varint_unchecked(&in);
         h->n_children = h->count > UINT32_MAX ? UINT32_MAX : (uint32_t)h->count;
-        h->shape_hash = self->scan->shapes[self->scan->next];
+        h->key_set_hash = self->scan->key_sets[self->scan->next];
         h->body = in;
         break;
     case RS_FMT_TAG_NDARRAY: {
@@ -215,7 +215,7 @@ static void read_head(const rs_survey *self, rs_slice in, head *h) {
     }
 }
 
-/* ---- Structs: dicts of several shapes that fit one order of keys ---- */
+/* ---- Structs: dicts of several key sets that fit one order of keys ---- */
 
 static bool same_key(const rs_slice *a, const rs_slice *b) {
     size_t size = (size_t)(a->end - a->ptr);
@@ -236,7 +236,7 @@ static rs_status read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
 }
 
 /* Whether keys of such tags are equal only when their bytes are: True is 1 and so is 1.0, and who knows what classes
- * say. A struct that dicts of several shapes share must not have keys that are equal. */
+ * say. A struct that dicts of several key sets share must not have keys that are equal. */
 static bool plain_keys(const rs_slice *keys, uint32_t n) {
     uint32_t i;
     for (i = 0; i < n; i++) {
@@ -271,30 +271,30 @@ static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t 
     return true;
 }
 
-static rs_status add_shape(rs_survey *self, rs_alternative *a, uint64_t hash, uint32_t n, uint32_t *children,
+static rs_status add_key_set(rs_stats *self, rs_alternative *a, uint64_t hash, uint32_t n, uint32_t *children,
                            rs_error *err) {
-    if (a->n_shapes == a->shapes_capacity) {
-        uint32_t capacity = a->shapes_capacity == 0 ? 1 : a->shapes_capacity * 2;
-        rs_shape *grown = (rs_shape *)grow(self, a->shapes, a->n_shapes, capacity, sizeof *grown);
+    if (a->n_key_sets == a->key_sets_capacity) {
+        uint32_t capacity = a->key_sets_capacity == 0 ? 1 : a->key_sets_capacity * 2;
+        rs_key_set *grown = (rs_key_set *)grow(self, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
         if (grown == NULL) return no_memory(err);
-        a->shapes = grown;
-        a->shapes_capacity = capacity;
+        a->key_sets = grown;
+        a->key_sets_capacity = capacity;
     }
-    a->last_shape = a->n_shapes;
-    a->shapes[a->n_shapes].hash = hash;
-    a->shapes[a->n_shapes].n = n;
-    a->shapes[a->n_shapes].children = children;
-    a->n_shapes++;
+    a->last_key_set = a->n_key_sets;
+    a->key_sets[a->n_key_sets].hash = hash;
+    a->key_sets[a->n_key_sets].n = n;
+    a->key_sets[a->n_key_sets].children = children;
+    a->n_key_sets++;
     self->n_known++;
     return RS_OK;
 }
 
 static uint64_t path_of_key(const rs_alternative *a, const rs_slice *key) {
-    return rs_schema_hash_key(a->path, key->ptr, rs_slice_left(key));
+    return rs_schema_hash_key(a->position_id, key->ptr, rs_slice_left(key));
 }
 
 /* Makes room in `a` for the keys that are new: `children` says where each of the n keys is to stand. */
-static rs_status spread_children(rs_survey *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
+static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
                                  const uint32_t *children, uint32_t merged, rs_error *err) {
     rs_position *positions = (rs_position *)rs_arena_take(&self->arena, merged * sizeof *positions);
     rs_slice *names = (rs_slice *)rs_arena_take(&self->arena, merged * sizeof *names);
@@ -305,15 +305,15 @@ static rs_status spread_children(rs_survey *self, rs_alternative *a, const rs_sl
         while (next < n && children[next] < k) next++;
         if (next < n && children[next] == k && !(old < a->n_children && same_key(&a->keys[old], &keys[next]))) {
             names[k] = keys[next];
-            positions[k].path = path_of_key(a, &keys[next]);
+            positions[k].position_id = path_of_key(a, &keys[next]);
             continue;
         }
         names[k] = a->keys[old];
         positions[k] = a->children[old];
         moved[old++] = k;
     }
-    for (i = 0; i < a->n_shapes; i++) {
-        for (k = 0; k < a->shapes[i].n; k++) a->shapes[i].children[k] = moved[a->shapes[i].children[k]];
+    for (i = 0; i < a->n_key_sets; i++) {
+        for (k = 0; k < a->key_sets[i].n; k++) a->key_sets[i].children[k] = moved[a->key_sets[i].children[k]];
     }
     a->keys = names;
     a->children = positions;
@@ -322,11 +322,11 @@ static rs_status spread_children(rs_survey *self, rs_alternative *a, const rs_sl
 }
 
 /* Lets a dict of a new shape join a struct of this position, where they have most keys in common, in one order. */
-static rs_status join_struct(rs_survey *self, rs_position *at, const head *h, rs_alternative **out, rs_error *err) {
+static rs_status join_struct(rs_stats *self, rs_position *at, const head *h, rs_alternative **out, rs_error *err) {
     rs_slice *keys;
     uint32_t i, n = h->n_children, *children = NULL;
     *out = NULL;
-    if (n == 0 || n > MAX_MERGED || at->closed || self->n_known >= MAX_SHAPES || self->n_compared >= MAX_COMPARED) {
+    if (n == 0 || n > MAX_MERGED || at->closed || self->n_known >= MAX_KEY_SETS || self->n_compared >= MAX_COMPARED) {
         return RS_OK;
     }
     keys = (rs_slice *)malloc(n * sizeof *keys);
@@ -356,22 +356,22 @@ static rs_status join_struct(rs_survey *self, rs_position *at, const head *h, rs
         free(keys);
         at->last = i;
         *out = a;
-        return add_shape(self, a, h->shape_hash, n, children, err);
+        return add_key_set(self, a, h->key_set_hash, n, children, err);
     }
     free(keys);
     return RS_OK;
 }
 
-static rs_status begin_struct(rs_survey *self, rs_alternative *a, const head *h, rs_error *err) {
+static rs_status begin_struct(rs_stats *self, rs_alternative *a, const head *h, rs_error *err) {
     uint32_t i, *children = (uint32_t *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *children);
     a->keys = (rs_slice *)rs_arena_take(&self->arena, (a->n_children + 1) * sizeof *a->keys);
     if (a->keys == NULL || children == NULL) return no_memory(err);
     RS_TRY(read_keys(h->body, a->n_children, a->keys));
     for (i = 0; i < a->n_children; i++) {
         children[i] = i;
-        a->children[i].path = path_of_key(a, &a->keys[i]);
+        a->children[i].position_id = path_of_key(a, &a->keys[i]);
     }
-    return add_shape(self, a, h->shape_hash, a->n_children, children, err);
+    return add_key_set(self, a, h->key_set_hash, a->n_children, children, err);
 }
 
 /* The lists of any elements of a position; NULL when there are none. */
@@ -386,20 +386,21 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     return NULL;
 }
 
-/* Says which place this is, the same for the same place in other runs, and asks what is known of it. */
-static void name_alternative(const rs_survey *self, const rs_position *at, rs_alternative *a) {
+/* Numbers the position, with the same number in other runs, and asks what is known of it. */
+static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
     const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
+    unsigned known = 0;
     uint32_t i;
-    a->path = rs_schema_hash_key(at->path, what, sizeof what);
-    a->gave_up = at->payload ||
-                 (self->packer != NULL && (rs_packer_known(self->packer, a->path) & RS_PATH_NO_DICT) != 0);
+    a->position_id = rs_schema_hash_key(at->position_id, what, sizeof what);
+    if (self->dictionaries != NULL) known = rs_dictionaries_known(self->dictionaries, a->position_id);
+    a->gave_up = at->payload || (known & RS_POSITION_NO_DICTIONARY) != 0;
     for (i = 0; i < a->n_children; i++) { /* of a struct the keys say more: see begin_struct */
-        a->children[i].path = rs_schema_hash_key(a->path, (const uint8_t *)&i, sizeof i);
+        a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
     }
 }
 
-static rs_status find_alternative(rs_survey *self, rs_position *at, const head *h, rs_alternative **out,
+static rs_status find_alternative(rs_stats *self, rs_position *at, const head *h, rs_alternative **out,
                                   rs_error *err) {
     uint32_t i;
     if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) {
@@ -437,18 +438,18 @@ static rs_status find_alternative(rs_survey *self, rs_position *at, const head *
 
 /* ---- Taking values ---- */
 
-static rs_status observe(rs_survey *self, rs_position *at, rs_slice *in, rs_error *err);
+static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error *err);
 
 static rs_status same_hash(rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two dict shapes share a hash");
+    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts share a hash");
 }
 
-static rs_status observe_struct(rs_survey *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
-    const rs_shape *shape = find_shape(a, h->shape_hash);
+static rs_status observe_struct(rs_stats *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
+    const rs_key_set *shape = find_key_set(a, h->key_set_hash);
     uint32_t i, n = shape->n;
     const uint32_t *children = shape->children;
     self->scan->next++;
-    /* Two shapes of one hash: nothing is wrong with the data, but this pass cannot go on. */
+    /* Two key sets of one hash: nothing is wrong with the data, but this pass cannot go on. */
     if (h->n_children != n) return same_hash(err);
     for (i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
@@ -460,7 +461,7 @@ static rs_status observe_struct(rs_survey *self, rs_alternative *a, const head *
     return RS_OK;
 }
 
-/* Passes a list of numbers, which are looked at together when its form is chosen. */
+/* Passes a list of numbers, which are looked at together when their node is chosen. */
 static void pass_numbers(const head *h, rs_slice *in) {
     uint64_t i;
     if (h->elements == RS_ELEMENTS_FLOATS) {
@@ -472,7 +473,7 @@ static void pass_numbers(const head *h, rs_slice *in) {
     }
 }
 
-static rs_status observe_elements(rs_survey *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
+static rs_status observe_elements(rs_stats *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
     uint64_t i;
     bool list = a->kind == RS_FMT_NODE_LIST;
     if (list) {
@@ -523,7 +524,7 @@ static void observe_units(rs_alternative *a, unsigned shift, rs_slice *in) {
     in->ptr += n << shift;
 }
 
-static rs_status observe_body(rs_survey *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
+static rs_status observe_body(rs_stats *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
     in->ptr++;
     switch (a->kind) {
     case RS_FMT_NODE_INT: observe_int(a, h->tag, in); return RS_OK;
@@ -552,7 +553,7 @@ static bool too_many(uint64_t distinct, uint64_t n) {
     return distinct > (n < 4096 ? n - n / 8 : n < 16384 ? n - n / 4 : n - n * 3 / 8);
 }
 
-static void give_up(rs_survey *self, rs_alternative *a) {
+static void give_up(rs_stats *self, rs_alternative *a) {
     if (a->distinct != NULL) {
         self->kept_bytes -= (uint64_t)a->distinct->capacity * 24;
         rs_value_set_clear(a->distinct);
@@ -561,11 +562,11 @@ static void give_up(rs_survey *self, rs_alternative *a) {
     a->gave_up = true;
 }
 
-static rs_status note_distinct(rs_survey *self, rs_alternative *a, rs_slice value, rs_error *err) {
+static rs_status note_distinct(rs_stats *self, rs_alternative *a, rs_slice value, rs_error *err) {
     uint64_t hash;
     rs_span span;
     if (a->distinct == NULL) {
-        a->distinct = rs_survey_new_set(self);
+        a->distinct = rs_stats_new_set(self);
         if (a->distinct == NULL) return no_memory(err);
     }
     hash = rs_value_set_hash(value);
@@ -582,7 +583,7 @@ static rs_status note_distinct(rs_survey *self, rs_alternative *a, rs_slice valu
     return RS_OK;
 }
 
-static rs_status note_place(rs_survey *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
+static rs_status note_place(rs_stats *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
     if (a->n_where < a->n) return RS_OK; /* some are missing: none are of use */
     if (a->n_where == a->where_capacity) {
         uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
@@ -603,7 +604,7 @@ static bool wants_place(const rs_alternative *a) {
 }
 
 /* Takes one value and files it. */
-static rs_status observe(rs_survey *self, rs_position *at, rs_slice *in, rs_error *err) {
+static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error *err) {
     rs_slice value;
     rs_alternative *a;
     uint32_t number;
@@ -637,7 +638,7 @@ static rs_status observe(rs_survey *self, rs_position *at, rs_slice *in, rs_erro
     return RS_OK;
 }
 
-rs_status rs_survey_run(rs_survey *self, rs_error *err) {
+rs_status rs_stats_collect(rs_stats *self, rs_error *err) {
     uint32_t i;
     self->scan->next = 0;
     for (i = 0; i < self->values.n; i++) {

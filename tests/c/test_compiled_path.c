@@ -1,6 +1,6 @@
-/* test_route.c: paths compiled for trees: what all records share, what a walk finds, lacks and leaves to the caller; and that no cut or
+/* test_compiled_path.c: paths compiled for trees: what all records share, what a walk finds, lacks and leaves to the caller; and that no cut or
  * changed byte leads beyond the record. */
-#include "read/rs_route.h"
+#include "read/rs_compiled_path.h"
 #include "rs_make.h"
 
 enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
@@ -10,11 +10,11 @@ static rs_error err;
 #define KEY(text) {(const uint8_t *)(text), sizeof(text) - 1, 1, false, 0}
 #define INDEX(i) {NULL, 0, 0, true, i}
 
-static rs_status walk(const rs_route *route, const uint8_t *bytes, size_t n, rs_place *place, rs_cursor *cursor, int *found) {
+static rs_status walk(const rs_compiled_path *compiled, const uint8_t *bytes, size_t n, rs_place *place, rs_cursor *cursor, int *found) {
     memset(cursor, 0, sizeof *cursor);
     cursor->in = rs_slice_of(bytes, n);
     cursor->budget.values = 100, cursor->budget.bytes = 100, cursor->budget.depth = 10;
-    return rs_route_walk(route, cursor, place, found, &err);
+    return rs_compiled_path_walk(compiled, cursor, place, found, &err);
 }
 
 /* {"t": str, "a": {"b": i8, "c": [f8, f8]}, "u": i3 or str, "v": any} with the keys "a", "b" and "a.b". */
@@ -35,70 +35,70 @@ static rs_tree compiled(void) {
     return tree;
 }
 
-/* A route over one-name paths of keys without dots. `at` says of the root which child each key is, `below` of struct a. */
-static void open_route(rs_route *route, const rs_route_path *path, const rs_tree *tree, const int32_t *at, const int32_t *below) {
+/* A compiled path over one-name paths of keys without dots. `at` says of the root which child each key is, `below` of struct a. */
+static void open_route(rs_compiled_path *compiled, const rs_key_path *path, const rs_tree *tree, const int32_t *at, const int32_t *below) {
     uint32_t k;
-    if (!CHECK_OK(rs_route_open(route, path, tree, &err), &err)) abort();
-    for (k = 0; k < path->n_keys; k++) rs_route_set(route, 0, k, 0, at[k]), rs_route_set(route, 0, k, 2, below[k]);
-    rs_route_prepare(route);
+    if (!CHECK_OK(rs_compiled_path_open(compiled, path, tree, &err), &err)) abort();
+    for (k = 0; k < path->n_keys; k++) rs_compiled_path_set(compiled, 0, k, 0, at[k]), rs_compiled_path_set(compiled, 0, k, 2, below[k]);
+    rs_compiled_path_prepare(compiled);
 }
 
 static void test_shared_part(void) {
-    static const rs_route_key keys[] = {KEY("a"), KEY("c"), INDEX(-1)};
-    static const rs_route_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
+    static const rs_path_key keys[] = {KEY("a"), KEY("c"), INDEX(-1)};
+    static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
     static const int32_t at[] = {1, -1, -1}, below[] = {-1, 1, -1};
-    rs_route_path path = {keys, names, 3, 3};
+    rs_key_path path = {keys, names, 3, 3};
     rs_tree tree = compiled();
-    rs_route route;
+    rs_compiled_path compiled;
     rs_cursor cursor;
     rs_place place;
     int found;
     size_t cut;
-    open_route(&route, &path, &tree, at, below);
-    CHECK(rs_route_is_fixed(&route));
-    CHECK_U64(route.body_off, 10);
-    CHECK_U64(route.least, 18);
-    CHECK_OK(walk(&route, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    CHECK(found == RS_ROUTE_FOUND && rs_load_f64(place.body) == 1.0);
-    for (cut = 0; cut < RECORD_SIZE; cut++) CHECK_CODE(walk(&route, RECORD, cut, &place, &cursor, &found), cut < 18 ? RS_E_FMT_TRUNCATED : RS_OK, &err);
-    rs_route_clear(&route);
+    open_route(&compiled, &path, &tree, at, below);
+    CHECK(rs_compiled_path_is_fixed(&compiled));
+    CHECK_U64(compiled.body_off, 10);
+    CHECK_U64(compiled.least, 18);
+    CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
+    CHECK(found == RS_WALK_FOUND && rs_load_f64(place.body) == 1.0);
+    for (cut = 0; cut < RECORD_SIZE; cut++) CHECK_CODE(walk(&compiled, RECORD, cut, &place, &cursor, &found), cut < 18 ? RS_E_FMT_TRUNCATED : RS_OK, &err);
+    rs_compiled_path_clear(&compiled);
     path.n_names = 0; /* the whole record */
-    open_route(&route, &path, &tree, at, below);
-    CHECK(!rs_route_is_fixed(&route) && route.least == 0);
-    CHECK_OK(walk(&route, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
+    open_route(&compiled, &path, &tree, at, below);
+    CHECK(!rs_compiled_path_is_fixed(&compiled) && compiled.least == 0);
+    CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
     CHECK(place.node == tree.nodes && place.body == NULL);
-    rs_route_clear(&route);
+    rs_compiled_path_clear(&compiled);
     rs_tree_clear(&tree);
 }
 
 /* What a path of `n` keys finds: the i8 or bits where it is an int, the first `any` tag, -1 lacking, -2 unsure. */
-static int64_t found_by(const rs_tree *tree, const rs_route_key *keys, uint32_t n, const int32_t *at, const int32_t *below) {
-    static const rs_route_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
-    const rs_route_path path = {keys, names, n, n};
-    rs_route route;
+static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n, const int32_t *at, const int32_t *below) {
+    static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
+    const rs_key_path path = {keys, names, n, n};
+    rs_compiled_path compiled;
     rs_cursor cursor;
     rs_place place;
     uint8_t changed[RECORD_SIZE], *exact;
     int found = -1;
     int64_t out;
     size_t k;
-    open_route(&route, &path, tree, at, below);
+    open_route(&compiled, &path, tree, at, below);
     for (k = 0; k < 256 * RECORD_SIZE; k++) { /* whatever a byte is changed to: a status, never a crash */
         memcpy(changed, RECORD, RECORD_SIZE);
         changed[k / 256] = (uint8_t)k;
         exact = make_exact(changed, RECORD_SIZE - k % 2);
-        (void)walk(&route, exact, RECORD_SIZE - k % 2, &place, &cursor, &found);
+        (void)walk(&compiled, exact, RECORD_SIZE - k % 2, &place, &cursor, &found);
         free(exact);
     }
-    CHECK_OK(walk(&route, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    out = found == RS_ROUTE_LACKING ? -1 : found == RS_ROUTE_UNSURE ? -2 : place.node == NULL ? *cursor.in.ptr
+    CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
+    out = found == RS_WALK_LACKING ? -1 : found == RS_WALK_UNSURE ? -2 : place.node == NULL ? *cursor.in.ptr
           : place.node->kind == INT ? rs_decode_int_unchecked(place.node, place.body, place.bits) : place.node->kind;
-    rs_route_clear(&route);
+    rs_compiled_path_clear(&compiled);
     return out;
 }
 
 static void test_walks(void) {
-    static const rs_route_key ab[] = {KEY("a"), KEY("b")}, u[] = {KEY("u")}, vk[] = {KEY("v"), KEY("k"), INDEX(1)}, vq[] = {KEY("v"), KEY("q")},
+    static const rs_path_key ab[] = {KEY("a"), KEY("b")}, u[] = {KEY("u")}, vk[] = {KEY("v"), KEY("k"), INDEX(1)}, vq[] = {KEY("v"), KEY("q")},
                               vi[] = {KEY("v"), INDEX(0)}, q[] = {KEY("q")}, ux[] = {KEY("u"), KEY("x")}, t[] = {KEY("t")}, a9[] = {KEY("a"), KEY("c"), INDEX(2)};
     static const int32_t to_ab[] = {1, -1}, in_ab[] = {-1, 0}, to_u[] = {2, -1}, to_v[] = {3, -1, -1}, none[] = {-1, -1, -1}, ask[] = {-2, -2, -2},
                          to_t[] = {0}, to_a[] = {1, -1, -1}, in_c[] = {-1, 1, -1};
@@ -118,28 +118,28 @@ static void test_walks(void) {
 
 /* The whole of "a.b" is tried first, then its parts; and where only a walk can tell, that goes back as far. */
 static void test_dotted_names(void) {
-    static const rs_route_key keys[] = {KEY("a.b"), KEY("a"), KEY("b")}, in_any[] = {KEY("v"), KEY("k.x"), KEY("k"), INDEX(0)};
-    static const rs_route_name dotted[] = {{0, 1, 2}}, later[] = {{0, 0, 0}, {1, 2, 2}};
+    static const rs_path_key keys[] = {KEY("a.b"), KEY("a"), KEY("b")}, in_any[] = {KEY("v"), KEY("k.x"), KEY("k"), INDEX(0)};
+    static const rs_path_name dotted[] = {{0, 1, 2}}, later[] = {{0, 0, 0}, {1, 2, 2}};
     static const int32_t parts[] = {-1, 1, -1}, whole[] = {0, 1, -1}, inner[] = {-1, -1, 0}, to_v[] = {3, -1, -1, -1}, none[] = {-1, -1, -1, -1};
-    const rs_route_path path = {keys, dotted, 3, 1}, path_in_any = {in_any, later, 4, 2};
+    const rs_key_path path = {keys, dotted, 3, 1}, path_in_any = {in_any, later, 4, 2};
     rs_tree tree = compiled();
-    rs_route route;
+    rs_compiled_path compiled;
     rs_cursor cursor;
     rs_place place;
     int found;
-    open_route(&route, &path, &tree, parts, inner);
-    CHECK(rs_route_is_fixed(&route));
-    CHECK_OK(walk(&route, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    CHECK(found == RS_ROUTE_FOUND && *place.body == 5);
-    rs_route_clear(&route);
-    open_route(&route, &path, &tree, whole, inner);
-    CHECK_OK(walk(&route, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    CHECK(found == RS_ROUTE_FOUND && place.node == &tree.nodes[1]);
-    rs_route_clear(&route);
-    open_route(&route, &path_in_any, &tree, to_v, none);
-    CHECK_OK(walk(&route, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    CHECK(found == RS_ROUTE_FOUND && *cursor.in.ptr == 0x91);
-    rs_route_clear(&route);
+    open_route(&compiled, &path, &tree, parts, inner);
+    CHECK(rs_compiled_path_is_fixed(&compiled));
+    CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
+    CHECK(found == RS_WALK_FOUND && *place.body == 5);
+    rs_compiled_path_clear(&compiled);
+    open_route(&compiled, &path, &tree, whole, inner);
+    CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
+    CHECK(found == RS_WALK_FOUND && place.node == &tree.nodes[1]);
+    rs_compiled_path_clear(&compiled);
+    open_route(&compiled, &path_in_any, &tree, to_v, none);
+    CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
+    CHECK(found == RS_WALK_FOUND && *cursor.in.ptr == 0x91);
+    rs_compiled_path_clear(&compiled);
     rs_tree_clear(&tree);
 }
 
@@ -147,5 +147,5 @@ int main(void) {
     RUN(test_shared_part);
     RUN(test_walks);
     RUN(test_dotted_names);
-    return rs_test_finish("test_route");
+    return rs_test_finish("test_compiled_path");
 }

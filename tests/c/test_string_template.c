@@ -1,21 +1,21 @@
-/* test_pieces.c: what strings that are made alike are made of, and when they are not alike enough. */
-#include "rs_surveyed.h"
+/* test_string_template.c: what strings that are made alike are made of, and when they are not alike enough. */
+#include "rs_counted.h"
 
-static rs_pieces pieces;
+static rs_template template;
 static char text[256];
 
-/* The kinds of the pieces, or "none". */
+/* The kinds of the parts, or "none". */
 static const char *found(void) {
     static const char *const names[] = {"const", "same", "digits", "hex", "dict", "text"};
     bool alike = false;
     size_t used = 0;
     uint32_t i;
     text[0] = '\0';
-    if (!CHECK_OK(look(), &err) || !CHECK_U64(survey.root.n, 1)) return "failed";
-    if (!CHECK_OK(rs_pieces_find(&survey, &survey.root.alternatives[0], &pieces, &alike, &err), &err)) return "failed";
+    if (!CHECK_OK(look(), &err) || !CHECK_U64(stats.root.n, 1)) return "failed";
+    if (!CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err)) return "failed";
     if (!alike) used += (size_t)snprintf(text, sizeof text, "none");
-    for (i = 0; alike && i < pieces.n; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", names[pieces.at[i].kind]);
+    for (i = 0; alike && i < template.n; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", names[template.at[i].kind]);
     }
     forget();
     return text;
@@ -28,19 +28,19 @@ static void test_kinds(void) {
     unsigned i;
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img_%u.jpg", i * 7), add_text(s);
     CHECK_STR(found(), "const digits const");
-    CHECK(pieces.at[1].count == 0 && pieces.at[1].min == 0 && pieces.at[1].max == 7 * (N - 1));
+    CHECK(template.at[1].count == 0 && template.at[1].min == 0 && template.at[1].max == 7 * (N - 1));
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "n%08u_%u.JPEG", i * 31 % 577, i * 7919), add_text(s);
     CHECK_STR(found(), "const digits const digits const");
-    CHECK(pieces.at[1].count == 8 && pieces.at[3].count == 0);
+    CHECK(template.at[1].count == 8 && template.at[3].count == 0);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%u/%u.%u", i * 7, i * 7, i % 2), add_text(s);
     CHECK_STR(found(), "digits const same const digits");
-    CHECK_U64(pieces.at[2].of, 0);
+    CHECK_U64(template.at[2].of, 0);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08x", i * 2654435761u), add_text(s);
     CHECK_STR(found(), "const hex");
-    CHECK(pieces.at[1].count == 8 && !pieces.at[1].upper);
+    CHECK(template.at[1].count == 8 && !template.at[1].upper);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08X", i * 2654435761u), add_text(s);
     CHECK_STR(found(), "const hex");
-    CHECK(pieces.at[1].upper);
+    CHECK(template.at[1].upper);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "a %c%c%c%c/%u", (int)('g' + i % 3), (int)('h' + i % 7), 'x', 'y', i), add_text(s);
     CHECK_STR(found(), "const dict const digits");
 }
@@ -55,7 +55,7 @@ static void test_odd_numbers(void) {
     CHECK(strstr(found(), "digits") == NULL);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%018u", i), add_text(s);
     CHECK_STR(found(), "const digits");
-    CHECK_U64(pieces.at[1].count, 18);
+    CHECK_U64(template.at[1].count, 18);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%08x", i * 2654435761u), s[2 + i % 8] = (char)(s[2 + i % 8] >= 'a' ? s[2 + i % 8] - 32 : s[2 + i % 8]), add_text(s);
     CHECK(strstr(found(), "hex") == NULL); /* of both cases */
 }
@@ -69,10 +69,10 @@ static void test_not_alike(void) {
     CHECK_STR(found(), "none");
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in twenty is not */
     CHECK_STR(found(), "const digits const");
-    CHECK_U64(pieces.n_fits, N - N / 20);
+    CHECK_U64(template.n_fits, N - N / 20);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in five is */
     CHECK_STR(found(), "none");
-    for (i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 pieces */
+    for (i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 parts */
     CHECK_STR(found(), "none");
 }
 
@@ -83,13 +83,13 @@ static void test_separators(void) {
     unsigned i;
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%u id%03u/%s/%04u.wav", i % 2, i * 7 % 40, names[i * 3 % 5], i), add_text(s);
     CHECK_STR(found(), "digits const dict const dict const text");
-    CHECK(pieces.classes == RS_PIECES_PARTS);
+    CHECK(template.classes == RS_TEMPLATE_PATHS);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%s|%s", deep[i * 7 % 3], names[i * 3 % 5]), add_text(s);
     CHECK_STR(found(), "dict const dict");
-    CHECK(pieces.classes == RS_PIECES_FIELDS);
+    CHECK(template.classes == RS_TEMPLATE_FIELDS);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img %u/%u", i, i % 7), add_text(s); /* alike in all their signs: cut there */
     CHECK_STR(found(), "const digits const digits");
-    CHECK(pieces.classes < RS_PIECES_PARTS);
+    CHECK(template.classes < RS_TEMPLATE_PATHS);
 }
 
 int main(void) {
@@ -97,5 +97,5 @@ int main(void) {
     RUN(test_odd_numbers);
     RUN(test_separators);
     RUN(test_not_alike);
-    return rs_test_finish("test_pieces");
+    return rs_test_finish("test_string_template");
 }
