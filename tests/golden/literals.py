@@ -1,4 +1,5 @@
-"""The records of the golden segments of version 1, and the errors of the damaged segments. As fixed as the segments are."""
+"""The records of the golden segments of version 1, and the errors of the damaged segments. As fixed as the segments
+are."""
 
 import math
 import struct

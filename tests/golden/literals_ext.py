@@ -1,4 +1,5 @@
-"""The records of the golden segments with ext values and struct dtypes (features EXT and DTYPES). As fixed as the segments are."""
+"""The records of the golden segments with ext values and struct dtypes (features EXT and DTYPES). As fixed as the
+segments are."""
 
 import dataclasses
 import datetime

@@ -1,8 +1,8 @@
 """Writes the golden segments of format version 1 beside itself, with a manifest of their hashes.
 
-NEVER REGENERATED: the committed files are what the first release wrote, and every later version must read them. This script
-is kept to show how they were made. It refuses to write a file that the manifest names. A later format version gets files
-and a script of its own.
+NEVER REGENERATED: the committed files are what the first release wrote, and every later version must read them. This
+script is kept to show how they were made. It refuses to write a file that the manifest names. A later format version
+gets files and a script of its own.
 """
 
 import hashlib
@@ -72,7 +72,8 @@ def resealed(out):
 
 
 def add(segments, broken):
-    """Writes these segments and damaged segments, and their lines of the manifest. Writes nothing when the manifest names one."""
+    """Writes these segments and damaged segments, and their lines of the manifest. Writes nothing when the manifest
+    names one."""
     manifest = HERE / "manifest.txt"
     lines = manifest.read_text().splitlines(keepends=True) if manifest.exists() else []
     files = {f"v1-{name}.rec": data for name, data in segments.items()}

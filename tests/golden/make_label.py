@@ -1,4 +1,5 @@
-"""Writes the golden segment with a label beside itself and adds it to the manifest. NEVER REGENERATED, like those of make.py."""
+"""Writes the golden segment with a label beside itself and adds it to the manifest. NEVER REGENERATED, like those of
+make.py."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-"""Writes the golden segments with packed nodes, tables and texts beside itself, with the reference writer, and adds them to the
-manifest.
+"""Writes the golden segments with packed nodes, tables and texts beside itself, with the reference writer, and adds
+them to the manifest.
 
 NEVER REGENERATED, like those of make.py. It refuses to run when the manifest names one of them.
 """
@@ -49,8 +49,8 @@ def optionals():
 
 
 def tables(**change):
-    """Table 0 has words; table 1 paths of two words of table 0; table 2 symbols; `word` is dict-coded with tables 0 and 1. change: fields
-    to break."""
+    """Table 0 has words; table 1 paths of two words of table 0; table 2 symbols; `word` is dict-coded with tables 0
+    and 1. change: fields to break."""
     path = w.concat([w.dict_coded([0], 2, 4), w.const("/"), w.dict_coded([change.get("names", 0)], 2, 4)])
     words = [w.encode(w.str_(1), word) for word in lit.WORDS]
     pairs = [w.encode(path, w.Joined([w.Pick(lit.WORDS.index(a), a), None, w.Pick(lit.WORDS.index(b), b)], ""))

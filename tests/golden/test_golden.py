@@ -47,7 +47,8 @@ def same(a, b):
 
 
 def raw(value):
-    """Bytes of an array or numpy scalar, but for the gaps of structs and the padding of long doubles, which numpy does not keep."""
+    """Bytes of an array or numpy scalar, but for the gaps of structs and the padding of long doubles, which numpy
+    does not keep."""
     if value.dtype.names is not None:
         return [raw(value[name]) for name in value.dtype.names]
     if value.dtype.itemsize in (16, 32) and value.dtype.char in "gG":

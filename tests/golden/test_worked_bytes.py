@@ -1,5 +1,5 @@
-"""The further worked examples and the test vectors of csrc/FORMAT.md: the reference and the package read the bytes as the page says,
-and where a writer has no choice, both write them."""
+"""The further worked examples and the test vectors of csrc/FORMAT.md: the reference and the package read the bytes as
+the page says, and where a writer has no choice, both write them."""
 
 import ast
 import re

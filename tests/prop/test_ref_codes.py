@@ -1,5 +1,5 @@
-"""The reference and the package report the same code for the same broken bytes, and read the same bytes that look broken and are not:
-the places where csrc/FORMAT.md once left room for two readings."""
+"""The reference and the package report the same code for the same broken bytes, and read the same bytes that look
+broken and are not: the places where csrc/FORMAT.md once left room for two readings."""
 
 import pathlib
 import struct

@@ -1,4 +1,5 @@
-"""The error of a broken rule, the budget of a record, and a position in bytes: all modules of the reference reader use these."""
+"""The error of a broken rule, the budget of a record, and a position in bytes: all modules of the reference reader
+use these."""
 
 import struct
 from dataclasses import dataclass
@@ -37,8 +38,8 @@ class Budget:
 
 @dataclass
 class Cursor:
-    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where no array may be stored outside. shared
-    says that the bytes are a value of a table, which many records may name."""
+    """A position in data[:end]. arrays is (offset, size) of the block's arrays, None where no array may be stored
+    outside. shared says that the bytes are a value of a table, which many records may name."""
 
     data: bytes
     pos: int

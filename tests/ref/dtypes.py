@@ -1,4 +1,5 @@
-"""dtypes as csrc/FORMAT.md says them: codes and parameters to numpy dtypes, structs with their fields included, and back."""
+"""dtypes as csrc/FORMAT.md says them: codes and parameters to numpy dtypes, structs with their fields included, and
+back."""
 
 import numpy as np
 

@@ -1,6 +1,8 @@
-"""Ext values of csrc/FORMAT.md: `make` gives the Python value of a code, an EXTRA and a payload; `ext_of` gives these three of a value.
+"""Ext values of csrc/FORMAT.md: `make` gives the Python value of a code, an EXTRA and a payload; `ext_of` gives these
+three of a value.
 
-Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an `Ext`.
+Codes 23 to 28 are classes and pickles, which this reader does not load; code 29 is a tensor. These values stay an
+`Ext`.
 """
 
 import collections
@@ -147,7 +149,8 @@ MAKERS = {
 
 
 def check_extra(code, extra, payload):
-    """Checks a value that stays an Ext. EXTRA of a class is its module and qualname and, except of an enum, the field names."""
+    """Checks a value that stays an Ext. EXTRA of a class is its module and qualname and, except of an enum, the field
+    names."""
     if code == PICKLED:
         return want(extra is None, "EXTRA") or typed(payload, bytes)
     if code == TENSOR:
@@ -161,7 +164,8 @@ def check_extra(code, extra, payload):
 
 
 def make(code, extra, payload):
-    """The Python value. Where the three make none, raises the error of Python: ValueError, TypeError, OverflowError and others."""
+    """The Python value. Where the three make none, raises the error of Python: ValueError, TypeError, OverflowError
+    and others."""
     if ENUM <= code <= TENSOR:
         check_extra(code, extra, payload)
         return Ext(code, extra, payload)

@@ -1,7 +1,8 @@
 """Reads mappings, from csrc/FORMAT.md alone: entries, lookups by canonical forms, the deep check of a key index.
 
-The form of a key is that of the Python value that `reader` gives. A value that `reader` leaves as an `Ext` has no form here, so a
-mapping with such keys reads only where they are opaque. The numbers in comments are the rules of that document.
+The form of a key is that of the Python value that `reader` gives. A value that `reader` leaves as an `Ext` has no
+form here, so a mapping with such keys reads only where they are opaque. The numbers in comments are the rules of that
+document.
 """
 
 import enum
@@ -141,7 +142,7 @@ def moment(v):
         return x(13, NONE, any_value(v.toordinal()))
     if isinstance(v, time):
         since = ((v.hour * 60 + v.minute) * 60 + v.second) * 10**6 + v.microsecond
-        return time_form(14, since, v.utcoffset())
+        return time_form(14, since, v.replace(fold=0).utcoffset())
     if isinstance(v, timedelta):
         return x(16, NONE, any_value(v // MICROSECOND))
     return x(17, NONE, tuple_form([any_value(v.utcoffset(None) // MICROSECOND), NONE]))

@@ -1,5 +1,5 @@
-"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists. It chooses nothing and refuses nothing, so tests can make
-broken mappings with right checksums.
+"""Makes mappings by hand from csrc/FORMAT.md, as `writer` makes lists. It chooses nothing and refuses nothing, so
+tests can make broken mappings with right checksums.
 """
 
 import struct
@@ -12,7 +12,8 @@ SEED = 0x5EED
 
 
 def key_index_of(forms, seed=SEED, factory=0, **head):
-    """The bytes of KEY_INDEX for entries with these canonical forms, None for an opaque entry. head: fields to override."""
+    """The bytes of KEY_INDEX for entries with these canonical forms, None for an opaque entry. head: fields to
+    override."""
     n, opaque = len(forms), [e for e, form in enumerate(forms) if form is None]
     n_slots, bits, longest = -(-8 * (n - len(opaque)) // 5), n.bit_length(), 0
     slots = [0] * n_slots
@@ -42,7 +43,8 @@ def form(key):
 
 
 def store_sections(out, values, trees, index_start, tables=None):
-    """Heap of one block under the first tree, and of tables, to `out`; the other sections of the store as (kind, bytes, count)."""
+    """Heap of one block under the first tree, and of tables, to `out`; the other sections of the store as (kind,
+    bytes, count)."""
     records = [w.encode(trees[0], value) for value in values]
     blocks, index = [w.Block(records)] if records else [], bytearray()
     entries = w.block_entries(out, blocks, index_start, index)
@@ -55,9 +57,9 @@ def store_sections(out, values, trees, index_start, tables=None):
 
 
 def mapping(keys, values, order=None, key_index=None, roots=None, more=(), drop=(), tables=(None, None), trees=((), ()), **header):
-    """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: trees of values and keys; more:
-    entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; tables: what TABLES of values and of
-    keys hold; trees: further trees of both, for tables; header: fields to override."""
+    """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: trees of values
+    and keys; more: entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; tables:
+    what TABLES of values and of keys hold; trees: further trees of both, for tables; header: fields to override."""
     value_root, key_root = roots or (w.any_(), w.any_())
     plan = [bytearray(4096), 0, 0]
     for _ in range(3):  # until both OFFSETS sections have their places

@@ -1,5 +1,5 @@
-"""Nodes of kinds 14 to 22 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses nothing but the widths of chunks of
-numbers: the narrowest that hold them.
+"""Nodes of kinds 14 to 22 of csrc/FORMAT.md for `writer`, and the bytes of their values. It chooses nothing but the
+widths of chunks of numbers: the narrowest that hold them.
 """
 
 import struct

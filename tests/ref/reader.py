@@ -1,8 +1,9 @@
-"""A slow and strict reader of whole segments, written from csrc/FORMAT.md alone. Property tests compare the package with it.
+"""A slow and strict reader of whole segments, written from csrc/FORMAT.md alone. Property tests compare the package
+with it.
 
-`read` makes the checks that every reader must make; `check` adds the deep check. Both need the bytes of a segment, numpy and no
-compiled code, so they also recover data where the package cannot be installed. This module reads lists, and each store of a mapping;
-the module `mapping` reads mappings. The numbers in comments are the rules of that document.
+`read` makes the checks that every reader must make; `check` adds the deep check. Both need numpy and nothing of the
+package, so they also recover data where the package cannot be installed. This module reads lists, and each store of a
+mapping; the module `mapping` reads mappings. The numbers in comments are the rules of that document.
 """
 
 import contextlib

@@ -10,7 +10,8 @@ VALUES, SYMBOLS = 1, 2
 
 @dataclass
 class Table:
-    """A value table or a symbol table. fields has the layout of a block entry, with the kind in place of first_record."""
+    """A value table or a symbol table. fields has the layout of a block entry, with the kind in place of
+    first_record."""
 
     fields: object
     tree: object = None     # of a value table

@@ -1,4 +1,5 @@
-"""Trees of csrc/FORMAT.md: parses nodes, checks rules 17 to 19, computes bits and fixed sizes. The numbers in comments are rules."""
+"""Trees of csrc/FORMAT.md: parses nodes, checks rules 17 to 19, computes bits and fixed sizes. The numbers in
+comments are rules."""
 
 import struct
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ class Packed:
 
 @dataclass
 class Node:
-    """A node with its children, and the bits and body size that follow from them. size is None when the node is not fixed."""
+    """A node with its children, and the bits and body size that follow from them. size is None when the node is not
+    fixed."""
 
     kind: int
     param: int
@@ -71,7 +73,8 @@ class Node:
 
 @dataclass
 class Tree:
-    """All nodes, the root first. levels is how many nodes with children lie within one another, those of its tables included."""
+    """All nodes, the root first. levels is how many nodes with children lie within one another, those of its tables
+    included."""
 
     nodes: list
     levels: int
@@ -140,8 +143,8 @@ def check_depth(nodes, spans):  # 17
 
 
 def check_payloads(nodes):  # 19
-    """Refuses an ext or dict-coded node that is the payload of an ext, directly or through unions and optionals. An any node is
-    checked when it is read."""
+    """Refuses an ext or dict-coded node that is the payload of an ext, directly or through unions and optionals. An
+    any node is checked when it is read."""
     for node in nodes:  # parents before children
         if node.payload and (node.kind in (EXT, DICT_CODED) or (node.kind == CONST and node.aux.peek() == 0x11)):
             fail("TREE", node.offset, "an ext or dict-coded node directly within an ext")
@@ -257,7 +260,8 @@ def read_node_values(node):
 
 
 def may_be_key(cur):
-    """False where the type says so. The elements of a tuple, and whether keys are distinct, show when a dict is made (22)."""
+    """False where the type says so. The elements of a tuple, and whether keys are distinct, show when a dict is made
+    (22)."""
     tag, following = (cur.data[cur.pos:cur.end] + b"\0\0")[:2]
     if tag == 0x10:
         return bool(following & 2)  # a numpy scalar

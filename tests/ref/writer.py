@@ -1,6 +1,8 @@
-"""Makes segments by hand from csrc/FORMAT.md: the caller gives the trees and the values or bytes of records, and may override fields.
+"""Makes segments by hand from csrc/FORMAT.md: the caller gives the trees and the values or bytes of records, and may
+override fields.
 
-It shares only the crc with the reader. It chooses no tree and refuses nothing, so tests can make broken segments with right checksums.
+It shares only the crc with the reader. It chooses no tree and refuses nothing, so tests can make broken segments with
+right checksums.
 """
 
 import struct
