@@ -135,7 +135,7 @@ static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node
     rs_slice group;
     uint32_t i;
     self->n_parts += node->n_children; /* at most 64 at a time: stays far below 2^32 */
-    if (self->n_parts > RS_FMT_TEXT_PIECES) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
+    if (self->n_parts > RS_FMT_TEXT_PARTS) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
     for (i = 0; i < node->n_children; i++) {

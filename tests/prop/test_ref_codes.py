@@ -112,6 +112,23 @@ def test_stores_of_a_mapping_have_their_own_tables(tmp_path):
     assert dict(mapping.check(data)) == as_package(data, tmp_path) == {"k": "y", "l": "x"}
 
 
+def raw_bytes(records):
+    """The bytes of the records of one block as any values, and of its arrays."""
+    arrays = bytearray()
+    return sum(len(w.any_value(record, arrays)) for record in records) + len(arrays)
+
+
+def test_raw_size(tmp_path):
+    """It counts the arrays of all blocks, and both stores of a mapping."""
+    records = [{"a": np.arange(i + 200, dtype="<i8"), "b": "x" * i} for i in range(5)]
+    with recstore.RecordList(records) as x:
+        x.save(tmp_path / "list.rec")
+    with recstore.RecordDict({f"k{i}": record for i, record in enumerate(records)}) as x:
+        x.save(tmp_path / "mapping.rec")
+    for name, expected in (("list", raw_bytes(records)), ("mapping", raw_bytes(records) + raw_bytes(f"k{i}" for i in range(5)))):
+        assert reader.read_header((tmp_path / f"{name}.rec").read_bytes()).raw_size == expected
+
+
 # ---- recovery without the package ------------------------------------------------------------------------------------
 
 TESTS = pathlib.Path(__file__).parents[1]
