@@ -204,7 +204,7 @@ HEADS = [{"n_entries": 9}, {"n_entries": 1 << 63}, {"n_slots": 0}, {"n_slots": 1
 def test_hostile_mappings(damage):
     keys, values = ["a", 1, 2.5], [1, 2, 3]
     if damage in HEADS:
-        damage = {"key_index": mapping_writer.table([mapping_writer.form(key) for key in keys], **damage)}
+        damage = {"key_index": mapping_writer.key_index_of([mapping_writer.form(key) for key in keys], **damage)}
     with pytest.raises((recstore.CorruptError, recstore.VersionError)):
         with opened(mapping_writer.mapping(keys, values, **damage), verify="full") as d:
             read_all(d, keys)
@@ -233,7 +233,7 @@ KEYS = [["a", "b", "abc", 1, 2.5, None, (1, "x"), b"k", 2**70, frozenset([1])], 
 def test_damaged_mappings(keys, where, changes, in_index):
     """Bytes changed under right checksums of what is checked when a mapping is opened: answers or errors, and every lookup ends."""
     values = list(range(len(keys)))
-    index = bytearray(mapping_writer.table([mapping_writer.form(key) for key in keys]))
+    index = bytearray(mapping_writer.key_index_of([mapping_writer.form(key) for key in keys]))
     data = bytearray(mapping_writer.mapping(keys, values))
     if in_index:
         for at, byte in changes:
@@ -257,7 +257,7 @@ def test_damaged_mappings(keys, where, changes, in_index):
 def test_unhashable_keys_in_a_file():
     for bad in ([1], {"a": 1}, ([],)):
         forms = [mapping_writer.form("a"), mapping_writer.form((1,)), None]
-        data = mapping_writer.mapping(["a", bad, bad], [1, 2, 3], key_index=mapping_writer.table(forms))
+        data = mapping_writer.mapping(["a", bad, bad], [1, 2, 3], key_index=mapping_writer.key_index_of(forms))
         with pytest.raises(recstore.CorruptError):
             opened(data, verify="full")
         with opened(data) as d:
