@@ -1,7 +1,7 @@
 """Lookups by key: RecordDict against the built-in dict that returns a fresh equal value.
 
 A dict hands out the object that it holds; what a store hands out is the caller's own. So the dict's value is copied natively
-(`recstore._floor.rebuild`), as the floor of the decode suite is. The keys that are looked up are the dict's own objects, with
+(`recstore._core.native.rebuild`), as the floor of the decode suite is. The keys that are looked up are the dict's own objects, with
 their hashes at hand: the case that suits a dict best.
 """
 
@@ -22,7 +22,9 @@ def utterances(count):
     """Paths of audio files by utterance, of a corpus of 2,500 speakers."""
     draw = random.Random(SEED)
     speakers = [f"{draw.randrange(100, 9999)}-{draw.randrange(10_000, 199_999)}" for _ in range(2500)]
-    return {f"{speakers[i % 2500]}-{i:07d}": f"/data/corpus/train/{speakers[i % 2500]}/{i:07d}.flac" for i in range(count)}
+    return {
+        f"{speakers[i % 2500]}-{i:07d}": f"/data/corpus/train/{speakers[i % 2500]}/{i:07d}.flac" for i in range(count)
+    }
 
 
 def numbered(count):
@@ -59,9 +61,17 @@ def check_answers(store, source, absent, checks=2000):
     """Raise WrongAnswer unless a sample of values, the order and what is not there are as in the dict."""
     keys = list(source)
     for key in [keys[0], keys[-1], *random.Random(SEED + 1).sample(keys, min(checks, len(keys)))]:
-        if key not in store or repr(store[key]) != repr(source[key]) or repr(store.get_many([key])) != repr([source[key]]):
+        if (
+            key not in store
+            or repr(store[key]) != repr(source[key])
+            or repr(store.get_many([key])) != repr([source[key]])
+        ):
             raise WrongAnswer(f"RecordDict gives another value for {key!r}")
-    if any(key in store for key in absent[:checks]) or len(store) != len(source) or list(store.keys()[:checks]) != keys[:checks]:
+    if (
+        any(key in store for key in absent[:checks])
+        or len(store) != len(source)
+        or list(store.keys()[:checks]) != keys[:checks]
+    ):
         raise WrongAnswer("RecordDict has other keys than the dict")
 
 
@@ -71,7 +81,10 @@ def lookups(quick, log):
 
     make, rows = rivals.rebuild(), []
     count, repeats = (20_000 if quick else KEYS), (3 if quick else 5)
-    for name, source in (("1 M str -> str" if not quick else "str -> str", utterances(count)), ("int -> dict", numbered(count))):
+    for name, source in (
+        ("1 M str -> str" if not quick else "str -> str", utterances(count)),
+        ("int -> dict", numbered(count)),
+    ):
         log(f"dict: building {name}")
         begin = time.perf_counter()
         store = recstore.RecordDict(source)
@@ -82,7 +95,11 @@ def lookups(quick, log):
         check_answers(store, source, absent)
         log(f"dict: timing {name}")
         rows += [{"data": name, **row} for row in _rows(store, source, make, keys, absent, repeats)]
-        rows[-1].update(index_bytes_per_key=store.index_nbytes / count, bytes_per_entry=store.nbytes / count, build_ns_per_entry=1e9 * seconds / count)
+        rows[-1].update(
+            index_bytes_per_key=store.index_nbytes / count,
+            bytes_per_entry=store.nbytes / count,
+            build_ns_per_entry=1e9 * seconds / count,
+        )
         store.close()
     return rows
 

@@ -75,7 +75,9 @@ def measure(dataset, quick, log):
                     "min_ns": min(times),
                     "median_ns": statistics.median(times),
                     "of_msgspec": min(times) / min(base) if base else None,
-                    "of_msgspec_by_round": statistics.median(a / b for a, b in zip(times, base, strict=True)) if base else None,
+                    "of_msgspec_by_round": statistics.median(a / b for a, b in zip(times, base, strict=True))
+                    if base
+                    else None,
                 }
             )
     return rows
@@ -89,6 +91,7 @@ COLUMNS = (("coco", "category_id"), ("coco", "area"), ("coco", "bbox"), ("common
 def arrays(dataset, names, quick, log):
     """A field to numpy, against a list comprehension over the store, one over the list, and memcpy of as many bytes as the heap has."""
     import numpy
+
     import recstore
 
     resident = list(dataset.fresh())
@@ -106,7 +109,9 @@ def arrays(dataset, names, quick, log):
         calls = {
             "to_numpy": field.to_numpy,
             "comprehension": lambda name=name, dtype=dtype: numpy.array([record[name] for record in store], dtype),
-            "comprehension over list": lambda name=name, dtype=dtype: numpy.array([record[name] for record in resident], dtype),
+            "comprehension over list": lambda name=name, dtype=dtype: numpy.array(
+                [record[name] for record in resident], dtype
+            ),
             "memcpy of the heap": lambda: numpy.copyto(here, there),
         }
         taken = {how: [] for how in calls}

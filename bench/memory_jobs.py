@@ -29,21 +29,22 @@ def start(job, **arguments):
 def job_build(name, quick):
     """Peak memory over the interpreter while a store is built from a generator."""
     import data
+
     import recstore
-    from recstore import memory
+    from recstore.shm import process_memory
 
     dataset = data.load(name, quick)
     gc.collect()
-    known = memory.segments()
-    exact = memory.reset_peak_rss()
-    before = memory.usage()
+    known = process_memory.segments()
+    exact = process_memory.reset_peak_rss()
+    before = process_memory.usage()
     begin = time.perf_counter()
     store = recstore.RecordList(dataset.fresh())
     seconds = time.perf_counter() - begin
-    peak = memory.peak_rss()
-    mine = {key: size for key, size in memory.segments().items() if key not in known}
+    peak = process_memory.peak_rss()
+    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
     # The builder writes without mapping, so the segment is in RSS only where it has been read.
-    hidden = memory.unmapped(mine, [os.getpid()]) if mine else store.nbytes
+    hidden = process_memory.unmapped(mine, [os.getpid()]) if mine else store.nbytes
     return {
         "data": name,
         "records": len(store),
@@ -51,13 +52,14 @@ def job_build(name, quick):
         "build_s": seconds,
         "peak_over_interpreter": peak - before.rss + hidden if exact and before else None,
         "peak_beyond_store": peak - before.rss + hidden - store.nbytes if exact and before else None,
-        "kept_after": memory.usage().uss - before.uss if before else None,
+        "kept_after": process_memory.usage().uss - before.uss if before else None,
     }
 
 
 def job_handle(count, starts):
     """Bytes of a handle and the time to unpickle it, here and in fresh processes."""
     import names
+
     import recstore
 
     store = recstore.RecordList(f"/data/imagenet/train/n{n % 1000:08d}/n{n % 1000:08d}_{n}.JPEG" for n in range(count))
@@ -73,7 +75,7 @@ def job_scale(**arguments):
 
 def job_import(starts):
     """USS that `import recstore` adds, median of several interpreters."""
-    # The reader of smaps is loaded by path first: `from recstore import memory` would import what is measured.
+    # The reader of smaps is loaded by path first: importing it from recstore would import what is measured.
     code = (
         "import importlib.util, sys\n"
         "spec = importlib.util.spec_from_file_location('memory', sys.argv[1])\n"
@@ -84,7 +86,7 @@ def job_import(starts):
     )
     from importlib.util import find_spec
 
-    where = find_spec("recstore.memory").origin
+    where = find_spec("recstore.shm.process_memory").origin
     added = []
     for _ in range(starts):
         done = subprocess.run([sys.executable, "-c", code, where], cwd=HERE, stdout=subprocess.PIPE, check=True)
@@ -95,18 +97,19 @@ def job_import(starts):
 def job_workers(name, quick, method, container, workers):
     """A full pass in every worker over one of CONTAINERS."""
     import data
-    from recstore import memory
+
     from recstore.cli.workers import full_pass
+    from recstore.shm import process_memory
 
     dataset = data.load(name, quick)
-    known = memory.segments()
+    known = process_memory.segments()
     gc.collect()
-    before = memory.usage()
+    before = process_memory.usage()
     records = _container(container, dataset)
     del dataset
     gc.collect()
-    after = memory.usage()
-    mine = {key: size for key, size in memory.segments().items() if key not in known}
+    after = process_memory.usage()
+    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
     result = full_pass(records, method, workers, mine)
     result.update(
         container=container,
@@ -162,15 +165,16 @@ def compare_workers(rows):
 def job_views(name, quick):
     """Bytes of index_by("id") and group_by("image_id") over a list: as their pieces say, and as the process grew."""
     import data
+
     import recstore
-    from recstore import memory
+    from recstore.shm import process_memory
 
     x = recstore.RecordList(data.load(name, quick).fresh())
     # What imports and free lists cost is paid once, not by each index.
     with recstore.RecordList([{"id": 1, "image_id": 2}]) as one:
         len(one.index_by("id")), len(one.group_by("image_id"))
     gc.collect()
-    mapped = set(memory.segments())
+    mapped = set(process_memory.segments())
     before = _anonymous()
     begin = time.perf_counter()
     by_id = x.index_by("id")
@@ -179,7 +183,7 @@ def job_views(name, quick):
     end = time.perf_counter()
     gc.collect()
     after = _anonymous()
-    if set(memory.segments()) != mapped or by_id.segments != x.segments or by_image.segments != x.segments:
+    if set(process_memory.segments()) != mapped or by_id.segments != x.segments or by_image.segments != x.segments:
         raise AssertionError("the indexes have segments of their own")
     for i in range(0, len(x), max(1, len(x) // 500)):
         record = x[i]
@@ -210,8 +214,15 @@ def _anonymous():
         return None
 
 
-JOBS = {"views": job_views, "build": job_build, "handle": job_handle, "import": job_import, "scale": job_scale,
-        "speech": job_speech, "workers": job_workers}
+JOBS = {
+    "views": job_views,
+    "build": job_build,
+    "handle": job_handle,
+    "import": job_import,
+    "scale": job_scale,
+    "speech": job_speech,
+    "workers": job_workers,
+}
 
 if __name__ == "__main__":
     print(json.dumps(JOBS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -84,16 +84,16 @@ class Stub:
 
 def job(quick, method, container, workers):
     """One row: USS of the workers, the total, and what the store takes."""
-    from recstore import memory
     from recstore.cli.workers import full_pass
+    from recstore.shm import process_memory
 
-    known = memory.segments()
+    known = process_memory.segments()
     gc.collect()
-    before = memory.usage()
+    before = process_memory.usage()
     dataset = dict(zip(CONTAINERS, (Stub, Utterances, StoredUtterances), strict=True))[container](pairs(quick))
     gc.collect()
-    after = memory.usage()
-    mine = {key: size for key, size in memory.segments().items() if key not in known}
+    after = process_memory.usage()
+    mine = {key: size for key, size in process_memory.segments().items() if key not in known}
     result = full_pass(dataset, method, workers, mine)
     result.update(
         container=container,

@@ -95,5 +95,8 @@ def _cost(call, repeats):
 def _row(name, counts, costs):
     (few_ns, few_bytes, few_handle), (many_ns, many_bytes, many_handle) = costs
     row = {"operation": name, "records": list(counts), "min_ns": [few_ns, many_ns], "times": many_ns / few_ns}
-    row |= {"python_bytes": [few_bytes, many_bytes], "handle_bytes": None if few_handle is None else [few_handle, many_handle]}
+    row |= {
+        "python_bytes": [few_bytes, many_bytes],
+        "handle_bytes": None if few_handle is None else [few_handle, many_handle],
+    }
     return row

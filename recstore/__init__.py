@@ -7,9 +7,8 @@
 >>> samples.close()
 """
 
-from recstore._fields import Record
+from recstore._core.native import Record
 from recstore._version import __version__
-from recstore.classes import register
 from recstore.dicts import RecordDict
 from recstore.errors import (
     BuildError,
@@ -26,6 +25,7 @@ from recstore.errors import (
     WaitTimeoutError,
 )
 from recstore.records import RecordList, RecordView, open
+from recstore.values.classes import register
 
 __all__ = [
     "BuildError",
@@ -60,11 +60,11 @@ __all__ = [
 # Functions of modules that are loaded when they are first asked for.
 _LATER = {
     "attach": "recstore.sharing",
-    "audit": "recstore.auditing",
+    "audit": "recstore.dataset.audit",
     "collect": "recstore.sharing",
     "json_default": "recstore.jsonable",
     "segments": "recstore.sharing",
-    "share_dataset": "recstore.datasets",
+    "share_dataset": "recstore.dataset.share",
     "shared": "recstore.sharing",
     "unlink": "recstore.sharing",
 }

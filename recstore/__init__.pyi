@@ -1,10 +1,9 @@
 """Types of the package; each class is in the stub beside its module."""
 
-from recstore._fields import Record as Record
+from recstore._core.native import Record as Record
 from recstore._version import __version__ as __version__
-from recstore.auditing import audit as audit
-from recstore.classes import register as register
-from recstore.datasets import share_dataset as share_dataset
+from recstore.dataset.audit import audit as audit
+from recstore.dataset.share import share_dataset as share_dataset
 from recstore.dicts import RecordDict as RecordDict
 from recstore.errors import BuildError as BuildError
 from recstore.errors import BusyError as BusyError
@@ -27,6 +26,7 @@ from recstore.sharing import collect as collect
 from recstore.sharing import segments as segments
 from recstore.sharing import shared as shared
 from recstore.sharing import unlink as unlink
+from recstore.values.classes import register as register
 
 __all__ = [
     "BuildError",

@@ -8,7 +8,7 @@ import operator
 
 import numpy as np
 
-from recstore import _columns
+from recstore._core import native
 
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
@@ -32,7 +32,7 @@ def positions(indices, length):
 
 
 def from_gathered(gathered, ragged, where):
-    """The column of what `_columns.gather` gave, without nulls."""
+    """The column of what `native.gather` gave, without nulls."""
     shape, n, numbers, seen, offsets, text, _ = gathered
     if shape == "texts":
         return _no_lists(strings(text, np.frombuffer(offsets, np.int64)), ragged)
@@ -43,7 +43,7 @@ def from_gathered(gathered, ragged, where):
 
 
 def shared(gathered):
-    """A read-only array on what `_columns.shared` gave."""
+    """A read-only array on what `native.shared` gave."""
     buffer, dtype, shape, strides, offset = gathered
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
@@ -51,7 +51,7 @@ def shared(gathered):
 def array(records, dtype):
     """What numpy.array(list(records), dtype) gives, in one pass where records are numbers, texts or lists of as many
     numbers."""
-    gathered = _columns.gather(records)
+    gathered = native.read_column(records)
     out = None if gathered is None else _as_numpy_does(gathered)
     if out is not None and dtype is not None and np.dtype(dtype) != out.dtype:
         out = _as_floats(out, np.dtype(dtype))
@@ -73,9 +73,9 @@ def _as_numpy_does(gathered):
         return numbers_of(numbers, seen)
     offsets = np.frombuffer(offsets, np.int64)
     if shape == "texts":
-        width = max(_columns.longest(text, offsets), 1)
+        width = max(native.longest_text(text, offsets), 1)
         out = np.zeros(n * width, np.uint32)
-        _columns.widened(text, offsets, width, out)
+        native.widen_texts(text, offsets, width, out)
         return out.view(f"U{width}")
     count = int(offsets[1])
     if seen == 0 or not bool((offsets[1:] - offsets[:-1] == count).all()):
@@ -113,7 +113,7 @@ def strings(text, offsets):
             width = max(int(sizes[begin:end].max()), 1)
         if plain and width * (end - begin) <= _PIECE_BYTES:
             rows = buffer[: width * (end - begin)]
-            _columns.pad(text, offsets, begin, end - begin, width, rows)
+            native.pad_texts(text, offsets, begin, end - begin, width, rows)
             out[begin:end] = rows.view(f"S{width}")
         else:
             out[begin:end] = texts(text, offsets[begin : end + 1])

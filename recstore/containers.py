@@ -1,8 +1,8 @@
 """What RecordList and RecordDict share: how a store is closed, copied and sent, and what stands in for methods that
 change."""
 
-from recstore import handles
 from recstore.errors import BusyError, SegmentNotFoundError
+from recstore.shm import handles
 
 __all__ = ["Container"]
 

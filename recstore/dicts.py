@@ -6,10 +6,13 @@ from _collections_abc import ItemsView as _SetOfPairs
 from _collections_abc import KeysView as _SetOfKeys
 from _collections_abc import Mapping, Sequence, ValuesView
 
-from recstore import _keys, building, containers, handles
-from recstore._blobs import new_blob
+from recstore import containers
+from recstore._core import native
+from recstore._core.native import new_blob
+from recstore.build import building
 from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.records import RecordView
+from recstore.shm import handles
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
 
@@ -24,7 +27,7 @@ _INSTEAD = {
 }
 
 
-class RecordDict(containers.Container, _keys.Mapping):
+class RecordDict(containers.Container, native.Mapping):
     """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
 
     Args:
@@ -58,8 +61,19 @@ class RecordDict(containers.Container, _keys.Mapping):
     _kind = handles.MAPPING
     _instead = _INSTEAD
 
-    def __init__(self, mapping_or_pairs=(), /, *, on_unsupported="error", compression="auto", arrays="copy",
-                 backing="auto", name=None, workers=0, progress=False):
+    def __init__(
+        self,
+        mapping_or_pairs=(),
+        /,
+        *,
+        on_unsupported="error",
+        compression="auto",
+        arrays="copy",
+        backing="auto",
+        name=None,
+        workers=0,
+        progress=False,
+    ):
         options = building.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
         if type(mapping_or_pairs) is RecordDict and options == building.Options():
             # The same store once more: nothing is copied.
@@ -72,7 +86,7 @@ class RecordDict(containers.Container, _keys.Mapping):
 
     @staticmethod
     def _blank():
-        return _keys.Mapping.__new__(RecordDict)
+        return native.Mapping.__new__(RecordDict)
 
     # ---- Reading ----
 
@@ -109,8 +123,11 @@ class RecordDict(containers.Container, _keys.Mapping):
             if entry is None:
                 raise KeyError(key)
             entries[entry] = None
-        return over(self._keys._derive(self._keys.selection.taken(entries)),
-                    self._values._derive(self._values.selection.taken(entries)), self.factory)
+        return over(
+            self._keys._derive(self._keys.selection.taken(entries)),
+            self._values._derive(self._values.selection.taken(entries)),
+            self.factory,
+        )
 
     def lazy(self):
         """The same mapping with values that decode a field when it is read; see :meth:`RecordList.lazy`."""
@@ -181,12 +198,16 @@ class RecordDict(containers.Container, _keys.Mapping):
         return other | dict(self.items())
 
     def __setitem__(self, key, value):
-        raise TypeError(f"'{type(self).__name__}' object does not support item assignment: it is read-only; "
-                        "make another one: d = d | {key: value}")
+        raise TypeError(
+            f"'{type(self).__name__}' object does not support item assignment: it is read-only; "
+            "make another one: d = d | {key: value}"
+        )
 
     def __delitem__(self, key):
-        raise TypeError(f"'{type(self).__name__}' object does not support item deletion: it is read-only; "
-                        "select the others: d = d.select(k for k in d if k != key)")
+        raise TypeError(
+            f"'{type(self).__name__}' object does not support item deletion: it is read-only; "
+            "select the others: d = d.select(k for k in d if k != key)"
+        )
 
     # ---- What it is ----
 
@@ -264,7 +285,7 @@ Mapping.register(RecordDict)
 def _whole(segment):
     """What `_set` takes to make the RecordDict of a mapping segment."""
     keys, values = (RecordView._blank()._set(selection) for selection in building.selections(segment))
-    table = _keys.KeyTable.of_segment(segment)
+    table = native.KeyTable.of_segment(segment)
     return keys, values, table, building.FACTORIES[table.factory]
 
 
@@ -276,11 +297,11 @@ def whole(segment):
 def over(keys, values, factory=None):
     """The RecordDict of two containers of one length, entry by entry, over their bytes: only a table is made, in
     process memory. Keys that come again keep their first place and take their last value."""
-    table, order = _keys.hash_all(keys)
+    table, order = native.hash_keys(keys)
     if order is not None:
         keys = keys._derive(keys.selection.taken(order[0]))
         values = values._derive(values.selection.taken(order[1]))
-    return RecordDict._blank()._set(keys, values, _keys.KeyTable.of_blob(new_blob(table)), factory)
+    return RecordDict._blank()._set(keys, values, native.KeyTable.of_blob(new_blob(table)), factory)
 
 
 class _Positions(Sequence):

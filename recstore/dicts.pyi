@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, SupportsIndex, Typ
 from numpy.typing import DTypeLike, NDArray
 from typing_extensions import Self
 
-from recstore import _keys, containers
-from recstore._fields import Record
+from recstore import containers
+from recstore._core import native
+from recstore._core.native import Record
 from recstore._types import Arrays, Backing, Compression, FieldName, Index, OnUnsupported, Selector
 from recstore.info import MappingInfo
 from recstore.records import RecordView
@@ -27,7 +28,7 @@ class _HasKeys(Protocol[_K, _V_co]):
     def keys(self) -> Iterable[_K]: ...
     def __getitem__(self, key: _K, /) -> _V_co: ...
 
-class RecordDict(containers.Container, _keys.Mapping[_K, _V_co], Mapping[_K, _V_co]):
+class RecordDict(containers.Container, native.Mapping[_K, _V_co], Mapping[_K, _V_co]):
     @overload
     def __init__(
         self,

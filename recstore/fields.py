@@ -1,8 +1,8 @@
 """FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is
 made."""
 
-from recstore import handles
 from recstore.records import RecordView
+from recstore.shm import handles
 
 __all__ = ["FieldView"]
 
@@ -61,16 +61,17 @@ class FieldView(RecordView):
         (array([1, 2, 3]), array([0, 2, 2, 3]))
         >>> x.close()
         """
-        from recstore import _columns, columns
+        from recstore import columns
+        from recstore._core import native
 
         positions = self._positions(indices)
         if not copy:
-            shared = None if ragged or positions is not None else _columns.shared(self)
+            shared = None if ragged or positions is not None else native.column_view(self)
             if shared is not None:
                 return columns.shared(shared)
             if copy is not None:
                 raise ValueError(f"the bytes of {self.name!r} have not the form of an array: leave copy=False out")
-        gathered = _columns.gather(self, positions)
+        gathered = native.read_column(self, positions)
         if gathered is not None:
             return columns.from_gathered(gathered, ragged, self._where(positions))
         values = list(self) if positions is None else [self[i] for i in positions.tolist()]

@@ -3,8 +3,10 @@ where they are."""
 
 from array import array
 
-from recstore import _selections, _views, building, dicts, records
-from recstore._blobs import new_blob
+from recstore import dicts, records
+from recstore._core import native
+from recstore._core.native import new_blob
+from recstore.build import building
 
 
 def index_by(x, key):
@@ -28,8 +30,8 @@ def group_by(x, key, default_factory=None):
     del groups
     starts, rows = _sort_by_group(group_of, len(firsts), code)
     base = x._derive(x.selection.settled())
-    how = _views.GroupHow(base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts))
-    values = records.RecordView._blank()._set(_selections.Selection.of_positions(len(firsts)), how)
+    how = native.GroupHow(base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts))
+    values = records.RecordView._blank()._set(native.Selection.of_positions(len(firsts)), how)
     if callable(key):
         distinct = records.RecordList(keys[i] for i in firsts)
         keys.close()

@@ -3,9 +3,10 @@
 import dataclasses
 import struct
 
-from recstore import _columns, _selections, memory
-from recstore._keys import TAG_STR1, TAG_TUPLE
+from recstore._core import native
+from recstore._core.native import TAG_STR1, TAG_TUPLE
 from recstore.records import RecordList
+from recstore.shm import process_memory
 
 __all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
@@ -193,17 +194,17 @@ def describe(segment, records, store=0):
         trees=tuple(trees),
         kept_bytes=segment.kept_bytes,
         tables=tuple(tables),
-        huge_bytes=memory.huge(*segment.mapped),
+        huge_bytes=process_memory.huge(*segment.mapped),
         zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
     )
 
 
 def _zero_copy(segment, store, trees):
     """The names of fields of a store of one block that lie as arrays do."""
-    whole = RecordList.__new__(RecordList)._set(_selections.Selection.whole(segment, store))
+    whole = RecordList.__new__(RecordList)._set(native.Selection.whole(segment, store))
     found = []
     for path in _paths(trees[0][2]):
-        if _columns.shared(whole.field(path)) is not None:
+        if native.column_view(whole.field(path)) is not None:
             found.append(".".join(path))
     return tuple(found)
 

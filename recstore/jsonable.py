@@ -1,6 +1,6 @@
 """json_default: what lets the json module write stores. Imported when it is first asked for."""
 
-from recstore._fields import Record
+from recstore._core.native import Record
 from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordPairs, RecordValues
 from recstore.records import RecordList
 

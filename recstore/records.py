@@ -1,10 +1,12 @@
 """RecordList and its views: the containers that people use. Policy and list behaviour; bytes and lifetimes are
 _store's."""
 
-import sys
 from _collections_abc import Sequence
 
-from recstore import _fields, _selections, _store, _views, building, classes, containers, handles, views
+from recstore import containers, views
+from recstore._core import native, trust
+from recstore.build import building
+from recstore.shm import handles
 
 __all__ = ["RecordList", "RecordView", "open"]
 
@@ -23,7 +25,7 @@ _INSTEAD = {
 }
 
 
-class RecordList(containers.Container, _views.Records, views.ListOperations):
+class RecordList(containers.Container, native.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
@@ -74,8 +76,18 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
     _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
     _instead = _INSTEAD
 
-    def __init__(self, records=(), *, on_unsupported="error", compression="auto", arrays="copy", backing="auto",
-                 name=None, workers=0, progress=False):
+    def __init__(
+        self,
+        records=(),
+        *,
+        on_unsupported="error",
+        compression="auto",
+        arrays="copy",
+        backing="auto",
+        name=None,
+        workers=0,
+        progress=False,
+    ):
         options = building.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
         if isinstance(records, (str, bytes)):
             raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
@@ -83,7 +95,7 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
         if shared is not None:
             self._set(shared.selection, shared.how)
         else:
-            self._set(_selections.Selection.whole(building.build_records(records, options)))
+            self._set(native.Selection.whole(building.build_records(records, options)))
 
     # ---- Parts of records ----
 
@@ -95,7 +107,7 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
         >>> with RecordList([{"id": 1, "text": "..."}, {"id": 2, "text": "..."}]) as x: [r["id"] for r in x.lazy()]
         [1, 2]
         """
-        return self._reading(_fields.lazy_of(self.how))
+        return self._reading(native.lazy_of(self.how))
 
     def field(self, name, default=_MISSING):
         """A list-like view of one field, which decodes only it: a :class:`recstore.fields.FieldView`, with
@@ -114,7 +126,7 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
         >>> with RecordList([{"boxes": [[1, 2], [3, 4]]}]) as x: x.field(("boxes", 1))[0]
         [3, 4]
         """
-        return self._reading(_fields.field_of(self.how, name, *(() if default is _MISSING else (default,))))
+        return self._reading(native.field_of(self.how, name, *(() if default is _MISSING else (default,))))
 
     def fields(self, *names):
         """A view whose records are dicts with only these fields, in this order. Names are those of :meth:`field`; what
@@ -123,12 +135,12 @@ class RecordList(containers.Container, _views.Records, views.ListOperations):
         >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}]) as x: x.fields("meta.b", "id", "other")[0]
         {'meta': {'b': 3}, 'id': 1}
         """
-        return self._reading(_fields.fields_of(self.how, names))
+        return self._reading(native.fields_of(self.how, names))
 
     def _reading(self, how):
         """A view of the same records, read as `how` says."""
         self._require_open()
-        if type(how) is _fields.FieldHow:
+        if type(how) is native.FieldHow:
             from recstore.fields import FieldView as View
         else:
             View = RecordView
@@ -231,7 +243,7 @@ class RecordView(RecordList):
 
     @classmethod
     def _blank(cls):
-        return _views.Records.__new__(cls)
+        return native.Records.__new__(cls)
 
 
 Sequence.register(RecordList)
@@ -269,9 +281,9 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
         limits = tuple(limits)
         if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
             raise ValueError(f"limits is (values, bytes), each below 2**64, not {limits!r}")
-    segment = _store.open_path(path, limits)
+    segment = native.open_path(path, limits)
     if copy:
-        source, segment = segment, _store.copy_segment(segment, limits)
+        source, segment = segment, native.copy_segment(segment, limits)
         source.close()
     segment.reader = reader
     if verify == "full":
@@ -282,12 +294,12 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
 
         return dicts.whole(segment)
     out = RecordList.__new__(RecordList)
-    out._set(_selections.Selection.whole(segment))
+    out._set(native.Selection.whole(segment))
     return out
 
 
 def _untrusting(allowed, allow_pickle, arrays):
-    return classes.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=classes.given(allowed))
+    return trust.Reader(trusted=False, allow_pickle=allow_pickle, arrays=arrays, classes=trust.given(allowed))
 
 
 def _shared(source):

@@ -6,8 +6,9 @@ from typing import Any, Literal, SupportsIndex, overload
 
 from typing_extensions import Self, TypeVar
 
-from recstore import _views, containers, views
-from recstore._fields import Record
+from recstore import containers, views
+from recstore._core import native
+from recstore._core.native import Record
 from recstore._types import Arrays, Backing, Compression, FieldName, Index, OnUnsupported, Selector
 from recstore.dicts import RecordDict
 from recstore.fields import FieldView
@@ -19,7 +20,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 _U = TypeVar("_U")
 _K = TypeVar("_K")
 
-class RecordList(containers.Container, _views.Records[_T_co], views.ListOperations[_T_co], Sequence[_T_co]):
+class RecordList(containers.Container, native.Records[_T_co], views.ListOperations[_T_co], Sequence[_T_co]):
     @overload
     def __init__(
         self,
@@ -55,7 +56,9 @@ class RecordList(containers.Container, _views.Records[_T_co], views.ListOperatio
     @overload
     def index_by(self, key: Callable[[_T_co], _K]) -> RecordDict[_K, _T_co]: ...
     @overload
-    def group_by(self, key: FieldName, *, default_factory: type[Any] | None = None) -> RecordDict[Any, RecordView[_T_co]]: ...
+    def group_by(
+        self, key: FieldName, *, default_factory: type[Any] | None = None
+    ) -> RecordDict[Any, RecordView[_T_co]]: ...
     @overload
     def group_by(
         self, key: Callable[[_T_co], _K], *, default_factory: type[Any] | None = None

@@ -51,9 +51,10 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
     >>> samples.close(), again.close()
     (None, None)
     """
-    from recstore import fingerprints, naming
+    from recstore.build import fingerprints
+    from recstore.shm import named_segments
 
-    naming.check_name(name)
+    named_segments.check_name(name)
     if not callable(build):
         raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
     if keep is True and fingerprint is None and files is None:
@@ -62,8 +63,8 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
         )
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
-    target = naming.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
-    naming.collect(target.folder)
+    target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
+    named_segments.collect(target.folder)
     return _Call(target, build, isolate, timeout).run()
 
 
@@ -82,17 +83,18 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
     [1, 2, 3]
     >>> x.close()
     """
-    from recstore import building, fingerprints, naming
-    from recstore import classes as trust
+    from recstore._core import trust
+    from recstore.build import building, fingerprints
+    from recstore.shm import named_segments
 
-    naming.check_name(name)
+    named_segments.check_name(name)
     building.check_choice("arrays", arrays, building.ARRAYS)
     reader = trust.Reader(trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=trust.given(classes))
-    naming.collect(naming.folder(dir))
+    named_segments.collect(named_segments.folder(dir))
     if fingerprint is not None:
-        target = naming.Target(name, fingerprints.full(None, fingerprint, files), None, dir)
+        target = named_segments.Target(name, fingerprints.full(None, fingerprint, files), None, dir)
         try:
-            segment, label = naming.open_target(target)
+            segment, label = named_segments.open_target(target)
         except SegmentNotFoundError:
             raise _no_such(target, dir) from None
     else:
@@ -102,10 +104,10 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
 
 
 def segments(name=None, *, dir=None):
-    """The named segments of this user, as a list of :class:`recstore.listing.SegmentInfo` that prints as a table."""
-    from recstore import listing
+    """The named segments of this user, as a list of :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table."""
+    from recstore.shm import segment_list
 
-    return listing.segments(name, dir)
+    return segment_list.segments(name, dir)
 
 
 def unlink(name, fingerprint=None, *, dir=None):
@@ -118,17 +120,17 @@ def unlink(name, fingerprint=None, *, dir=None):
     (1, 1)
     >>> x.close()
     """
-    from recstore import listing
+    from recstore.shm import segment_list
 
-    return listing.unlink(name, fingerprint, dir)
+    return segment_list.unlink(name, fingerprint, dir)
 
 
 def collect(*, dir=None):
     """Removes the segments that no process uses and that nobody asked to keep, after a SIGKILL say; how many files that
     were. Every build and every call for a name does this too."""
-    from recstore import naming
+    from recstore.shm import named_segments
 
-    return naming.collect(naming.folder(dir))
+    return named_segments.collect(named_segments.folder(dir))
 
 
 # ---- One call of shared ----
@@ -144,14 +146,14 @@ class _Call:
         self.next_word = _FIRST_WORD
 
     def run(self):
-        from recstore import _locks
+        from recstore._core import native
 
         _refuse_nested(self.target)
         while True:
             store = self.attach()
             if store is not None:
                 return store
-            lock = _locks.Lock(self.target.lock_path)
+            lock = native.Lock(self.target.lock_path)
             try:
                 if self.wait(lock):
                     # Somebody may have built between our look and our lock.
@@ -162,14 +164,14 @@ class _Call:
 
     def attach(self):
         """The store; None where there is none, or a damaged one, which building replaces."""
-        from recstore import naming
+        from recstore.shm import named_segments
 
         try:
-            segment, label = naming.open_target(self.target, self.left())
+            segment, label = named_segments.open_target(self.target, self.left())
         except SegmentNotFoundError:
             return None
         except CorruptError:
-            if naming.Label.at(self.target.path) is not None:
+            if named_segments.Label.at(self.target.path) is not None:
                 raise  # whole, and another one's
             self.target.replaces = True
             return None
@@ -185,10 +187,10 @@ class _Call:
     def wait(self, lock):
         """True when the lock is ours; False when it is time to look for the segment again. BuildError,
         WaitTimeoutError."""
-        from recstore import _locks
+        from recstore._core import native
 
         delay, first = _FIRST_DELAY, None
-        while lock.state == _locks.BUSY and lock.leads():
+        while lock.state == native.BUSY and lock.leads():
             first = first or _State.read(lock)
             self.sleep(delay, lock)
             delay = min(2 * delay, _LAST_DELAY)
@@ -199,7 +201,7 @@ class _Call:
             # before removing the file.
             if state.failed and not (first.failed and first.attempt == state.attempt):
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
-        return lock.state == _locks.HELD
+        return lock.state == native.HELD
 
     def sleep(self, delay, lock):
         waited = time.monotonic() - self.begin
@@ -230,9 +232,9 @@ class _Call:
         try:
             if not self.isolate:
                 return self.make()
-            from recstore import isolation
+            from recstore.build import fork_build
 
-            store = isolation.build(self.make, self.attach, repr(self.target.name))
+            store = fork_build.build(self.make, self.attach, repr(self.target.name))
             if store is None:
                 raise BuildError(f"{self.target.name!r} was built and removed at once by somebody else")
             return store
@@ -244,7 +246,7 @@ class _Call:
             _building.pop(self.target.path, None)
 
     def make(self):
-        from recstore import building
+        from recstore.build import building
 
         try:
             return building.build_shared(self.build(), self.target, _untrusting())
@@ -264,9 +266,9 @@ class _State:
 
     @staticmethod
     def pack(attempt, failure=None):
-        from recstore import naming
+        from recstore.shm import named_segments
 
-        made = naming.Label(naming.maker())
+        made = named_segments.Label(named_segments.maker())
         lines = [
             str(attempt),
             str(os.getpid()),
@@ -292,7 +294,6 @@ def _refuse_nested(target):
     thread, pid = entry
     if pid != os.getpid():
         # Forked while it was building: it may have finished meanwhile.
-        from recstore import _locks
 
         try:
             now = os.open(target.lock_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -324,7 +325,8 @@ class _Peek:
 
 def _container(segment, reader):
     """The RecordList or RecordDict over a segment just attached."""
-    from recstore import building, dicts
+    from recstore import dicts
+    from recstore.build import building
 
     segment.reader = reader
     building.announce(segment)
@@ -334,19 +336,19 @@ def _container(segment, reader):
 
 
 def _untrusting():
-    from recstore import classes
+    from recstore._core import trust
 
-    return classes.Reader(trusted=False)
+    return trust.Reader(trusted=False)
 
 
 def _only(name, dir):
     """`(segment, label)` of the one segment of this name."""
-    from recstore import naming
+    from recstore.shm import named_segments
 
     for _ in range(100):
-        paths = naming.found(name, dir)
+        paths = named_segments.found(name, dir)
         if len(paths) > 1:
-            known = [label.fingerprint for label in map(naming.Label.at, paths) if label is not None]
+            known = [label.fingerprint for label in map(named_segments.Label.at, paths) if label is not None]
             raise ValueError(
                 f"{len(paths)} stores are named {name!r}; say which by fingerprint=, one of"
                 f" {', '.join(map(repr, sorted(known)))}"
@@ -354,7 +356,7 @@ def _only(name, dir):
         if not paths:
             break
         try:
-            segment, label = naming.open_leased(paths[0])
+            segment, label = named_segments.open_leased(paths[0])
         except SegmentNotFoundError:
             continue  # its last user has just left; there may be another by now
         if label.name == name:
@@ -362,14 +364,18 @@ def _only(name, dir):
         segment.disown()
         segment.close()
         break
-    raise naming.gone(name, dir)
+    raise named_segments.gone(name, dir)
 
 
 def _no_such(target, dir):
-    from recstore import naming
+    from recstore.shm import named_segments
 
-    known = [label.fingerprint for label in map(naming.Label.at, naming.found(target.name, dir)) if label is not None]
-    error = naming.gone(target.name, dir)
+    known = [
+        label.fingerprint
+        for label in map(named_segments.Label.at, named_segments.found(target.name, dir))
+        if label is not None
+    ]
+    error = named_segments.gone(target.name, dir)
     if known:
         return SegmentNotFoundError(
             2,
@@ -384,12 +390,12 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 def _seconds(keep):
     """None, a number of seconds, or for ever."""
-    from recstore import naming
+    from recstore.shm import named_segments
 
     if keep is False or keep is None:
         return None
     if keep is True:
-        return naming.FOR_EVER
+        return named_segments.FOR_EVER
     seconds = keep if isinstance(keep, (int, float)) else None
     if isinstance(keep, str) and keep[-1:] in _UNITS:
         try:

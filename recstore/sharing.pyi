@@ -7,8 +7,8 @@ from typing_extensions import TypeVar
 
 from recstore._types import Arrays, Path, Paths
 from recstore.dicts import RecordDict
-from recstore.listing import SegmentTable
 from recstore.records import RecordList
+from recstore.shm.segment_list import SegmentTable
 
 __all__ = ["attach", "collect", "segments", "shared", "unlink"]
 

@@ -5,7 +5,8 @@ Imported by ``to_arrow`` and ``to_pandas``, and imports their packages then.
 
 import numpy as np
 
-from recstore import _columns, columns
+from recstore import columns
+from recstore._core import native
 
 _NAN = float("nan")
 _SMALL = 2**31 - 1  # bytes or elements that the usual Arrow types count
@@ -34,7 +35,7 @@ def _pandas():
 def arrow_array(view, positions=None):
     """The items of a view as a pyarrow.Array."""
     pyarrow = _pyarrow()
-    gathered = _columns.gather(view, positions, nulls=True)
+    gathered = native.read_column(view, positions, nulls=True)
     out = None if gathered is None else _from_gathered(pyarrow, gathered)
     if out is None:
         return pyarrow.array(list(view) if positions is None else [view[int(i)] for i in positions])
@@ -99,7 +100,7 @@ def series(view, positions=None):
 
 def _column(view, positions=None):
     """What pandas makes a column of as it would of the values: an array of numbers, or a list."""
-    gathered = _columns.gather(view, positions)
+    gathered = native.read_column(view, positions)
     if gathered is not None and gathered[0] == "scalars":
         return columns.numbers_of(gathered[2], gathered[3])
     if gathered is not None and gathered[0] == "texts":
@@ -128,7 +129,7 @@ def _names(records):
     """The keys of records that are all dicts, str; None where they are not, or not plainly."""
     if len(records) == 0:
         return None
-    names = _columns.names(records)
+    names = native.field_names(records)
     return None if names is None else _checked(names)
 
 

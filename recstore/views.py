@@ -4,7 +4,7 @@ _views'."""
 import operator
 import sys
 
-from recstore import _selections
+from recstore._core import native
 
 __all__ = ["ListOperations"]
 
@@ -123,9 +123,9 @@ class ListOperations:
         from recstore.records import RecordList
 
         if options.get("workers"):
-            from recstore import shards
+            from recstore.build import parallel_build
 
-            return RecordList(shards.mapped(fn, self), **options)
+            return RecordList(parallel_build.mapped(fn, self), **options)
         return RecordList(map(fn, self), **options)
 
     def _keys(self, key_or_field):
@@ -248,14 +248,14 @@ class ListOperations:
                     "these views read their records in different ways: add first, then take fields, "
                     "or add lists: x.to_list() + ..."
                 )
-        out = self._derive(_selections.Selection.joined([self.selection, other.selection]))
+        out = self._derive(native.Selection.joined([self.selection, other.selection]))
         if self.detached is None and other.detached is not None:
             out._set(out.selection, out.how, other.detached)
         return out
 
     def _encoded(self, records):
         """A list of records as a store of its own, to be put behind this."""
-        from recstore import building
+        from recstore.build import building
 
         if not records:
             return self._slice(slice(0, 0))

@@ -44,7 +44,14 @@ def copies(value, tmp_path=None):
     """What a value is read back as, by way of every node that can hold it: alone, as a constant, beside others, self-describing;
     with a folder, from a file that was checked as a whole (whose classes have to be registered)."""
     other = {"v": value, "l": [value, value], "t": (value,)}
-    records = [[value], [value] * 70, [other] * 3, [value, other, 1, "x", value], [[value] * i for i in range(5)], [{"a": [{"b": value}]}]]
+    records = [
+        [value],
+        [value] * 70,
+        [other] * 3,
+        [value, other, 1, "x", value],
+        [[value] * i for i in range(5)],
+        [{"a": [{"b": value}]}],
+    ]
     for rows in records:
         for compression in ("auto", "none"):
             with recstore.RecordList(rows, compression=compression) as x:

@@ -5,6 +5,7 @@ import pathlib
 import pages
 import pytest
 from pages import row  # noqa: F401 - for the tests
+
 from recstore import RecordDict, RecordList
 
 HERE = pathlib.Path(__file__).resolve().parent

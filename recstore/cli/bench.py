@@ -2,10 +2,10 @@
 
 import os
 
-from recstore import memory
 from recstore.cli import bench_timing as timing
 from recstore.cli.running import TrialError, measured, run_trial
 from recstore.cli.text import safe_text, size_text, table, to_json
+from recstore.shm import process_memory
 
 # The rivals that workers read too: every one of them would take a process for each method.
 CONTAINERS = ("list", "numpy+pickle", "recstore")
@@ -73,7 +73,7 @@ def _workers(shown, pool, count, workers, skipped):
 
 def _room(read, workers):
     """How many records all containers can take here, one beside the other; None where the system does not say."""
-    free = memory.available()
+    free = process_memory.available()
     # As in the demo: a list takes some four times the packed bytes. In one process there is one, beside fifteen packed
     # forms.
     packed = read["size"] / read["count"]

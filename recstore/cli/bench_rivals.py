@@ -272,10 +272,10 @@ def every():
 def rebuild():
     """The native deep structural copy: the time CPython itself needs to make equal objects, with no decoding."""
     try:
-        from recstore._floor import rebuild as native
+        from recstore._core.native import rebuild
     except ImportError:
-        raise Absent("recstore._floor.rebuild is not in this build") from None
-    return native
+        raise Absent("recstore._core.native.rebuild is not in this build") from None
+    return rebuild
 
 
 def bare_msgspec():

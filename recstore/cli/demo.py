@@ -8,17 +8,25 @@ import os
 import sys
 import time
 
-from recstore import memory
 from recstore.cli import trial
 from recstore.cli.running import TrialError, measured, run_trial
 from recstore.cli.text import size_text, table
 from recstore.cli.workers import METHODS
+from recstore.shm import process_memory
 
 DEFAULT_RECORDS = 1_000_000
 # A list of the demo's own records takes about 0.9 KB each; five processes hold it, and pickling it needs as much again.
 _LIST_FACTOR = 6
 _HEADINGS = (
-    "container", "workers by", "build", "data", "ns/record", "total PSS", "USS/worker", "first record", "pickle",
+    "container",
+    "workers by",
+    "build",
+    "data",
+    "ns/record",
+    "total PSS",
+    "USS/worker",
+    "first record",
+    "pickle",
 )
 
 
@@ -75,7 +83,7 @@ def _measure(shown, pool, kind, path, records, workers):
 
 def _fitting(wanted, found, workers):
     """How many records the list can take here: the demo must not bring down the machine it runs on."""
-    free = memory.available()
+    free = process_memory.available()
     each = 4 * found["size"] / found["count"] + 500
     room = None if free is None else int(0.8 * free / (each * (workers + _LIST_FACTOR - 4)))
     if room is None or room >= wanted:

@@ -1,8 +1,8 @@
 """What `recstore doctor` checks about memory: /dev/shm, limits, swap, who pays, huge pages."""
 
-from recstore import places
 from recstore.cli.doctor import Finding
 from recstore.cli.text import size_text
+from recstore.shm import places
 
 _SHM = places.SHARED
 _MIB = 1 << 20

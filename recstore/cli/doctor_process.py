@@ -170,17 +170,18 @@ def _last_system_user(system):
 def left_behind(folder=None):
     """`(path, bytes)` of files of ours that no process uses and nobody asked to keep, in the folder of named segments
     and in the private one."""
-    from recstore import directory, naming, segments
+    from recstore import segments
+    from recstore.shm import file_backing, named_segments
 
-    place = naming.folder(folder)
+    place = named_segments.folder(folder)
     gone = {info.path for info in segments(dir=folder) if info.state in ("orphan", "damaged")}
     for name in os.listdir(place):
         # Locks of builders, and segments on their way.
-        if not naming.is_segment(name) and naming.is_segment(name[:-4]):
+        if not named_segments.is_segment(name) and named_segments.is_segment(name[:-4]):
             gone.add(os.path.join(place, name))
-    private = directory.default()
+    private = file_backing.default()
     try:
-        gone.update(os.path.join(private, name) for name in os.listdir(private) if directory.builder_is_gone(name))
+        gone.update(os.path.join(private, name) for name in os.listdir(private) if file_backing.builder_is_gone(name))
     except OSError:
         pass  # never made, as on most systems
     sizes = ((path, unused_bytes(path)) for path in sorted(gone))
@@ -207,11 +208,11 @@ def unused_bytes(path):
 
 def named_folder(system, folder=None):
     """Where named stores go."""
-    from recstore import naming
+    from recstore.shm import named_segments
 
     name = "named stores"
     try:
-        place = naming.folder(folder)
+        place = named_segments.folder(folder)
         os.listdir(place)
     except OSError as error:
         return Finding(

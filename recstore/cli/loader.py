@@ -6,8 +6,8 @@ import warnings
 
 import torch.utils.data
 
-from recstore import memory
 from recstore.cli.workers import touch
+from recstore.shm import process_memory
 
 
 class Samples(torch.utils.data.Dataset):
@@ -55,13 +55,13 @@ def loader_pass(records, workers, segments, progress):
             reported = seen
     # The workers' processes are no public attribute; all that live below this process are close enough elsewhere.
     crew = [process.pid for process in getattr(batches, "_workers", ())]
-    pids = memory.family(os.getpid())
-    readings = [memory.usage(pid) for pid in crew or pids[1:]]
+    pids = process_memory.family(os.getpid())
+    readings = [process_memory.usage(pid) for pid in crew or pids[1:]]
     result = {
         "first_s": first,
         "pass_s": time.monotonic() - begin,
         "uss": [None if one is None else one.uss for one in readings],
-        "total": memory.total(pids, segments),
+        "total": process_memory.total(pids, segments),
         "processes": len(pids),
     }
     del batches, loader

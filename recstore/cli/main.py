@@ -44,7 +44,9 @@ def _parser():
     source.add_argument("--paths", metavar="FILE", help="a text file, one path a line")
     source.add_argument("--jsonl", metavar="FILE", help="one JSON value a line")
     demo.add_argument(
-        "--records", type=_positive, metavar="N",
+        "--records",
+        type=_positive,
+        metavar="N",
         help="resample to N records (a million of the machine's own; all of a FILE's)",
     )
     demo.add_argument("--workers", type=_positive, default=4, metavar="N", help="4 unless told")

@@ -11,6 +11,7 @@ import os
 import recstore
 from recstore.cli.text import brief, plain, safe_text, size_text, to_json
 
+
 class Refused(Exception):
     """What was asked cannot be done as it was asked; the message says why."""
 
@@ -99,11 +100,11 @@ def remove(options):
 
 def collect(options):
     """`gc`"""
-    from recstore import directory
     from recstore.cli.doctor_process import left_behind
+    from recstore.shm import file_backing
 
     size = sum(size for _, size in left_behind(options.dir))
-    removed = recstore.collect(dir=options.dir) + directory.collect(directory.default())
+    removed = recstore.collect(dir=options.dir) + file_backing.collect(file_backing.default())
     size -= sum(size for _, size in left_behind(options.dir))
     if options.json:
         print(to_json({"removed": removed, "bytes": max(0, size)}))

@@ -77,7 +77,7 @@ class System:
             return None
 
     def path(self, path):
-        return self.proc + path[len("/proc"):] if path.startswith("/proc/") else self.root + path
+        return self.proc + path[len("/proc") :] if path.startswith("/proc/") else self.root + path
 
     def exists(self, path):
         return os.path.exists(self.path(path))
@@ -116,9 +116,9 @@ class System:
 
     def headroom(self):
         """`(bytes, limit)` that builds go by, of the C core."""
-        from recstore import _limits
+        from recstore._core import native
 
-        return _limits.headroom(self.proc, self.root) if self.linux else (None, "")
+        return native.headroom(self.proc, self.root) if self.linux else (None, "")
 
     def cgroups(self):
         """The Levels of this process's memory cgroup, from its own up to the top that is mounted here; version 2
@@ -160,8 +160,9 @@ class System:
             limit, used, high, swap = (
                 self._number(f"{folder}/memory.{one}") for one in ("max", "current", "high", "swap.max")
             )
-            inactive, kills = self._field(f"{folder}/memory.stat", "inactive_file"), self._field(
-                f"{folder}/memory.events", "oom_kill"
+            inactive, kills = (
+                self._field(f"{folder}/memory.stat", "inactive_file"),
+                self._field(f"{folder}/memory.events", "oom_kill"),
             )
         else:
             limit, used, both = (
@@ -169,8 +170,9 @@ class System:
             )
             high = None
             swap = both - limit if both is not None and limit is not None and both >= limit else None
-            inactive, kills = self._field(f"{folder}/memory.stat", "total_inactive_file"), self._field(
-                f"{folder}/memory.oom_control", "oom_kill"
+            inactive, kills = (
+                self._field(f"{folder}/memory.stat", "total_inactive_file"),
+                self._field(f"{folder}/memory.oom_control", "oom_kill"),
             )
         if used is not None and inactive is not None and inactive <= used:
             used -= inactive
@@ -283,7 +285,7 @@ def _beneath(path, root):
     root = root.rstrip("/")
     if "/.." in path or not (path + "/").startswith(root + "/"):
         return None
-    return path[len(root):].rstrip("/")
+    return path[len(root) :].rstrip("/")
 
 
 def _unescape(text):

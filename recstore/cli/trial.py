@@ -16,9 +16,9 @@ import time
 import warnings
 from array import array
 
-from recstore import memory
 from recstore.cli import records as sources
 from recstore.cli import workers
+from recstore.shm import process_memory
 
 _READS = 100_000
 LOADER = "DataLoader"
@@ -86,22 +86,22 @@ def bench(pool, reads, repeats):
 
 def row(container, method, workers_n, pool, count, resample, weigh):
     """Build the container from the pool, read it at random, hand it to workers, measure."""
-    started_with = memory.segments()
-    before = memory.usage()
+    started_with = process_memory.segments()
+    before = process_memory.usage()
     say(stage="building", of=count)
     begin = time.perf_counter()
     fresh = _counted(sources.read_pool(pool, count if resample else None), count)
     records = _build(container, fresh)
     result = {"build_s": time.perf_counter() - begin, "records": len(records)}
     gc.collect()
-    after = memory.usage()
+    after = process_memory.usage()
     if container == "list":
         result["bytes"] = None if after is None else after.uss - before.uss
     else:
         result["bytes"] = records.nbytes
     result["pickle"] = _pickled_size(records) if weigh else None
     result["read_ns"] = read_ns(records)
-    segments = {key: size for key, size in memory.segments().items() if key not in started_with}
+    segments = {key: size for key, size in process_memory.segments().items() if key not in started_with}
     say(stage="reading", of=count if method == LOADER else count * workers_n)
     if method == LOADER:
         from recstore.cli.loader import loader_pass

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 
-from recstore import memory
+from recstore.shm import process_memory
 
 METHODS = ("fork", "spawn", "forkserver")
 _REPORTS = 20
@@ -76,7 +76,7 @@ def _work(records, seed, pipe, parent):
 def full_pass(records, method, workers, segments=(), progress=None):
     """Run the job; a dict of first_s (slowest start to first record), pass_s, uss (a list), total and extra.
 
-    `segments` are keys of memory.segments whose unmapped pages belong to the total. `progress` is called with the
+    `segments` are keys of process_memory.segments whose unmapped pages belong to the total. `progress` is called with the
     number of records newly read.
     """
     context = multiprocessing.get_context(method)
@@ -91,13 +91,13 @@ def full_pass(records, method, workers, segments=(), progress=None):
             theirs.close()
             crew.append((process, ours, started))
         times = _listen(crew, progress)
-        pids = memory.family(os.getpid())
-        readings = [memory.usage(process.pid) for process, _, _ in crew]
+        pids = process_memory.family(os.getpid())
+        readings = [process_memory.usage(process.pid) for process, _, _ in crew]
         result = {
             "first_s": max(first for first, _ in times),
             "pass_s": max(whole for _, whole in times),
             "uss": [None if one is None else one.uss for one in readings],
-            "total": memory.total(pids, segments),
+            "total": process_memory.total(pids, segments),
             "processes": len(pids),
         }
         for process, ours, _ in crew:

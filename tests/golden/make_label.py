@@ -8,12 +8,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from golden import literals, make  # noqa: E402
-from recstore import _store, naming  # noqa: E402
+from recstore._core import native
+from recstore.shm import named_segments  # noqa: E402
 
 
 def main():
     path = HERE / "label.tmp"
-    builder = _store.Builder("file", name=str(path), label=naming.Label(literals.LABEL).pack())
+    builder = native.Builder("file", name=str(path), label=named_segments.Label(literals.LABEL).pack())
     builder.extend(literals.LABELLED)
     builder.finish().close()
     data = path.read_bytes()

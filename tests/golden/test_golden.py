@@ -10,7 +10,7 @@ import pytest
 
 import recstore
 from golden import literals, literals_ext, literals_packed
-from recstore import naming
+from recstore.shm import named_segments
 from ref import mapping, reader
 from ref.extended import Ext, ext_of
 
@@ -122,7 +122,7 @@ def test_damaged(name):
 def test_label():
     path = HERE / "v1-label.rec"
     with recstore.open(path, verify="full") as x:
-        assert x.to_list() == literals.LABELLED and naming.Label.of(x.segments[0]) == literals.LABEL
+        assert x.to_list() == literals.LABELLED and named_segments.Label.of(x.segments[0]) == literals.LABEL
     assert reader.check(path.read_bytes()) == literals.LABELLED  # which knows no labels
 
 

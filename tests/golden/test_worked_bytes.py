@@ -9,7 +9,7 @@ import pytest
 
 import recstore
 from golden import page
-from recstore import _keys
+from recstore._core import native
 from ref import mapping, reader
 from ref import mapping_writer as mw
 from ref import writer as w
@@ -129,10 +129,10 @@ def test_any_value(text, data, tmp_path):
 @pytest.mark.parametrize(("text", "form", "first", "second"), VECTORS, ids=[row[0] for row in VECTORS])
 def test_key_hash(text, form, first, second):
     key, form = python(text), bytes.fromhex(form)
-    assert mapping.canonical(key) == _keys.canonical(key) == form
+    assert mapping.canonical(key) == native.key_form(key) == form
     for seed, digest in ((0, first), (SECOND_SEED, second)):
         assert len(digest) == 16 and mapping.xxh64(form, seed) == int(digest, 16)
-        hashes = _keys.KeyHashes(seed)
+        hashes = native.KeyHashes(seed)
         hashes.append(key)
         assert hashes.since(0) == int(digest, 16).to_bytes(8, "little")
 
@@ -160,7 +160,7 @@ def whole_mapping():
 def test_both_make_this_index():
     index, _ = index_and_order()
     assert mw.key_index_of([mapping.canonical(key) for key in ("a", "b", 7)], SECOND_SEED) == index
-    hashes = _keys.KeyHashes(SECOND_SEED)
+    hashes = native.KeyHashes(SECOND_SEED)
     for key, _ in PAIRS:
         hashes.append(key)
     assert hashes.without({2}).table() == index
@@ -181,7 +181,7 @@ def test_lookup(row):
     text, form, digest, home, check_bits, looked_at, entry, key_record, value_record, value = row
     key, m, digest = python(text), mapping.Mapping(whole_mapping()), int(digest, 16)
     h = m.index.head
-    assert mapping.canonical(key) == _keys.canonical(key) == bytes.fromhex(form) and mapping.xxh64(bytes.fromhex(form), h.seed) == digest
+    assert mapping.canonical(key) == native.key_form(key) == bytes.fromhex(form) and mapping.xxh64(bytes.fromhex(form), h.seed) == digest
     assert digest * h.n_slots >> 64 == int(home) and digest & (1 << 32 - h.index_bits) - 1 == int(check_bits, 16)
     slots, steps = [int(s) for s in looked_at.split(", ")], []
     for step in range(h.longest_probe):

@@ -13,7 +13,8 @@ import sys
 import pytest
 import shm
 from mp import sharers, workers
-from recstore import handles
+
+from recstore.shm import handles
 
 if not os.path.isdir("/proc/self/fd"):
     collect_ignore_glob = ["test_*.py"]  # what is looked at here is looked at through /proc

@@ -3,6 +3,7 @@
 import mmap
 
 import numpy as np
+
 from recstore import RecordDict, RecordView
 
 N = 2000
@@ -38,7 +39,12 @@ def describe(dataset):
     return (
         kinds,
         [dataset[i] for i in (0, 7, N - 1)],
-        (is_mapped(dataset.array), dataset.array[:3].tolist(), dataset.array.flags.writeable, np.shares_memory(dataset.array, dataset.part)),
+        (
+            is_mapped(dataset.array),
+            dataset.array[:3].tolist(),
+            dataset.array.flags.writeable,
+            np.shares_memory(dataset.array, dataset.part),
+        ),
     )
 
 

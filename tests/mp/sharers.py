@@ -6,7 +6,7 @@ import random
 import time
 
 import recstore
-from recstore import naming
+from recstore.shm import named_segments
 
 FORK = multiprocessing.get_context("fork")
 
@@ -64,7 +64,9 @@ def storm(names, log, faults, seed):
     while True:
         name, isolate = chance.choice(names), chance.random() < 0.1
         try:
-            x = recstore.shared(name, Build(log, 1, chance.choice((0, 1e-5))), fingerprint="1", isolate=isolate, timeout=60)
+            x = recstore.shared(
+                name, Build(log, 1, chance.choice((0, 1e-5))), fingerprint="1", isolate=isolate, timeout=60
+            )
             if x.to_list() != records(1):
                 note(faults, "partial")
             x.close()
@@ -107,13 +109,13 @@ def read_all(connection, x):
 
 def as_another_user(connection, name, path):
     """The same name as another user: a store of its own, and no way to the first one's."""
-    from recstore import fingerprints, handles, listing  # noqa: F401 - while this user can still read them
+    from recstore.shm import handles, segment_list  # noqa: F401 - while this user can still read them
 
     os.setgid(12345)
     os.setuid(12345)
     with recstore.shared(name, lambda: [2], fingerprint="1", timeout=20) as x:
         try:
-            naming.open_leased(path)
+            named_segments.open_leased(path)
             said = "opened"
         except OSError as error:
             said = type(error).__name__
@@ -126,7 +128,7 @@ def as_another_user(connection, name, path):
 
 def left(name, dir=None):
     """Every file that belongs to a name: segments, locks, temporary ones."""
-    return sorted(one for one in os.listdir(naming.folder(dir)) if one.startswith(naming.stem(name)))
+    return sorted(one for one in os.listdir(named_segments.folder(dir)) if one.startswith(named_segments.stem(name)))
 
 
 def start(target, *arguments):

@@ -10,10 +10,11 @@ import subprocess
 import sys
 
 import pytest
-import recstore
 from mp import workers
 from mp.workers import build, record, run_worker, summary
-from recstore import directory, handles
+
+import recstore
+from recstore.shm import file_backing, handles
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 
@@ -38,7 +39,17 @@ def test_the_other_tests_over_files(tmp_path):
     # test_repr is about the default backing; the others say themselves where their stores are, this backing among it.
     others = (path for pattern in ("test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*")
               for path in (TESTS / "mp").glob(pattern))  # fmt: skip
-    options = ["-q", "-k", "not test_repr", *(f"--ignore={path}" for path in others), "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}", "-c", TESTS.parent / "pyproject.toml"]
+    options = [
+        "-q",
+        "-k",
+        "not test_repr",
+        *(f"--ignore={path}" for path in others),
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={tmp_path / 'base'}",
+        "-c",
+        TESTS.parent / "pyproject.toml",
+    ]
     done = subprocess.run(
         [pathlib.Path(sys.executable).with_name("pytest"), *options, *chosen],
         env={**os.environ, "RECSTORE_BACKING": "dir", "RECSTORE_DIR": str(tmp_path / "stores")},
@@ -133,7 +144,7 @@ def test_reader_survives_its_owner_and_keeps_the_orphan(folder, python):
     assert names(folder) == [orphan]  # leased
     assert summary(x) == (10, record(0), record(9))
     x.close()
-    assert directory.collect(folder) == 1
+    assert file_backing.collect(folder) == 1
     assert names(folder) == []
 
 
@@ -155,7 +166,7 @@ def test_a_lease_protects_even_if_the_owner_looks_dead(folder, monkeypatch):
     x = build(10)
     with monkeypatch.context() as patch:
         patch.setattr(handles, "start_time", lambda pid: None)
-        assert directory.collect(folder) == 0
+        assert file_backing.collect(folder) == 0
     assert len(names(folder)) == 1
     x.close()
 
@@ -175,7 +186,9 @@ def test_foreign_files_are_left_alone(folder):
 
 
 def test_living_process_keeps_its_files(folder, python):
-    holder = python("from mp.workers import build; x = build(10); print(flush=True); input(); print(x[9]['id'])", wait=False)
+    holder = python(
+        "from mp.workers import build; x = build(10); print(flush=True); input(); print(x[9]['id'])", wait=False
+    )
     holder.stdout.readline()
     build(3).close()
     assert len(names(folder)) == 1

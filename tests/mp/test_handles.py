@@ -8,9 +8,11 @@ import signal
 import warnings
 
 import pytest
-import recstore
 from mp.workers import build, record, segment_fds
-from recstore import handles, recipes
+
+import recstore
+from recstore.shm import handle_bytes, handles
+
 
 @pytest.fixture(autouse=True)
 def allowed(monkeypatch):
@@ -21,7 +23,7 @@ def forge(x, tail=b"", **changes):
     """The bytes of x's handle with some fields changed; `tail` comes after them."""
     function, (handle, *_) = x.__reduce__()
     assert function is handles.attach
-    fields = recipes.Handle.unpack(handle)
+    fields = handle_bytes.Handle.unpack(handle)
     names = "pid", "started", "boot", "namespace"
     fields.holder = tuple(changes.pop(name, value) for name, value in zip(names, fields.holder))
     fields.folders, fields.devices = list(fields.folders), list(fields.devices)
@@ -112,7 +114,11 @@ def test_descriptor_that_became_another_file(anonymous_only, forgotten, tmp_path
     x, other = build(20), build(20)
     (tmp_path / "file").write_bytes(b"x" * 10000)
     os.mkfifo(tmp_path / "fifo")
-    opened = [os.open(tmp_path / "file", os.O_RDONLY), os.open(tmp_path, os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)]
+    opened = [
+        os.open(tmp_path / "file", os.O_RDONLY),
+        os.open(tmp_path, os.O_RDONLY),
+        os.open("/dev/null", os.O_RDONLY),
+    ]
     opened.append(os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK))
     try:
         before = sorted(os.listdir("/proc/self/fd"))
@@ -134,7 +140,14 @@ def test_broken_handles_are_refused():
     for cut in range(len(good)):
         with pytest.raises(recstore.CorruptError):
             handles.attach(good[:cut])
-    for bad in (b"\1" + good[1:], b"\3" + good[1:], forge(x, kind=0), forge(x, kind=0x7F), forge(x, length=21), forge(x, tail=b"\0")):
+    for bad in (
+        b"\1" + good[1:],
+        b"\3" + good[1:],
+        forge(x, kind=0),
+        forge(x, kind=0x7F),
+        forge(x, length=21),
+        forge(x, tail=b"\0"),
+    ):
         with pytest.raises(recstore.CorruptError):
             handles.attach(bad)
 

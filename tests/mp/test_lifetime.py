@@ -5,10 +5,11 @@ import pickle
 import signal
 
 import pytest
-import recstore
 from mp import workers
 from mp.workers import build, record, run_worker
-from recstore import handles
+
+import recstore
+from recstore.shm import handles
 
 
 def test_nobody_can_write(anonymous_only, context):
@@ -54,7 +55,7 @@ def test_descriptors_do_not_pile_up(python):
     code = """
 import gc, os, pickle
 from mp.workers import build
-from recstore import handles
+from recstore.shm import handles
 build(3).close()
 def count():
     gc.collect()

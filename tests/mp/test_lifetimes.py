@@ -5,8 +5,8 @@ import ast
 import os
 import pathlib
 import re
-import signal
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,12 +14,13 @@ import time
 
 import pages
 import pytest
-import recstore
 from mp import living, workers
 from mp.living import RECORDS
 from mp.sharers import until
 from pages import row
-from recstore import naming
+
+import recstore
+from recstore.shm import named_segments
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 PAGE = TESTS.parent / "docs" / "lifetimes.md"
@@ -129,7 +130,7 @@ class Life:
         assert self.kind in ("kept", "kept for 2h")
         with recstore.attach(self.place.name, "1") as x:
             assert living.read(x)
-        path = naming.Target(self.place.name, "1").path
+        path = named_segments.Target(self.place.name, "1").path
         for hours, there in ((1.9, True), (2.1, self.kind == "kept")):
             long_ago = time.time() - 3600 * hours
             os.utime(path, (long_ago, long_ago))
@@ -405,7 +406,7 @@ def test_half_written(life, cut):
     os.unlink(life.place.path)
     path = {"directory": str(life.folder / "999999999-5-00.rec"), "file": life.place.path}.get(life.kind)
     if path is None:
-        path = naming.Target(life.place.name, "1").path
+        path = named_segments.Target(life.place.name, "1").path
     pathlib.Path(path).write_bytes(whole[:cut])
     os.chmod(path, 0o400)
     if life.kind == "file":

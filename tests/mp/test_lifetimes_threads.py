@@ -5,8 +5,9 @@ import sys
 import threading
 
 import pytest
-import recstore
 from mp.living import RECORDS
+
+import recstore
 
 
 def at_once(work, n=8):

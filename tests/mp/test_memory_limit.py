@@ -38,7 +38,9 @@ def _own_group():
         left, _, right = line.partition(" - ")
         root, point = left.split()[3:5]
         kind, _, options = right.split()[:3]
-        controller = "memory" if kind == "cgroup" and "memory" in options.split(",") else "" if kind == "cgroup2" else None
+        controller = (
+            "memory" if kind == "cgroup" and "memory" in options.split(",") else "" if kind == "cgroup2" else None
+        )
         if controller not in groups or not groups[controller].startswith(root.rstrip("/")):
             continue
         folder = pathlib.Path(point) / groups[controller][len(root.rstrip("/")) :].strip("/")

@@ -10,10 +10,13 @@ import threading
 import time
 
 import pytest
-import recstore
 from mp import shard_kinds as kinds
 from mp.workers import run_worker
-from recstore import RecordDict, RecordList, processes, shards
+
+import recstore
+from recstore import RecordDict, RecordList
+from recstore.build import parallel_build
+from recstore.shm import process_identity
 
 chained = itertools.chain.from_iterable
 
@@ -130,7 +133,7 @@ def test_stores_are_shards(method):
 
 
 def test_map(method, monkeypatch):
-    monkeypatch.setattr(shards, "_MAPPED", 300)
+    monkeypatch.setattr(parallel_build, "_MAPPED", 300)
     with RecordList(kinds.Rows(0, 1000)) as x:
         for view in (x, x[::-3], x.shuffled(5), x.field("name"), x[:0]):
             with view.map(repr) as wanted, view.map(repr, workers=2) as y:
@@ -224,7 +227,7 @@ def test_what_a_shard_raises_is_raised_with_its_traceback(forking, error):
     with pytest.raises(type(error)) as caught:
         RecordList([[1], kinds.Failing(0, 9, error), [2]], workers=2)
     assert caught.value.args == error.args
-    assert isinstance(caught.value.__cause__, shards.WorkerTraceback)
+    assert isinstance(caught.value.__cause__, parallel_build.WorkerTraceback)
     assert "reading shard 1" in str(caught.value.__cause__) and "raise self.how" in str(caught.value.__cause__)
 
 
@@ -318,7 +321,7 @@ def test_a_child_that_is_no_daemon_may(context):
 
 def test_workers_wait_for_the_shard_whose_turn_it_is(forking, tmp_path, monkeypatch):
     """What is read ahead of it is bounded."""
-    monkeypatch.setattr(shards, "RUN_AHEAD", 4 << 20)
+    monkeypatch.setattr(parallel_build, "RUN_AHEAD", 4 << 20)
     path, go = tmp_path / "far", tmp_path / "go"
     far = []
 
@@ -355,7 +358,7 @@ RecordList(map(watched, range(3)), workers=3)
     builder.wait()
 
     def alive():
-        return [pid for pid in children if processes.start_time(pid) is not None]
+        return [pid for pid in children if process_identity.start_time(pid) is not None]
 
     while alive() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mp import dataset_workers as workers
 from mp.workers import run_worker
+
 from recstore import audit, share_dataset
 
 IDS = [0, 7, workers.N - 1]
@@ -82,7 +83,10 @@ def test_what_was_written_travels_as_bytes(spawning):
     array = dataset.array
     array.flags.writeable = True
     array[3] = 1000
-    assert run_worker(spawning, workers.send_sum, array, dataset.part) == ([float(array.sum()), float(dataset.part.sum())], False)
+    assert run_worker(spawning, workers.send_sum, array, dataset.part) == (
+        [float(array.sum()), float(dataset.part.sum())],
+        False,
+    )
 
 
 def test_changed_in_a_forked_worker():
@@ -126,14 +130,15 @@ def test_workers_do_not_copy_the_records(python):
     out = python(
         """
 import os, gc, multiprocessing
-from recstore import memory, share_dataset
+from recstore import share_dataset
+from recstore.shm import process_memory
 
 class Dataset: pass
 
 def grown(dataset):
-    before = memory.usage().uss
+    before = process_memory.usage().uss
     for sample in dataset.samples: sample["name"]
-    return memory.usage().uss - before
+    return process_memory.usage().uss - before
 
 def child(connection, dataset):
     connection.send(grown(dataset))

@@ -7,11 +7,12 @@ import threading
 import time
 
 import pytest
-import recstore
 from mp import sharers
 from mp.sharers import FORK, Build, end, left, notes, records, start, until
-from recstore import naming, sharing
 
+import recstore
+from recstore import sharing
+from recstore.shm import named_segments
 
 # ---- One build, many readers ----------------------------------------------------------------------------------------
 
@@ -121,7 +122,12 @@ def test_what_build_may_return(name, result, wanted):
 
 def test_build_returns_stores(name):
     with recstore.RecordList(records(1)) as x, recstore.RecordDict({"a": 1, "b": 2}) as d:
-        for result, wanted in [(x, records(1)), (x[::-2], records(1)[::-2]), (x.field("i"), list(range(sharers.N))), (d.keys(), ["a", "b"])]:
+        for result, wanted in [
+            (x, records(1)),
+            (x[::-2], records(1)[::-2]),
+            (x.field("i"), list(range(sharers.N))),
+            (d.keys(), ["a", "b"]),
+        ]:
             with recstore.shared(name, lambda: result, fingerprint="1") as y:
                 assert y.to_list() == wanted and y.segment.backing == "named"
         with recstore.shared(name, lambda: d, fingerprint="1") as y:
@@ -152,7 +158,12 @@ def test_build_that_raises(name, log):
     assert first[1].recv() == ("LookupError", "no data today")
     for _, connection in waiting:
         kind, text = connection.recv()
-        assert kind == "BuildError" and "LookupError: no data today" in text and f"process {first[0].pid}" in text and "sharers.py" in text
+        assert (
+            kind == "BuildError"
+            and "LookupError: no data today" in text
+            and f"process {first[0].pid}" in text
+            and "sharers.py" in text
+        )
     end(first, *waiting)
     assert notes(log) == ["called"] and left(name) == []
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:  # later callers try anew
@@ -183,7 +194,7 @@ def test_builder_that_was_killed_with_nobody_waiting(name, log, messages):
 
 def test_lock_left_behind_tells_who_died(name, messages):
     """Its content speaks of a process number that is somebody else's by now."""
-    target = naming.Target(name, "1")
+    target = named_segments.Target(name, "1")
     fd = os.open(target.lock_path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(fd, f"3\n{os.getpid()}\nprocess {os.getpid()} (train.py)\nbuilding\n".encode())
     os.close(fd)
@@ -332,6 +343,6 @@ def test_child_ends_with_its_parent(name, log):
     child = int(notes(log)[0].split()[1])
     assert child != first[0].pid
     first[0].kill()
-    until(lambda: recstore.handles.start_time(child) is None)
+    until(lambda: recstore.shm.handles.start_time(child) is None)
     end(first)
     recstore.collect()

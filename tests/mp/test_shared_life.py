@@ -4,11 +4,11 @@ import os
 import time
 
 import pytest
-import recstore
 from mp import sharers
 from mp.sharers import Build, end, left, notes, records, start
-from recstore import naming
 
+import recstore
+from recstore.shm import named_segments
 
 # ---- Life -----------------------------------------------------------------------------------------------------------
 
@@ -32,10 +32,12 @@ def test_gone_when_the_process_ends(name, python, ending):
 @pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.execlp('true', 'true')"])
 def test_gone_with_the_next_call_after_a_sudden_end(name, python, ending):
     status = -9 if "kill" in ending else 0
-    python(f"import os, sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status)
+    python(
+        f"import os, sys, recstore; x = recstore.shared(sys.argv[1], lambda: range(9)); {ending}", name, status=status
+    )
     assert [info.state for info in recstore.segments(name)] == ["orphan"]
     recstore.RecordList([1]).close()  # any build will do
-    if naming.folder() == "/dev/shm":
+    if named_segments.folder() == "/dev/shm":
         assert left(name) == []
     recstore.collect()
     assert left(name) == []

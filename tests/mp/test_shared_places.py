@@ -1,7 +1,6 @@
 """Where stores shared by name are: names, folders, what others put there, handles, arguments, and too little space."""
 
 import dataclasses
-import fractions
 import functools
 import os
 import pickle
@@ -10,11 +9,12 @@ import sys
 import threading
 
 import pytest
-import recstore
 from mp import sharers, workers
 from mp.sharers import end, left, notes, records, start, until
-from recstore import naming, places, sharing
 
+import recstore
+from recstore import sharing
+from recstore.shm import named_segments, places
 
 # ---- Names and places -----------------------------------------------------------------------------------------------
 
@@ -43,12 +43,12 @@ def alone(tmp_path_factory, monkeypatch):
     ids=range(11),
 )
 def test_bad_names(bad, why, alone):
-    before = os.listdir(naming.folder())
+    before = os.listdir(named_segments.folder())
     for call in (lambda: recstore.shared(bad, lambda: [1]), lambda: recstore.attach(bad), lambda: recstore.unlink(bad),
                  lambda: recstore.RecordList([1], name=bad), lambda: recstore.segments(bad)):  # fmt: skip
         with pytest.raises(ValueError, match=why):
             call()
-    assert os.listdir(naming.folder()) == before
+    assert os.listdir(named_segments.folder()) == before
 
 
 @pytest.mark.parametrize("bad", [5, b"x", ["x"]], ids=repr)
@@ -59,9 +59,9 @@ def test_names_that_are_no_str(bad):
 
 def test_good_names():
     for good in ("coco.train2017", "x" * 64, "名前", "a b", "é" * 64, "-", "~"):
-        file_name = naming.system_name(good, "f" * 1000)
-        assert file_name.isascii() and len(f"/{file_name}{naming.LOCK}") <= 30
-        assert naming.unsqueezed(naming.squeezed(file_name.encode())).decode() == file_name
+        file_name = named_segments.system_name(good, "f" * 1000)
+        assert file_name.isascii() and len(f"/{file_name}{named_segments.LOCK}") <= 30
+        assert named_segments.unsqueezed(named_segments.squeezed(file_name.encode())).decode() == file_name
         with recstore.shared(good, lambda: [1], fingerprint="f" * 1000) as x, recstore.attach(good) as y:
             assert x == y
 
@@ -103,7 +103,7 @@ def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
 
 
 def test_without_nameless_files(name, log, monkeypatch):
-    monkeypatch.setattr(naming, "_BACKING", "temporary")
+    monkeypatch.setattr(named_segments, "_BACKING", "temporary")
     with recstore.shared(name, lambda: records(1), fingerprint="1") as x, recstore.attach(name) as y:
         assert x == y and len(left(name)) == 1 and os.stat(x.segment.path).st_nlink == 1
     with recstore.RecordList([1], name=name), pytest.raises(recstore.SegmentExistsError):
@@ -145,10 +145,14 @@ def plant(target, kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "mode", "user"])
 def test_planted(name, kind, tmp_path):
-    target = naming.Target(name, "1")
+    target = named_segments.Target(name, "1")
     plant(target, kind, tmp_path)
     try:
-        for call in (lambda: recstore.shared(name, lambda: [1], fingerprint="1"), lambda: recstore.attach(name), lambda: recstore.attach(name, "1")):
+        for call in (
+            lambda: recstore.shared(name, lambda: [1], fingerprint="1"),
+            lambda: recstore.attach(name),
+            lambda: recstore.attach(name, "1"),
+        ):
             with pytest.raises(PermissionError):
                 call()
         assert recstore.collect() == 0 and os.path.lexists(target.path)
@@ -158,7 +162,7 @@ def test_planted(name, kind, tmp_path):
 
 
 def test_two_users_with_one_name(name):
-    if os.geteuid() != 0 or naming.folder() != "/dev/shm":
+    if os.geteuid() != 0 or named_segments.folder() != "/dev/shm":
         pytest.skip("needs root, which can be another user, and a folder that is open to both")
     with recstore.shared(name, lambda: records(1), fingerprint="1") as x:
         process, connection = start(sharers.as_another_user, name, x.segment.path)
@@ -169,8 +173,8 @@ def test_two_users_with_one_name(name):
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "user"])
 def test_planted_lock(name, kind, tmp_path):
-    target = naming.Target(name, "1")
-    lock = naming.Target(name, "1")
+    target = named_segments.Target(name, "1")
+    lock = named_segments.Target(name, "1")
     lock.path = target.lock_path
     plant(lock, kind, tmp_path)
     try:
@@ -185,7 +189,13 @@ def damaged(kind, path, other):
     """What a power cut, or a bug, can leave of a segment."""
     with open(other, "rb") as f:
         whole = f.read()
-    content = {"empty": b"", "zeros": bytes(len(whole)), "cut": whole[:-100], "short": whole[:1000], "no head": bytes(4096) + whole[4096:]}[kind]
+    content = {
+        "empty": b"",
+        "zeros": bytes(len(whole)),
+        "cut": whole[:-100],
+        "short": whole[:1000],
+        "no head": bytes(4096) + whole[4096:],
+    }[kind]
     with open(path, "wb") as f:
         f.write(content)
     os.chmod(path, 0o400)
@@ -193,12 +203,12 @@ def damaged(kind, path, other):
 
 @pytest.mark.parametrize("kind", ["empty", "zeros", "cut", "short", "no head"])
 def test_half_written(name, kind, alone):
-    target = naming.Target(name, "1")
+    target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: records(1), fingerprint="2") as whole:
         damaged(kind, target.path, whole.segment.path)
         assert "damaged" in [info.state for info in recstore.segments(name)]
         with pytest.raises(recstore.CorruptError):
-            naming.open_target(target)
+            named_segments.open_target(target)
         with sharing._Call(target, lambda: [7], False, 1.0).run() as x, recstore.attach(name, "1") as y:
             assert x[0] == y[0] == 7  # a new generation in its place
         damaged(kind, target.path, whole.segment.path)
@@ -210,7 +220,7 @@ def test_half_written(name, kind, alone):
 
 def test_segment_of_another_key_under_our_name(name):
     """A collision of hashes, which never happens: the label tells."""
-    target = naming.Target(name, "1")
+    target = named_segments.Target(name, "1")
     with recstore.shared(name, lambda: [1], fingerprint="2") as x:
         os.link(x.segment.path, target.path)
         with pytest.raises(recstore.CorruptError, match="fingerprint '2'; choose another name"):
@@ -220,12 +230,12 @@ def test_segment_of_another_key_under_our_name(name):
 
 def test_file_of_records_under_our_name(name, tmp_path):
     """A saved store has no label."""
-    target = naming.Target(name, "1")
+    target = named_segments.Target(name, "1")
     with recstore.RecordList([1]) as x:
         x.save(target.path)
     os.chmod(target.path, 0o400)
     with pytest.raises(recstore.CorruptError, match="does not say whose it is"):
-        naming.open_target(target)
+        named_segments.open_target(target)
     assert recstore.collect() == 1
 
 
@@ -265,13 +275,13 @@ def test_handle_size_and_identity(name, monkeypatch):
     x = recstore.shared(name, lambda: [1, 2, 3], fingerprint="1")
     more = [recstore.shared(name, lambda: [4], fingerprint=str(i)) for i in range(2, 5)]
     view = x[1:] + more[0] + more[1] + more[2]
-    room = 300 + len(naming.folder()) - len("/dev/shm")
+    room = 300 + len(named_segments.folder()) - len("/dev/shm")
     assert len(pickle.dumps(x)) <= room and len(pickle.dumps(view)) <= room
     text = pickle.dumps(x)
-    monkeypatch.setattr(recstore.handles, "_attached", {})
+    monkeypatch.setattr(recstore.shm.handles, "_attached", {})
     y = pickle.loads(text)
     assert y.segment is not x.segment and y[1] == 2 and y.segment.owner_pid == os.getpid()
-    recstore.handles._pins.clear()
+    recstore.shm.handles._pins.clear()
     x.close()
     y.close()
     assert "does not exist any more" in repr(pickle.loads(text))
@@ -281,7 +291,7 @@ def test_handle_size_and_identity(name, monkeypatch):
         assert recstore.attach(name, "1")[0] == 9
     for one in more:
         one.close()
-    recstore.handles._pins.clear()
+    recstore.shm.handles._pins.clear()
 
 
 # ---- Fingerprints, arguments ----------------------------------------------------------------------------------------
@@ -341,7 +351,13 @@ def test_small_dev_shm(tmp_path):
         pytest.skip("no private mount namespace here")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")}
     command = f'{mount} && exec "$0" "$1"'
-    done = subprocess.run(["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     named, nameless, built, small = done.stdout.splitlines()
     assert "bytes are needed and the file system leaves" in named and "--shm-size" in named and "dir=" in named
@@ -366,7 +382,13 @@ def test_read_only_dev_shm(tmp_path):
         pytest.skip("no private mount namespace here")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RECSTORE_")} | {"TMPDIR": str(tmp_path)}
     command = f'{mount} && exec "$0" "$1"'
-    done = subprocess.run(["unshare", "-m", "sh", "-c", command, sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", command, sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"{tmp_path}/recstore-{os.geteuid()} [1, 2] 1", "1"]
 
@@ -404,4 +426,12 @@ if __name__ == "__main__":
 def test_import_stays_light():
     code = "import sys; before = set(sys.modules); import recstore; print(*set(sys.modules) - before)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"recstore.sharing", "recstore.naming", "recstore.fingerprints", "recstore.listing", "hashlib", "logging", "socket"} & set(loaded)
+    assert not {
+        "recstore.sharing",
+        "recstore.shm.named_segments",
+        "recstore.build.fingerprints",
+        "recstore.shm.segment_list",
+        "hashlib",
+        "logging",
+        "socket",
+    } & set(loaded)

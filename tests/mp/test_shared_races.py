@@ -8,9 +8,12 @@ import threading
 import time
 
 import pytest
-import recstore
 from mp.sharers import FORK, Build, end, left, notes, start
-from recstore import _locks, naming, sharing
+
+import recstore
+from recstore import sharing
+from recstore._core import native
+from recstore.shm import named_segments
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +28,7 @@ def orphan(name, **options):
     process.start()
     process.join()
     process.close()
-    (path,) = naming.found(name)
+    (path,) = named_segments.found(name)
     return path
 
 
@@ -37,7 +40,7 @@ def _abandon(name, options):
 
 def meanwhile(monkeypatch, what):
     """What happens once between the look whether a segment may go and its removal."""
-    real, todo = naming.expired, [what]
+    real, todo = named_segments.expired, [what]
 
     def expired(label, used):
         may_go = real(label, used)
@@ -45,7 +48,7 @@ def meanwhile(monkeypatch, what):
             todo.pop()()
         return may_go
 
-    monkeypatch.setattr(naming, "expired", expired)
+    monkeypatch.setattr(named_segments, "expired", expired)
 
 
 def test_collector_judges_what_it_removes(name, monkeypatch):
@@ -65,11 +68,11 @@ def test_collector_judges_what_it_removes(name, monkeypatch):
 
 def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
     recstore.shared(name, lambda: [1], fingerprint="1", keep="1h").close()
-    (path,) = naming.found(name)
+    (path,) = named_segments.found(name)
     os.utime(path, (time.time() - 7200,) * 2)
 
     def use():
-        segment, _ = naming.open_leased(path)
+        segment, _ = named_segments.open_leased(path)
         segment.close()
 
     meanwhile(monkeypatch, use)
@@ -80,15 +83,15 @@ def test_collector_leaves_what_was_used_meanwhile(name, monkeypatch):
 
 def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
-    (path,) = naming.found(name)
+    (path,) = named_segments.found(name)
 
     def interrupted(segment):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(naming.Label, "of", interrupted)
+        patched.setattr(named_segments.Label, "of", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            naming.open_leased(path)
+            named_segments.open_leased(path)
     gc.collect()
     assert len(left(name)) == 1 and recstore.unlink(name) == 1
 
@@ -97,14 +100,14 @@ def test_interrupted_attach_removes_nothing_kept(name, monkeypatch):
 def test_a_file_that_stays_locked(name, monkeypatch, timeout):
     """By who was stopped while looking whether it is used."""
     recstore.shared(name, lambda: [1], fingerprint="1", keep=True).close()
-    (path,) = naming.found(name)
-    monkeypatch.setattr(naming, "_LOOK", 0.1)
+    (path,) = named_segments.found(name)
+    monkeypatch.setattr(named_segments, "_LOOK", 0.1)
     with open(path, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(recstore.WaitTimeoutError, match=f"has locked {path}"):
             recstore.shared(name, lambda: [1], fingerprint="1", timeout=timeout)
         with pytest.raises(recstore.WaitTimeoutError):
-            naming.open_leased(path, timeout)
+            named_segments.open_leased(path, timeout)
         threading.Timer(0.2, fcntl.flock, (file, fcntl.LOCK_UN)).start()
         with recstore.shared(name, lambda: [2], fingerprint="1") as x:
             assert x.to_list() == [1]
@@ -113,12 +116,12 @@ def test_a_file_that_stays_locked(name, monkeypatch, timeout):
 
 def test_a_failure_of_long_ago_is_not_of_who_one_waited_for(name, monkeypatch):
     """Who noted it was killed before removing the lock file; the next one has it and has not said so yet."""
-    target = naming.Target(name, "1")
+    target = named_segments.Target(name, "1")
     call = sharing._Call(target, lambda: [1], False, 20)
     for note, fails in ((b"1\n99\nprocess 99\nfailed\nwhy", False), (b"1\n99\nprocess 99\nbuilding\n", True)):
-        holder = _locks.Lock(target.lock_path)
-        assert holder.state == _locks.HELD and holder.write(note)
-        waiting = _locks.Lock(target.lock_path)
+        holder = native.Lock(target.lock_path)
+        assert holder.state == native.HELD and holder.write(note)
+        waiting = native.Lock(target.lock_path)
 
         def gone(seconds, holder=holder, fails=fails):
             if fails:
@@ -143,17 +146,17 @@ def _sleep(connection):
 def test_forked_child_holds_no_lock(tmp_path, waiting):
     """Forked by another thread while this one waits for a lock, or has just got it: who builds here and is killed keeps nobody waiting."""
     path = str(tmp_path / "lock")
-    first = _locks.Lock(path) if waiting else None
-    second = _locks.Lock(path)
+    first = native.Lock(path) if waiting else None
+    second = native.Lock(path)
     child = start(_sleep)
     assert child[1].recv() == "here"
     if waiting:
-        assert second.state == _locks.BUSY
+        assert second.state == native.BUSY
         first.forget()  # as a kill would: its file stays
-        assert second.attempt() == _locks.HELD
+        assert second.attempt() == native.HELD
     second.forget()
-    third = _locks.Lock(path)
-    assert third.state == _locks.HELD
+    third = native.Lock(path)
+    assert third.state == native.HELD
     third.close()
     end(child)
     assert os.listdir(tmp_path) == []
@@ -161,12 +164,13 @@ def test_forked_child_holds_no_lock(tmp_path, waiting):
 
 def test_published_behind_the_builders_back(name):
     """By the child of a builder that was killed, say, in its last moment."""
-    from recstore import building, sharing
+    from recstore import sharing
+    from recstore.build import building
 
     early = []
 
     def build():
-        early.append(building.build_shared([7], naming.Target(name, "1"), sharing._untrusting()))
+        early.append(building.build_shared([7], named_segments.Target(name, "1"), sharing._untrusting()))
         return [8]
 
     with recstore.shared(name, build, fingerprint="1") as x:
@@ -202,7 +206,7 @@ def test_reused_process_number(name, monkeypatch):
     """The label of an orphan names a process that lives, but is another one: who uses a store is known by leases, not by numbers."""
     me = str(os.getpid())
     with monkeypatch.context() as patched:
-        patched.setattr(naming, "maker", lambda: {"pid": me, "started": "0", "command": "train.py"})
+        patched.setattr(named_segments, "maker", lambda: {"pid": me, "started": "0", "command": "train.py"})
         orphan(name)
     (info,) = recstore.segments(name)
     assert info.state == "orphan" and info.builder == f"process {me} (train.py)"

@@ -7,17 +7,20 @@ import signal
 import time
 
 import pytest
-import recstore
 from mp import sharers
 from mp.sharers import Build, notes, records
-from recstore import naming
+
+import recstore
+from recstore.shm import named_segments
 
 FORK = multiprocessing.get_context("fork")
 FULL = os.environ.get("RECSTORE_STORM") == "full"
 
 
 def left(names, dir=None):
-    return sorted(one for one in os.listdir(naming.folder(dir)) if one.startswith(tuple(map(naming.stem, names))))
+    return sorted(
+        one for one in os.listdir(named_segments.folder(dir)) if one.startswith(tuple(map(named_segments.stem, names)))
+    )
 
 
 def test_64_processes_at_once(tmp_path):
@@ -38,7 +41,7 @@ def test_64_processes_at_once(tmp_path):
 @pytest.mark.parametrize("backing", ["named", "temporary"])
 def test_killed_at_any_moment(tmp_path, monkeypatch, backing):
     """Nobody sees a part of a store, nobody waits for ever, and the next call that collects finds everything."""
-    monkeypatch.setattr(naming, "_BACKING", backing)
+    monkeypatch.setattr(named_segments, "_BACKING", backing)
     kills, chance = 1000 if FULL else 60, random.Random(5)
     names = [f"storm {os.getpid()} {backing} {i}" for i in range(2)]
     log, faults = str(tmp_path / "log"), str(tmp_path / "faults")

@@ -13,7 +13,7 @@ import re
 import pytest
 
 import recstore
-from recstore import memory
+from recstore.shm import process_memory
 
 data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
 
@@ -65,14 +65,16 @@ def test_the_same_batches(versions, method):
 
 def own_memory(dataset):
     """USS of the hungrier of two forked workers, after they have read everything between them, while both are alive."""
-    loader = data.DataLoader(dataset, 1000, num_workers=2, persistent_workers=True, collate_fn=len, multiprocessing_context="fork")
+    loader = data.DataLoader(
+        dataset, 1000, num_workers=2, persistent_workers=True, collate_fn=len, multiprocessing_context="fork"
+    )
     batches = iter(loader)
     assert sum(batches) == len(dataset)
-    return max(memory.usage(worker.pid).uss for worker in batches._workers)
+    return max(process_memory.usage(worker.pid).uss for worker in batches._workers)
 
 
 def test_memory_of_the_workers(versions):
-    if memory.usage() is None:
+    if process_memory.usage() is None:
         pytest.skip("this system does not tell USS")
     stored, plain = (version(wav_scp(300_000)) for version in versions)
     nothing = own_memory(versions[1](wav_scp(2000)))

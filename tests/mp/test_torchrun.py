@@ -11,7 +11,8 @@ import sys
 import time
 
 import pytest
-from recstore import memory
+
+from recstore.shm import process_memory
 
 pytest.importorskip("torch.distributed.run", reason="needs PyTorch (pip install recstore[torch])")
 
@@ -33,7 +34,7 @@ def torchrun(ranks, program, *arguments, folder, **variables):
         yield process
     finally:
         if process.poll() is None:
-            for pid in reversed(memory.family(process.pid)):
+            for pid in reversed(process_memory.family(process.pid)):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         process.wait()
@@ -59,13 +60,13 @@ class Watch:
             said = (self.folder / "output").read_text
             assert self.process.poll() is None, said()
             assert time.monotonic() < end, said()
-            self.peak = max(self.peak, memory.total(memory.family(self.process.pid)) or 0)
+            self.peak = max(self.peak, process_memory.total(process_memory.family(self.process.pid)) or 0)
             time.sleep(0.05)
         return self.lines(start)
 
 
 def test_one_build_and_one_store(name, tmp_path):
-    if memory.usage() is None:
+    if process_memory.usage() is None:
         pytest.skip("the system does not tell PSS")
     peaks = {}
     with torchrun(RANKS, TESTS / "mp" / "torchrun_program.py", name, str(tmp_path), folder=tmp_path) as process:

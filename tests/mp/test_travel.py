@@ -6,10 +6,11 @@ import os
 import pickle
 
 import pytest
-import recstore
 from mp import workers
 from mp.workers import build, record, run_worker, summary
-from recstore import handles
+
+import recstore
+from recstore.shm import handles
 
 N = 100
 WHOLE = (N, record(0), record(N - 1))

@@ -9,11 +9,12 @@ import sys
 import tracemalloc
 
 import pytest
-import recstore
 from mp import view_workers, workers
 from mp.view_workers import KINDS, kinds
 from mp.workers import build, record, run_worker
-from recstore import handles
+
+import recstore
+from recstore.shm import handles
 
 N = 30
 
@@ -247,7 +248,13 @@ def test_forked_children_share_and_unlink_nothing():
     if pid == 0:
         status = 1
         try:
-            status = 0 if private[0] == record(3) and pickle.loads(pickle.dumps(private)) == private and published[0] == record(5) else 1
+            status = (
+                0
+                if private[0] == record(3)
+                and pickle.loads(pickle.dumps(private)) == private
+                and published[0] == record(5)
+                else 1
+            )
             private.close()
             published.close()
         finally:
@@ -319,4 +326,4 @@ def test_views_of_saved_stores(context, tmp_path):
 def test_import_stays_light():
     code = "import sys; before = set(sys.modules); import recstore; x = recstore.RecordList([1, 2])[1:] * 2; print(*set(sys.modules) - before)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"typing", "dataclasses", "numpy", "recstore.recipes", "recstore.info"} & set(loaded)
+    assert not {"typing", "dataclasses", "numpy", "recstore.shm.handle_bytes", "recstore.info"} & set(loaded)

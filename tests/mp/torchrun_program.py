@@ -7,9 +7,10 @@ import sys
 import time
 import zlib
 
-import recstore
 import torch.utils.data
-from recstore import memory
+
+import recstore
+from recstore.shm import process_memory
 
 CHUNK = 1000
 CHUNKS = 100  # read in every phase, so that all that reading costs is in both
@@ -29,15 +30,15 @@ class Samples(torch.utils.data.Dataset):
         self.samples = recstore.shared(f"{name} {phase}", self.build, fingerprint="1")
 
     def build(self):
-        before = memory.usage().rss
-        memory.reset_peak_rss()
+        before = process_memory.usage().rss
+        process_memory.reset_peak_rss()
         count = RECORDS[self.phase]
         # Noise, so that the store is large beside what ranks differ by.
         noise = random.Random(1)
         made = [{"id": i, "text": f"{i:6} " * 30, "noise": noise.randbytes(200), "values": [noise.random() for _ in range(20)]}
                 for i in range(count)]  # fmt: skip
         # What is held at once while a store is built of a list: the list; the store is counted by itself.
-        note(self.folder, f"built {self.phase} {os.getpid()} {memory.usage().rss - before}")
+        note(self.folder, f"built {self.phase} {os.getpid()} {process_memory.usage().rss - before}")
         return made
 
     def __len__(self):

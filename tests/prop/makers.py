@@ -7,10 +7,43 @@ import struct
 
 from hypothesis import strategies as st
 
-STRAY = [None, True, 1 << 70, -(1 << 63), (1 << 63) - 1, -0.0, 0.1 + 0.2, float("nan"), 5e-324, 1e308, "", "\ud800", "日本", b"\0", [], (), {}, [1, 2.0]]
+STRAY = [
+    None,
+    True,
+    1 << 70,
+    -(1 << 63),
+    (1 << 63) - 1,
+    -0.0,
+    0.1 + 0.2,
+    float("nan"),
+    5e-324,
+    1e308,
+    "",
+    "\ud800",
+    "日本",
+    b"\0",
+    [],
+    (),
+    {},
+    [1, 2.0],
+]
 WORDS = ["the", "quick", "Brown", "über", "1999", "zz top", "x" * 30, "\0", "_"]
 WIDE_WORDS = ["日本", "語", "имя", "\ud800", "a", " "]
-FORMATS = ["img_%06d.jpg", "%04x-%04x", "n%08d/n%d", "%d", "%d:%02d", "A%dB%dC", "+%d", "0%d", "é%d", "%X%d", "-%d-%d-", "%d_%d_%d_%d", "%032x"]
+FORMATS = [
+    "img_%06d.jpg",
+    "%04x-%04x",
+    "n%08d/n%d",
+    "%d",
+    "%d:%02d",
+    "A%dB%dC",
+    "+%d",
+    "0%d",
+    "é%d",
+    "%X%d",
+    "-%d-%d-",
+    "%d_%d_%d_%d",
+    "%032x",
+]
 
 
 def ints(low, width):
@@ -51,10 +84,17 @@ def walks(stride, floats):
 
 
 key_leaves = st.one_of(
-    st.builds(ints, st.sampled_from([0, -5, 10**6, -(1 << 63)]), st.sampled_from([1, 2, 50, 300, 70000, 1 << 40, 1 << 63])),
+    st.builds(
+        ints, st.sampled_from([0, -5, 10**6, -(1 << 63)]), st.sampled_from([1, 2, 50, 300, 70000, 1 << 40, 1 << 63])
+    ),
     st.builds(decimals, st.integers(0, 8)),
     st.builds(numbered, st.sampled_from(FORMATS), st.sampled_from([10, 1000, 10**6, 10**19])),
-    st.builds(parts, st.sampled_from([" /", "/ / ", ["|", " - ", ""], ["\t\\", ""], ["", " ", ",", "/", ""]]), st.sampled_from([2, 5, 40]), st.integers(0, 9)),
+    st.builds(
+        parts,
+        st.sampled_from([" /", "/ / ", ["|", " - ", ""], ["\t\\", ""], ["", " ", ",", "/", ""]]),
+        st.sampled_from([2, 5, 40]),
+        st.integers(0, 9),
+    ),
     st.builds(sentences, st.sampled_from([WORDS, WIDE_WORDS, WORDS + WIDE_WORDS])),
     st.just(lambda r: r.choice([None, True, False])),
     st.just(lambda r: r.randbytes(r.randrange(12))),
@@ -98,14 +138,21 @@ def mixed(maker, other, part):
 
 
 def extend(makers):
-    keys = st.one_of(st.sampled_from(["a", "b", "c", "key", "Ü", 1, True, (1, 2), 2.0, "\ud800"]), st.integers(0, 6).map("k{}".format))
+    keys = st.one_of(
+        st.sampled_from(["a", "b", "c", "key", "Ü", 1, True, (1, 2), 2.0, "\ud800"]),
+        st.integers(0, 6).map("k{}".format),
+    )
     fields = st.tuples(keys, makers, st.sampled_from([0, 0, 0.1, 0.5, 0.9]))
     return st.one_of(
         st.builds(sequences, makers, st.sampled_from([list, list, tuple]), st.integers(0, 12), st.booleans()),
         st.builds(tuples, st.lists(makers, max_size=3)),
-        st.builds(rows, st.lists(fields, max_size=5, unique_by=lambda field: field[0]), st.sampled_from([False, False, True])),
+        st.builds(
+            rows, st.lists(fields, max_size=5, unique_by=lambda field: field[0]), st.sampled_from([False, False, True])
+        ),
         st.builds(repeated, makers, st.integers(0, 1 << 20), st.sampled_from([3, 40])),
-        st.builds(mixed, makers, st.one_of(leaves, st.just(lambda r: r.choice(STRAY))), st.sampled_from([0.005, 0.05, 0.4])),
+        st.builds(
+            mixed, makers, st.one_of(leaves, st.just(lambda r: r.choice(STRAY))), st.sampled_from([0.005, 0.05, 0.4])
+        ),
     )
 
 

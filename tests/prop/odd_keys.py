@@ -4,7 +4,6 @@ exactly as a dict does."""
 import collections
 import dataclasses
 import datetime
-import decimal
 import enum
 import pathlib
 import uuid
@@ -14,7 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
-
 from prop import extended
 
 MODULUS = 2**61 - 1  # of Python's hash of numbers: hash(n) == hash(n + MODULUS)
@@ -148,9 +146,14 @@ POOL = [key for group in GROUPS for key in group]
 # Mostly of one group, where the likenesses are; keys are told by their number, as hypothesis would compare and print them.
 of_pool = st.integers(0, len(POOL) - 1).map(POOL.__getitem__)
 of_a_group = st.sampled_from(range(len(GROUPS))).flatmap(
-    lambda number: st.lists(st.integers(0, len(GROUPS[number]) - 1).map(GROUPS[number].__getitem__), max_size=30))
-generated = st.one_of(extended.plain_keys, st.tuples(extended.plain_keys, of_pool), st.frozensets(extended.plain_keys, max_size=3))
-key_lists = st.one_of(of_a_group, of_a_group, st.lists(of_pool, max_size=40), st.lists(st.one_of(of_pool, generated), max_size=20))
+    lambda number: st.lists(st.integers(0, len(GROUPS[number]) - 1).map(GROUPS[number].__getitem__), max_size=30)
+)
+generated = st.one_of(
+    extended.plain_keys, st.tuples(extended.plain_keys, of_pool), st.frozensets(extended.plain_keys, max_size=3)
+)
+key_lists = st.one_of(
+    of_a_group, of_a_group, st.lists(of_pool, max_size=40), st.lists(st.one_of(of_pool, generated), max_size=20)
+)
 
 
 def alike(a, b):

@@ -6,7 +6,6 @@ As in prop.trees a tree strategy yields (node, strategy of values for it).
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
-
 from prop import strategies as own
 from prop import trees
 from ref import writer as w
@@ -24,6 +23,7 @@ def wrap(number):
 
 # ---- leaves ----------------------------------------------------------------------------------------------------------
 
+
 @st.composite
 def decimals(draw):
     """Of 53 bits at most, so that the writer finds the integer again; any correction comes as Stored in the literals."""
@@ -31,7 +31,7 @@ def decimals(draw):
     base = draw(st.integers(-(1 << 50), 1 << 50))
     correction = draw(st.integers(0, min(width, 32)))
     numbers = st.integers(0, (1 << width - correction) - 1)
-    values = numbers.map(lambda n: Stored(n << correction | 1 << correction >> 1, float(base + n) / float(10 ** scale)))
+    values = numbers.map(lambda n: Stored(n << correction | 1 << correction >> 1, float(base + n) / float(10**scale)))
     return w.decimal(width, base, scale, correction), values
 
 
@@ -46,7 +46,9 @@ def digit_nodes(draw):
 @st.composite
 def hex_nodes(draw):
     count, upper = draw(st.integers(1, 9)), draw(st.booleans())
-    return w.hex_(count, upper), st.text("0123456789ABCDEF" if upper else "0123456789abcdef", min_size=count, max_size=count)
+    return w.hex_(count, upper), st.text(
+        "0123456789ABCDEF" if upper else "0123456789abcdef", min_size=count, max_size=count
+    )
 
 
 @st.composite
@@ -60,27 +62,32 @@ def number_nodes(draw):
     if floats:
         base, bits = base >> 20, min(bits, 40)
     scale = draw(st.integers(0, 22)) if floats else 0
-    number = st.one_of(st.sampled_from([0, (1 << bits) - 1]), st.integers(0, (1 << bits) - 1)).map(lambda n: wrap(base + n))
+    number = st.one_of(st.sampled_from([0, (1 << bits) - 1]), st.integers(0, (1 << bits) - 1)).map(
+        lambda n: wrap(base + n)
+    )
     some = st.lists(number, min_size=count or 0, max_size=40 if count is None else count)
     widest = bits if stride == 0 else min(64, bits + 1)  # of a zigzag: one bit more
     node = w.numbers(base, floats, scale, stride, bits if stride else 0, widest, param, count)
-    values = some.map(lambda ms: Stored(ms, [float(m) / float(10 ** scale) for m in ms] if floats else ms))
+    values = some.map(lambda ms: Stored(ms, [float(m) / float(10**scale) for m in ms] if floats else ms))
     return node, values.map(lambda v: Stored(v.number, tuple(v.value) if param else v.value))
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
+
 @dataclass(repr=False)
 class Tables:
     """What was drawn so far: entries of TABLES, for values the plain values beside each."""
 
-    made: list = field(default_factory=list)    # w.Table or w.SymbolTable
+    made: list = field(default_factory=list)  # w.Table or w.SymbolTable
     values: dict = field(default_factory=dict)  # number: values of the entries
     symbols: dict = field(default_factory=dict)  # number: (texts, n_short, unit)
     trees: list = field(default_factory=list)
 
     def dicts(self, first):
-        return st.lists(st.sampled_from(sorted(self.values)), max_size=2).flatmap(lambda more: self.dict_node([first, *more]))
+        return st.lists(st.sampled_from(sorted(self.values)), max_size=2).flatmap(
+            lambda more: self.dict_node([first, *more])
+        )
 
     def dict_node(self, numbers):
         values = [value for number in numbers for value in self.values[number]]
@@ -93,21 +100,34 @@ class Tables:
 
     def codes(self, number):
         texts, n_short, unit = self.symbols[number]
-        codes = st.lists(st.one_of(st.integers(0, len(texts) - 1).filter(lambda i: texts[i] is not None),
-                                   st.integers(0, 256 ** unit - 1).map(chr)), max_size=20)
+        codes = st.lists(
+            st.one_of(
+                st.integers(0, len(texts) - 1).filter(lambda i: texts[i] is not None),
+                st.integers(0, 256**unit - 1).map(chr),
+            ),
+            max_size=20,
+        )
         return codes.map(lambda some: self.join(some, texts, n_short, unit))
 
     def join(self, codes, texts, n_short, unit):
         escape = w.code(texts.index(None), n_short)
-        raw = b"".join(escape + ord(c).to_bytes(unit, "little") if isinstance(c, str) else w.code(c, n_short) for c in codes)
+        raw = b"".join(
+            escape + ord(c).to_bytes(unit, "little") if isinstance(c, str) else w.code(c, n_short) for c in codes
+        )
         return w.Coded(raw, "".join(c if isinstance(c, str) else texts[c] for c in codes))
 
 
 @st.composite
 def symbol_tables(draw):
     unit = draw(st.integers(1, 2))
-    texts = draw(st.lists(st.text(st.characters(max_codepoint=255 if unit == 1 else 0xFFFF), min_size=1,
-                                  max_size=15 if unit == 1 else 8), max_size=12))
+    texts = draw(
+        st.lists(
+            st.text(
+                st.characters(max_codepoint=255 if unit == 1 else 0xFFFF), min_size=1, max_size=15 if unit == 1 else 8
+            ),
+            max_size=12,
+        )
+    )
     texts.insert(draw(st.integers(0, len(texts))), None)
     return texts, draw(st.sampled_from([0, 1, 5, 255, 256])), unit
 
@@ -150,6 +170,7 @@ def table_sets(draw):
 
 # ---- trees -----------------------------------------------------------------------------------------------------------
 
+
 def optionals_of(child):
     node, value = child
     if w.node_bits(node) > 63:
@@ -158,8 +179,10 @@ def optionals_of(child):
 
 
 def partial_structs(names, children):
-    kids = [(node, value) if w.node_bits(node) > 63 else (w.optional(node, key=True), st.one_of(st.just(ABSENT), value))
-            for node, value in children]
+    kids = [
+        (node, value) if w.node_bits(node) > 63 else (w.optional(node, key=True), st.one_of(st.just(ABSENT), value))
+        for node, value in children
+    ]
     return trees.structs_of(names, kids)
 
 
@@ -219,12 +242,20 @@ def leaves(draw):
 
 def nodes_of(children):
     names = st.lists(own.keys.filter(trees.small), min_size=5, max_size=5, unique=True)
-    return st.one_of(trees.nodes_of(children), children.map(optionals_of),
-                     st.builds(partial_structs, names, st.lists(children, max_size=5)))
+    return st.one_of(
+        trees.nodes_of(children),
+        children.map(optionals_of),
+        st.builds(partial_structs, names, st.lists(children, max_size=5)),
+    )
 
 
-ENDS = st.sampled_from([(w.str_(1, True), trees.text_below(256)), (w.str_(4, True), trees.text_below(0x110000)),
-                        (w.bytes_(True), own.blobs)])
+ENDS = st.sampled_from(
+    [
+        (w.str_(1, True), trees.text_below(256)),
+        (w.str_(4, True), trees.text_below(0x110000)),
+        (w.bytes_(True), own.blobs),
+    ]
+)
 WHOLE = st.recursive(leaves(), nodes_of, max_leaves=6)
 TAIL = st.tuples(st.lists(leaves(), max_size=3), ENDS).map(lambda case: trees.tuples_of([*case[0], case[1]], 1))
 
@@ -248,6 +279,12 @@ def segments(draw):
     arrays = bytearray()
     records = [w.encode(node, v, arrays) for v in values]
     blocks = [w.Block(records, len(tables.trees), arrays=bytes(arrays))] if records else []
-    data = w.segment(blocks, [*tables.trees, node], tables=tables.made or None, features_required=127 - 2,
-                     max_values=5000, max_bytes=1 << 18)  # damaged counts end soon
+    data = w.segment(
+        blocks,
+        [*tables.trees, node],
+        tables=tables.made or None,
+        features_required=127 - 2,
+        max_values=5000,
+        max_bytes=1 << 18,
+    )  # damaged counts end soon
     return data, [w.plain(v) for v in values]

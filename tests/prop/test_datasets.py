@@ -4,7 +4,9 @@ import numpy as np
 from holders import Named, Plain, Slotted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recstore import RecordDict, RecordView, share_dataset, sizes
+
+from recstore import RecordDict, RecordView, share_dataset
+from recstore.dataset import object_sizes
 
 LEAVES = [
     lambda i: [{"id": k, "text": f"{i} {k}"} for k in range(600 + i)],
@@ -74,7 +76,7 @@ def contents(value):
 def large_paths(found):
     """Where the values are that are replaced for their own sake; what is smaller may become a part of a record."""
     kinds = list, dict, np.ndarray
-    return [path for path, value in found.items() if isinstance(value, kinds) and sizes.deep(value) >= LARGE]
+    return [path for path, value in found.items() if isinstance(value, kinds) and object_sizes.deep(value) >= LARGE]
 
 
 def aliases(found, paths):

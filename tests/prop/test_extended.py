@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from prop import extended
 from prop.strategies import same
 from prop.test_roundtrip import flip, in_folder, new_path, opened, recstore, resealed, saved
@@ -57,7 +56,13 @@ def features(value):
         return reader.FEATURE_EXT | features(ext[2])
     if isinstance(value, (np.ndarray, np.generic)):
         return reader.FEATURE_DTYPES if value.dtype.names is not None or value.dtype.str[1:] in ("f16", "c32") else 0
-    items = [x for pair in value.items() for x in pair] if type(value) is dict else value if type(value) in (list, tuple) else ()
+    items = (
+        [x for pair in value.items() for x in pair]
+        if type(value) is dict
+        else value
+        if type(value) in (list, tuple)
+        else ()
+    )
     bits = 0
     for item in items:
         bits |= features(item)
@@ -83,6 +88,7 @@ def features_of_trees(data):
 
 
 # ---- values of Python's own types ------------------------------------------------------------------------------------
+
 
 @given(extended.record_lists, st.sampled_from(["auto", "none"]))
 @settings(in_folder, max_examples=300)
@@ -137,7 +143,9 @@ def by_reference(value):
     if kind is Point:
         return Ext(24, (*name, Point._fields), tuple(map(by_reference, value)))
     if kind in (Box, Plain):
-        return Ext(25 if kind is Box else 27, (*name, tuple(vars(value))), tuple(map(by_reference, vars(value).values())))
+        return Ext(
+            25 if kind is Box else 27, (*name, tuple(vars(value))), tuple(map(by_reference, vars(value).values()))
+        )
     return value
 
 
@@ -164,6 +172,7 @@ def test_names_are_there_once(tmp_path):
 
 # ---- what only some can read -----------------------------------------------------------------------------------------
 
+
 class Odd:
     def __reduce__(self):
         return math.hypot, (3.0, 4.0)
@@ -184,18 +193,31 @@ def test_pickles(tmp_path):
 
 def test_tensors(tmp_path):
     torch = pytest.importorskip("torch")
-    tensors = [torch.arange(6).reshape(2, 3), torch.tensor(1.5), torch.zeros(0, 3), torch.tensor([True, False]),
-               torch.tensor([1.5, -2.0], dtype=torch.bfloat16), torch.tensor([1 + 2j, 3j]), torch.arange(2000)]
+    tensors = [
+        torch.arange(6).reshape(2, 3),
+        torch.tensor(1.5),
+        torch.zeros(0, 3),
+        torch.tensor([True, False]),
+        torch.tensor([1.5, -2.0], dtype=torch.bfloat16),
+        torch.tensor([1 + 2j, 3j]),
+        torch.arange(2000),
+    ]
     data = saved(tmp_path, tensors)
     for tensor, ext in zip(tensors, reader.check(data), strict=True):
         assert ext.code == 29 and ext.payload.shape == tuple(tensor.shape)
         stored = tensor.view(torch.uint16) if ext.extra == "bfloat16" else tensor
-        assert (ext.extra, ext.payload.tolist()) == ("bfloat16" if tensor.dtype == torch.bfloat16 else None, stored.tolist())
+        assert (ext.extra, ext.payload.tolist()) == (
+            "bfloat16" if tensor.dtype == torch.bfloat16 else None,
+            stored.tolist(),
+        )
     back = opened(tmp_path, data, "full")
-    assert all(a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b) for a, b in zip(tensors, back, strict=True))
+    assert all(
+        a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b) for a, b in zip(tensors, back, strict=True)
+    )
 
 
 # ---- refused ---------------------------------------------------------------------------------------------------------
+
 
 def test_what_the_reference_refuses(tmp_path):
     """Bad bytes of `any` values: the package refuses each with the same code of error."""

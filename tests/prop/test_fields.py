@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from prop import packed
 from prop.strategies import keys, record_lists, same, scalars, texts, values
 from prop.test_roundtrip import flip, in_folder, new_path, places, resealed, segments
@@ -15,7 +14,7 @@ from ref import writer as w
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
 columns = pytest.importorskip("recstore.columns")
-_columns = pytest.importorskip("recstore._columns")
+_columns = pytest.importorskip("recstore._core.native")
 
 REFUSALS = (recstore.CorruptError, recstore.VersionError)
 fewer = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -117,7 +116,9 @@ def test_dotted_names(records, asked, compression):
         for name in asked:
             expected = [picked(record, name) for record in records]
             got = x.field(name, default=NotImplemented)
-            assert all(same(got[i], value) if path else got[i] is NotImplemented for i, (path, value) in enumerate(expected))
+            assert all(
+                same(got[i], value) if path else got[i] is NotImplemented for i, (path, value) in enumerate(expected)
+            )
         for i, record in enumerate(records):
             # One at a time where one name leads through another, which the order then decides.
             for name in asked:
@@ -197,7 +198,9 @@ def column(make):
 @settings(fewer, max_examples=300)
 def test_columns_are_those_of_the_decoded_values(found, ragged, times, compression):
     found = found * times
-    with recstore.RecordList([{"v": value, "k": "x" * (i % 3)} for i, value in enumerate(found)], compression=compression) as x:
+    with recstore.RecordList(
+        [{"v": value, "k": "x" * (i % 3)} for i, value in enumerate(found)], compression=compression
+    ) as x:
         view = x.field("v")
         where = view._where(None)
         got = column(lambda: view.to_numpy(ragged=ragged))
@@ -206,10 +209,23 @@ def test_columns_are_those_of_the_decoded_values(found, ragged, times, compressi
         if isinstance(got, np.ndarray):
             got, expected = (got,), (expected,)
         for a, b in zip(got, expected, strict=True):
-            assert a == b if isinstance(a, (str, type)) else (a.dtype == b.dtype and a.shape == b.shape and same(a.tolist(), b.tolist()))
+            assert (
+                a == b
+                if isinstance(a, (str, type))
+                else (a.dtype == b.dtype and a.shape == b.shape and same(a.tolist(), b.tolist()))
+            )
 
 
-nullable = st.sampled_from([small, st.booleans(), st.floats(allow_nan=False), texts, st.lists(small, max_size=3), st.lists(st.floats(allow_nan=False), max_size=3)])
+nullable = st.sampled_from(
+    [
+        small,
+        st.booleans(),
+        st.floats(allow_nan=False),
+        texts,
+        st.lists(small, max_size=3),
+        st.lists(st.floats(allow_nan=False), max_size=3),
+    ]
+)
 
 
 @given(nullable.flatmap(lambda cell: st.lists(st.one_of(cell, cell, st.none()), min_size=1, max_size=9)), st.lists(st.integers(-200, 199), max_size=9),
@@ -219,12 +235,20 @@ def test_any_order_and_nulls(found, indices, times, compression):
     pyarrow = pytest.importorskip("pyarrow")
     found = found * times
     indices = [i % (2 * len(found)) - len(found) for i in indices]
-    with recstore.RecordList([{"k": "x" * (i % 3), "v": value} for i, value in enumerate(found)], compression=compression) as x:
+    with recstore.RecordList(
+        [{"k": "x" * (i % 3), "v": value} for i, value in enumerate(found)], compression=compression
+    ) as x:
         for view, order in ((x.field("v"), indices), (x[::-1].field("v"), indices), (x[indices].field("v"), None)):
             chosen = list(view) if order is None else [view[i] for i in order]
             where = view._where(None if order is None else [i % len(found) for i in order])
-            got = column(lambda: view.to_numpy(order, ragged=True) if chosen and type(chosen[0]) is list else view.to_numpy(order))
-            expected = column(lambda: columns.from_values(chosen, True if chosen and type(chosen[0]) is list else None, where))
+            got = column(
+                lambda: (
+                    view.to_numpy(order, ragged=True) if chosen and type(chosen[0]) is list else view.to_numpy(order)
+                )
+            )
+            expected = column(
+                lambda: columns.from_values(chosen, True if chosen and type(chosen[0]) is list else None, where)
+            )
             assert same(list(map(as_list, got)), list(map(as_list, expected)))
             try:
                 plain = pyarrow.array(chosen)
@@ -242,11 +266,13 @@ def check_column(view):
         got = column(lambda: view.to_numpy(ragged=ragged))
         expected = column(lambda: columns.from_values(found, ragged, view._where(None)))
         assert type(got) is type(expected) and same(list(map(as_list, got)), list(map(as_list, expected)))
-    gathered = _columns.gather(view, None, True)
+    gathered = _columns.read_column(view, None, True)
     if gathered is None:
         return
     shape, n, numbers, seen, offsets, text, valid = gathered
-    assert n == len(found) and [value is not None for value in found] == (list(map(bool, bytes(valid))) if valid else [True] * n)
+    assert n == len(found) and [value is not None for value in found] == (
+        list(map(bool, bytes(valid))) if valid else [True] * n
+    )
     dtype = np.uint8 if seen == 1 else np.float64 if seen & 4 else np.int64
     bounds = None if offsets is None else np.frombuffer(offsets, np.int64).tolist()
     for i, value in enumerate(found):
@@ -255,7 +281,9 @@ def check_column(view):
         elif shape == "texts":
             assert bytes(text)[bounds[i] : bounds[i + 1]] == value.encode()
         else:
-            some = np.frombuffer(numbers, dtype)[slice(i, i + 1) if shape == "scalars" else slice(bounds[i], bounds[i + 1])]
+            some = np.frombuffer(numbers, dtype)[
+                slice(i, i + 1) if shape == "scalars" else slice(bounds[i], bounds[i + 1])
+            ]
             assert same(some.tolist(), np.array([value] if shape == "scalars" else list(value), dtype).tolist())
 
 

@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
-
-import recstore
 from prop import odd_keys
 from ref import mapping, mapping_writer
-from recstore import RecordDict, _keys
+
+import recstore
+from recstore import RecordDict
+from recstore._core import native
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # numpy's, of comparing with ints beyond its own
-UNCOMPARABLE = (TypeError, ValueError, OverflowError)  # what Decimals and numpy's scalars raise when compared with some others, in a dict too
+UNCOMPARABLE = (
+    TypeError,
+    ValueError,
+    OverflowError,
+)  # what Decimals and numpy's scalars raise when compared with some others, in a dict too
 
 SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -51,7 +56,9 @@ def check(d, expected):
         assert (probe in d) == (wanted != "none"), repr(probe)
         found = d.get(probe, "none")
         if found != wanted:  # numpy's times equal several keys that differ among themselves: any of them may be found
-            assert [value for key, value in plain.items() if equal(key, probe)].index(found) >= 0 and isinstance(probe, (np.datetime64, np.timedelta64))
+            assert [value for key, value in plain.items() if equal(key, probe)].index(found) >= 0 and isinstance(
+                probe, (np.datetime64, np.timedelta64)
+            )
             continue
         probes.append(probe)
     assert d.get_many(probes, default="none") == [plain.get(probe, "none") for probe in probes]
@@ -117,7 +124,7 @@ def test_everything_at_once():
 def check_forms(a, b):
     if equal(a, b):
         for strict in (False, True):
-            forms = _keys.canonical(a, strict), _keys.canonical(b, strict)
+            forms = native.key_form(a, strict), native.key_form(b, strict)
             assert forms[0] == forms[1] or None in forms, (a, b, forms)
 
 
@@ -136,7 +143,7 @@ def test_equal_generated_keys_have_one_form(keys):
 def test_what_is_common_has_a_form():
     for key in odd_keys.ZEROS + odd_keys.ONES + odd_keys.WIDE + odd_keys.ROWS[:-2] + odd_keys.SPANS:
         strict = not isinstance(key, (odd_keys.Number, odd_keys.Text))
-        assert _keys.canonical(key, strict) is not None, type(key)
+        assert native.key_form(key, strict) is not None, type(key)
 
 
 # ---- against the reference, which was written from the page alone ----
@@ -144,7 +151,7 @@ def test_what_is_common_has_a_form():
 
 def test_forms_are_those_of_the_page():
     for key in odd_keys.POOL:
-        ours = _keys.canonical(key, True)
+        ours = native.key_form(key, True)
         try:
             theirs = mapping_writer.form(key)
         except (ValueError, OverflowError):  # what the reference has no arithmetic for
@@ -155,7 +162,11 @@ def test_forms_are_those_of_the_page():
             assert not isinstance(key, (str, int, float)) or type(key).__module__ == odd_keys.__name__, repr(key)
 
 
-PLAIN = [key for key in odd_keys.ZEROS + odd_keys.WIDE + odd_keys.TEXTS + odd_keys.TIMES if type(key) in (int, float, str, bytes, bool, type(None))]
+PLAIN = [
+    key
+    for key in odd_keys.ZEROS + odd_keys.WIDE + odd_keys.TEXTS + odd_keys.TIMES
+    if type(key) in (int, float, str, bytes, bool, type(None))
+]
 
 
 @SETTINGS
@@ -180,14 +191,16 @@ def opened(data, **options):
 @given(odd_keys.key_lists)
 def test_the_reference_reads_ours(keys):
     kinds = {int, float, str, bytes, bool, type(None)}  # of others the reference compares what it makes of them
-    keys = [key for key in keys if type(key) in kinds or type(key) in (tuple, frozenset) and kinds >= set(map(type, key))]
+    keys = [
+        key for key in keys if type(key) in kinds or type(key) in (tuple, frozenset) and kinds >= set(map(type, key))
+    ]
     with build([(key, i) for i, key in enumerate(keys)]) as d:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "d.rec")
             d.save(path)
             with open(path, "rb") as file:
                 data = file.read()
-        if all(_keys.canonical(key, True) is not None for key in d):
+        if all(native.key_form(key, True) is not None for key in d):
             items = mapping.check(data)
             assert [value for _, value in items] == list(d.values())
 
@@ -218,18 +231,34 @@ def read_all(d, keys):
                 read(key)
             except (recstore.CorruptError, recstore.VersionError, ValueError, recstore.UntrustedError):
                 pass
-    for read in (dict, list, recstore.RecordList, lambda d: d.get_many([*keys, "none"], default=0), lambda d: d.select(list(d)[:2]), lambda d: d == {}):
+    for read in (
+        dict,
+        list,
+        recstore.RecordList,
+        lambda d: d.get_many([*keys, "none"], default=0),
+        lambda d: d.select(list(d)[:2]),
+        lambda d: d == {},
+    ):
         try:
             read(d)
         except (recstore.CorruptError, recstore.VersionError, KeyError, TypeError, recstore.UntrustedError):
             pass
 
 
-KEYS = [["a", "b", "abc", 1, 2.5, None, (1, "x"), b"k", 2**70, frozenset([1])], [f"key {i}" for i in range(300)], [1, float("nan"), "x", (float("nan"),), 2]]
+KEYS = [
+    ["a", "b", "abc", 1, 2.5, None, (1, "x"), b"k", 2**70, frozenset([1])],
+    [f"key {i}" for i in range(300)],
+    [1, float("nan"), "x", (float("nan"),), 2],
+]
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(KEYS), st.integers(0, 1 << 30), st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=6), st.booleans())
+@given(
+    st.sampled_from(KEYS),
+    st.integers(0, 1 << 30),
+    st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=6),
+    st.booleans(),
+)
 def test_damaged_mappings(keys, where, changes, in_index):
     """Bytes changed under right checksums of what is checked when a mapping is opened: answers or errors, and every lookup ends."""
     values = list(range(len(keys)))

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import recstore
-from recstore import _store
 from ref import mapping
 from ref import mapping_writer as mw
 from ref import writer as w
+
+import recstore
+from recstore._core import native
 
 Point = namedtuple("Point", "x y")
 Color = enum.Enum("Color", "RED BLUE")
@@ -174,7 +174,7 @@ def verify(data, tmp_path):
     """The core's deep check."""
     path = tmp_path / "x.rec"
     path.write_bytes(data)
-    segment = _store.open_path(path)
+    segment = native.open_path(path)
     try:
         segment.verify()
     finally:

@@ -4,7 +4,6 @@ field by field, and damaged ones."""
 import numpy as np
 import pytest
 from hypothesis import given, settings
-
 from prop import packed
 from prop.strategies import same
 from prop.test_fields import check_all, paths_of

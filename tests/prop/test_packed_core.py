@@ -8,7 +8,6 @@ import struct
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-
 from prop import packed
 from prop import test_packed_ref as literals
 from prop.strategies import same
@@ -17,11 +16,18 @@ from ref import reader
 from ref import writer as w
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
-_store = pytest.importorskip("recstore._store")
+_store = pytest.importorskip("recstore._core.native")
 
 own = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large,
                                                      HealthCheck.function_scoped_fixture])  # fmt: skip
-NOT_MADE = ("ext code", "equal keys", "unhashable key", "code point", "not one of", "array")  # what a deep check need not find
+NOT_MADE = (
+    "ext code",
+    "equal keys",
+    "unhashable key",
+    "code point",
+    "not one of",
+    "array",
+)  # what a deep check need not find
 
 
 def verify(data, folder):
@@ -63,19 +69,21 @@ def resealed(data, whole):
         for at in range(section.offset, section.offset + section.size, 80) if section else ():
             offset, size = struct.unpack_from("<QQ", out, at + 16)
             if offset + size <= len(out):
-                struct.pack_into("<I", out, at + 64, reader.crc32c(out[offset:offset + size]))
+                struct.pack_into("<I", out, at + 64, reader.crc32c(out[offset : offset + size]))
     table, trees = segment.sections[reader.TREE_TABLE], segment.sections[reader.TREES]
     for at in range(table.offset, table.offset + table.size, 16):
         offset, size = struct.unpack_from("<QI", out, at)
         if offset + size <= trees.size:
             start = trees.offset + offset
-            struct.pack_into("<I", out, at + 12, reader.crc32c(out[start:start + size]))
+            struct.pack_into("<I", out, at + 12, reader.crc32c(out[start : start + size]))
     h = segment.header
     for at in range(h.directory_offset, h.directory_offset + 40 * h.directory_count, 40):
         entry = reader.Entry(*reader.ENTRY.unpack_from(out, at))
         if entry.kind != reader.HEAP:
-            struct.pack_into("<I", out, at + 32, reader.crc32c(out[entry.offset:entry.offset + entry.size]))
-    struct.pack_into("<I", out, 108, reader.crc32c(out[h.directory_offset:h.directory_offset + 40 * h.directory_count]))
+            struct.pack_into("<I", out, at + 32, reader.crc32c(out[entry.offset : entry.offset + entry.size]))
+    struct.pack_into(
+        "<I", out, 108, reader.crc32c(out[h.directory_offset : h.directory_offset + 40 * h.directory_count])
+    )
     return w.reseal(out)
 
 
@@ -96,7 +104,9 @@ def test_the_core_accepts(tmp_path, case):
 
 
 @given(packed.segments(), places, st.data())
-@settings(own, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # shrinking takes minutes and tells little
+@settings(
+    own, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)  # shrinking takes minutes and tells little
 def test_damage_is_refused_alike(tmp_path, case, flips, draw):
     spans = spans_of(case[0])
     if not spans:
@@ -111,7 +121,9 @@ def test_damage_is_refused_alike(tmp_path, case, flips, draw):
         assert found is not None, (wanted, text)
 
 
-CASES = [(root, raw, None) for root, raw, _ in literals.LITERALS] + [(root, raw, code) for root, raw, code in literals.BAD]
+CASES = [(root, raw, None) for root, raw, _ in literals.LITERALS] + [
+    (root, raw, code) for root, raw, code in literals.BAD
+]
 CASES += [(root, "", "TREE") for root in literals.BAD_TREES]
 
 
@@ -130,7 +142,9 @@ def test_bad_link(root, trees, tables, tmp_path):
     assert verify(literals.one(root, "", trees, tables), tmp_path) == "TREE"
 
 
-@pytest.mark.parametrize(("root", "raw", "tree", "entries", "code"), literals.BAD_ENTRIES, ids=range(len(literals.BAD_ENTRIES)))
+@pytest.mark.parametrize(
+    ("root", "raw", "tree", "entries", "code"), literals.BAD_ENTRIES, ids=range(len(literals.BAD_ENTRIES))
+)
 def test_bad_entry(root, raw, tree, entries, code, tmp_path):
     assert verify(literals.one(root, raw, [tree], [w.Table(entries, 1)]), tmp_path) == code
 

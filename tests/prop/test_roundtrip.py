@@ -8,7 +8,6 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from prop.strategies import record_lists, same, similar_records
 from prop.trees import many_blocks, trees_and_values
 from ref import reader
@@ -51,6 +50,7 @@ def saved(folder, records, compression="auto"):
 
 # ---- what the package writes -----------------------------------------------------------------------------------------
 
+
 @given(record_lists, st.sampled_from(["auto", "none"]))
 @settings(in_folder, max_examples=300)
 def test_round_trip(records, compression):
@@ -85,6 +85,7 @@ def test_many_records(tmp_path, n):
 
 
 # ---- what the package reads ------------------------------------------------------------------------------------------
+
 
 @given(trees_and_values(), st.sampled_from([2, 4, 8]))
 @settings(in_folder, max_examples=200)
@@ -131,9 +132,9 @@ def resealed(data, whole):
     for at in range(h.directory_offset, h.directory_offset + 40 * h.directory_count, 40):
         entry = reader.Entry(*reader.ENTRY.unpack_from(out, at))
         if entry.kind != reader.HEAP and entry.offset + entry.size <= len(out):
-            out[at + 32:at + 36] = reader.crc32c(out[entry.offset:entry.offset + entry.size]).to_bytes(4, "little")
+            out[at + 32 : at + 36] = reader.crc32c(out[entry.offset : entry.offset + entry.size]).to_bytes(4, "little")
     size = 40 * h.directory_count
-    out[108:112] = reader.crc32c(out[h.directory_offset:h.directory_offset + size]).to_bytes(4, "little")
+    out[108:112] = reader.crc32c(out[h.directory_offset : h.directory_offset + size]).to_bytes(4, "little")
     return w.reseal(out)
 
 
@@ -173,7 +174,7 @@ def test_flips_behind_the_checksums_agree_with_the_reference(tmp_path, data, fli
 @in_folder
 def test_truncation_is_refused(tmp_path, data, part):
     with pytest.raises(REFUSALS):
-        opened(tmp_path, data[:int(part * len(data))], "header")
+        opened(tmp_path, data[: int(part * len(data))], "header")
 
 
 @given(segments, places, st.data())
@@ -184,8 +185,10 @@ def test_full_verify_finds_every_flip(tmp_path, data, flips, draw):
     spans = [(0, 4096), *((start, end) for kind, start, end in sections(data) if kind != reader.HEAP)]
     for b in range(segment.sections[reader.BLOCKS].count):
         block = segment.block(b)
-        spans += [(block.heap_offset, block.heap_offset + block.heap_size),
-                  (block.arrays_offset, block.arrays_offset + block.arrays_size)]
+        spans += [
+            (block.heap_offset, block.heap_offset + block.heap_size),
+            (block.arrays_offset, block.arrays_offset + block.arrays_size),
+        ]
     span = draw.draw(st.sampled_from([s for s in spans if s[1] > s[0]]))
     damaged = flip(data, flips[:1], [span])
     with pytest.raises(REFUSALS):

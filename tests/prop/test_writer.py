@@ -1,11 +1,11 @@
 """Whatever the records, what the package writes is what the reference reader reads, and no larger than without compression."""
 
 from hypothesis import HealthCheck, given, settings
-
-import recstore
 from prop.makers import key_lists, record_lists
 from prop.strategies import same
 from ref import mapping, reader
+
+import recstore
 
 PER_STORE = 2048  # a tree, and tables that did not pay
 

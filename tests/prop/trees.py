@@ -6,7 +6,6 @@ writer's marks (Pick, Coded); ref.writer.plain takes them away.
 
 import numpy as np
 from hypothesis import strategies as st
-
 from prop import extended
 from prop import strategies as own
 from ref import extended as ext
@@ -18,15 +17,19 @@ def padded_any(value, pad):
     if isinstance(value, (bool, np.generic)) or not isinstance(value, (str, bytes, int)):
         return value
     if isinstance(value, str):
-        return w.Coded(b"\x0B" + w.varint(len(value), pad) + w.text(value, 4), value)
+        return w.Coded(b"\x0b" + w.varint(len(value), pad) + w.text(value, 4), value)
     if isinstance(value, bytes):
-        return w.Coded(b"\x0C" + w.varint(len(value), pad) + value, value)
+        return w.Coded(b"\x0c" + w.varint(len(value), pad) + value, value)
     size = value.bit_length() // 8 + 1 + pad
     return w.Coded(b"\x07" + w.varint(size, pad) + value.to_bytes(size, "little", signed=True), value)
 
 
-any_values = st.one_of(own.values, extended.known, st.builds(padded_any, own.scalars, st.integers(0, 3)),
-                       st.lists(st.builds(padded_any, own.scalars, st.integers(0, 3)), max_size=4))
+any_values = st.one_of(
+    own.values,
+    extended.known,
+    st.builds(padded_any, own.scalars, st.integers(0, 3)),
+    st.lists(st.builds(padded_any, own.scalars, st.integers(0, 3)), max_size=4),
+)
 
 
 def int_node(width, base):
@@ -70,11 +73,22 @@ def scalar_nodes(draw):
 const_nodes = st.one_of(own.values, extended.known).filter(small).map(lambda v: (w.const(v), own.only(v)))
 
 leaves = st.one_of(
-    st.just((w.any_(), any_values)), const_nodes,
-    st.builds(int_node, st.integers(0, 64), st.one_of(st.sampled_from([0, -1, -(1 << 63), (1 << 63) - 1]), st.integers(-1000, 1000))),
-    st.just((w.float_(), own.floats)), st.just((w.bool_(), st.booleans())),
-    st.just((w.str_(0), own.texts)), st.just((w.str_(1), text_below(0x100))), st.just((w.str_(2), text_below(0x10000))),
-    st.just((w.str_(4), text_below(0x110000))), st.just((w.bytes_(), own.blobs)), array_nodes(), scalar_nodes(),
+    st.just((w.any_(), any_values)),
+    const_nodes,
+    st.builds(
+        int_node,
+        st.integers(0, 64),
+        st.one_of(st.sampled_from([0, -1, -(1 << 63), (1 << 63) - 1]), st.integers(-1000, 1000)),
+    ),
+    st.just((w.float_(), own.floats)),
+    st.just((w.bool_(), st.booleans())),
+    st.just((w.str_(0), own.texts)),
+    st.just((w.str_(1), text_below(0x100))),
+    st.just((w.str_(2), text_below(0x10000))),
+    st.just((w.str_(4), text_below(0x110000))),
+    st.just((w.bytes_(), own.blobs)),
+    array_nodes(),
+    scalar_nodes(),
 )
 
 
@@ -111,31 +125,50 @@ def ext_leaves():
     """Payloads of one leaf, or of a list or tuple of leaves: each code as its own table row says."""
     small_ints = int_node(12, -5)
     number, word = (w.float_(), own.floats), (w.str_(0), own.texts)
-    spans = st.integers(-10 ** 18, 10 ** 18)
+    spans = st.integers(-(10**18), 10**18)
     whole = (w.union([w.any_(), w.any_()]), st.builds(w.Pick, st.integers(0, 1), spans))  # by way of a union, as `any`
     day = int_node(20, 1)
-    return st.sampled_from([
-        wrapped(ext.COMPLEX, tuples_of([number, number], 1)), wrapped(ext.BYTEARRAY, (w.bytes_(), own.blobs)),
-        wrapped(ext.SET, (w.list_(small_ints[0]), st.lists(small_ints[1], unique=True, max_size=9))),
-        wrapped(ext.FROZENSET, (w.list_(word[0], 1), st.lists(word[1], unique=True, max_size=4).map(tuple))),
-        wrapped(ext.ELLIPSIS, (w.const(None), st.none())), wrapped(ext.DATE, day), wrapped(ext.TIMEDELTA, int_node(40, -(1 << 39))),
-        wrapped(ext.TIMEDELTA, whole), wrapped(ext.DECIMAL, (w.str_(1), extended.decimals.map(str))),
-        wrapped(ext.UUID, (w.bytes_(), st.binary(min_size=16, max_size=16))),
-        wrapped(ext.PATH, (w.str_(0), extended.names.map(lambda s: str(extended.pathlib.PurePosixPath(s)))), "PurePosixPath"),
-        wrapped(ext.ENUM, word, ("module", "Color")), wrapped(ext.ENUM, small_ints, ("module", "Flags")),
-        wrapped(ext.TIME, tuples_of([int_node(36, 0), int_node(1, 0), (w.const(None), st.none())], 1)),
-        wrapped(ext.RANGE, tuples_of([small_ints, small_ints, int_node(3, 1)], 1)),
-    ])
+    return st.sampled_from(
+        [
+            wrapped(ext.COMPLEX, tuples_of([number, number], 1)),
+            wrapped(ext.BYTEARRAY, (w.bytes_(), own.blobs)),
+            wrapped(ext.SET, (w.list_(small_ints[0]), st.lists(small_ints[1], unique=True, max_size=9))),
+            wrapped(ext.FROZENSET, (w.list_(word[0], 1), st.lists(word[1], unique=True, max_size=4).map(tuple))),
+            wrapped(ext.ELLIPSIS, (w.const(None), st.none())),
+            wrapped(ext.DATE, day),
+            wrapped(ext.TIMEDELTA, int_node(40, -(1 << 39))),
+            wrapped(ext.TIMEDELTA, whole),
+            wrapped(ext.DECIMAL, (w.str_(1), extended.decimals.map(str))),
+            wrapped(ext.UUID, (w.bytes_(), st.binary(min_size=16, max_size=16))),
+            wrapped(
+                ext.PATH,
+                (w.str_(0), extended.names.map(lambda s: str(extended.pathlib.PurePosixPath(s)))),
+                "PurePosixPath",
+            ),
+            wrapped(ext.ENUM, word, ("module", "Color")),
+            wrapped(ext.ENUM, small_ints, ("module", "Flags")),
+            wrapped(ext.TIME, tuples_of([int_node(36, 0), int_node(1, 0), (w.const(None), st.none())], 1)),
+            wrapped(ext.RANGE, tuples_of([small_ints, small_ints, int_node(3, 1)], 1)),
+        ]
+    )
 
 
 def exts_of(children):
-    rows = st.builds(structs_of, st.lists(own.texts, min_size=5, max_size=5, unique=True), st.lists(children, max_size=5))
-    classes = extended.classes().flatmap(lambda c: st.lists(children, min_size=len(c[1][2]), max_size=len(c[1][2])).map(
-        lambda kids: wrapped(c[0], tuples_of(kids, 1), c[1])))
+    rows = st.builds(
+        structs_of, st.lists(own.texts, min_size=5, max_size=5, unique=True), st.lists(children, max_size=5)
+    )
+    classes = extended.classes().flatmap(
+        lambda c: st.lists(children, min_size=len(c[1][2]), max_size=len(c[1][2])).map(
+            lambda kids: wrapped(c[0], tuples_of(kids, 1), c[1])
+        )
+    )
     return st.one_of(
-        ext_leaves(), classes, rows.map(lambda r: wrapped(ext.ORDEREDDICT, r)), rows.map(lambda r: wrapped(ext.COUNTER, r)),
-        rows.map(lambda r: wrapped(ext.DEFAULTDICT, r, "list")), st.builds(lists_of, children, st.just(0), st.none()).map(
-            lambda case: wrapped(ext.DEQUE, case, 9)),
+        ext_leaves(),
+        classes,
+        rows.map(lambda r: wrapped(ext.ORDEREDDICT, r)),
+        rows.map(lambda r: wrapped(ext.COUNTER, r)),
+        rows.map(lambda r: wrapped(ext.DEFAULTDICT, r, "list")),
+        st.builds(lists_of, children, st.just(0), st.none()).map(lambda case: wrapped(ext.DEQUE, case, 9)),
         st.lists(children, min_size=3, max_size=3).map(lambda kids: wrapped(ext.SLICE, tuples_of(kids, 1))),
     )
 
@@ -146,7 +179,8 @@ def nodes_of(children):
         st.builds(lists_of, children, st.integers(0, 1), st.one_of(st.none(), st.integers(0, 9))),
         st.builds(tuples_of, kids, st.integers(0, 1)),
         st.builds(structs_of, st.lists(own.keys.filter(small), min_size=5, max_size=5, unique=True), kids),
-        exts_of(children), st.builds(unions_of, st.lists(children, min_size=2, max_size=4), st.sampled_from([1, 1, 1, 2, 9, 128])),
+        exts_of(children),
+        st.builds(unions_of, st.lists(children, min_size=2, max_size=4), st.sampled_from([1, 1, 1, 2, 9, 128])),
     )
 
 

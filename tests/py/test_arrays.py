@@ -12,7 +12,10 @@ from recstore import RecordList
 NUMBERS = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
 UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"]
 DTYPES = [order + name for order in "<>" for name in NUMBERS[1:]] + ["?", "S1", "S7", "V1", "V9", "<U1", ">U5"]
-DTYPES += [f"{order}{kind}8[{unit}]" for order in "<>" for kind in "Mm" for unit in (*UNITS, "7D", "25s")] + ["M8", "m8"]
+DTYPES += [f"{order}{kind}8[{unit}]" for order in "<>" for kind in "Mm" for unit in (*UNITS, "7D", "25s")] + [
+    "M8",
+    "m8",
+]
 
 
 def same(a, b):
@@ -24,8 +27,12 @@ def same(a, b):
         return base(a) == base(b)
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()
-    return (a.dtype.str == b.dtype.str and a.shape == b.shape and a.flags.f_contiguous == b.flags.f_contiguous
-            and a.tobytes() == b.tobytes())
+    return (
+        a.dtype.str == b.dtype.str
+        and a.shape == b.shape
+        and a.flags.f_contiguous == b.flags.f_contiguous
+        and a.tobytes() == b.tobytes()
+    )
 
 
 def there_and_back(records, **options):
@@ -86,7 +93,9 @@ def test_memory_orders():
     base = np.arange(24.0)
     c, f = base.reshape(4, 6), base.reshape(6, 4).T
     assert f.flags.f_contiguous and not f.flags.c_contiguous
-    out = there_and_back([c, f, c[::2, ::-1], np.asfortranarray(np.ones((40, 50))), np.broadcast_to(1, (3, 4)), base[::-1]])
+    out = there_and_back(
+        [c, f, c[::2, ::-1], np.asfortranarray(np.ones((40, 50))), np.broadcast_to(1, (3, 4)), base[::-1]]
+    )
     assert out[0].flags.c_contiguous and out[1].flags.f_contiguous and out[3].flags.f_contiguous
     for a, b in zip(out, [c, f, c[::2, ::-1], np.ones((40, 50)), np.ones((3, 4), int), base[::-1]], strict=True):
         assert a.dtype == b.dtype and np.array_equal(a, b)

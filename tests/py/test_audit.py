@@ -8,9 +8,11 @@ import threading
 
 import numpy as np
 import pytest
-import recstore
 from holders import Plain, records
-from recstore import audit, sizes
+
+import recstore
+from recstore import audit
+from recstore.dataset import object_sizes
 
 
 def path_of(report, path):
@@ -49,31 +51,31 @@ class TestSizes:
     ], ids=lambda v: type(v).__name__)  # fmt: skip
     def test_deep(self, value):
         real = true_size(value, set())
-        assert real * 0.8 < sizes.deep(value) < real * 1.2
+        assert real * 0.8 < object_sizes.deep(value) < real * 1.2
 
     def test_what_all_records_share_counts_once(self):
         shared = "x" * 1_000_000
-        assert sizes.deep([{"text": shared, "n": i} for i in range(50_000)]) < 20_000_000
+        assert object_sizes.deep([{"text": shared, "n": i} for i in range(50_000)]) < 20_000_000
 
     def test_cycles(self):
         x = []
         x.append(x)
         y = Plain(x=x)
         y.y = y
-        assert 0 < sizes.deep(y) < 2000
+        assert 0 < object_sizes.deep(y) < 2000
 
     def test_deep_nesting(self):
         x = []
         for _ in range(100_000):
             x = [x]
-        assert sizes.deep(x) > 0
+        assert object_sizes.deep(x) > 0
 
     def test_arrays(self):
-        assert 800_000 <= sizes.deep(Plain(a=np.zeros(100_000))) < 810_000
-        assert sizes.deep(np.array([f"text {i}" for i in range(10_000)], dtype=object)) > 500_000
+        assert 800_000 <= object_sizes.deep(Plain(a=np.zeros(100_000))) < 810_000
+        assert object_sizes.deep(np.array([f"text {i}" for i in range(10_000)], dtype=object)) > 500_000
 
     def test_stores_count_nothing(self):
-        assert sizes.deep(Plain(a=recstore.RecordList(records(1000)))) < 1000
+        assert object_sizes.deep(Plain(a=recstore.RecordList(records(1000)))) < 1000
 
     @pytest.mark.parametrize("value", [
         records(100),
@@ -84,29 +86,45 @@ class TestSizes:
     ], ids=lambda v: type(v).__name__)  # fmt: skip
     def test_pickled(self, value):
         real = len(pickle.dumps(value, 5))
-        size, exact, error = sizes.pickled(value)
+        size, exact, error = object_sizes.pickled(value)
         assert error is None and real * 0.9 < size < real * 1.1
 
     def test_pickled_exactly(self):
-        size, exact, _ = sizes.pickled(records(100))
+        size, exact, _ = object_sizes.pickled(records(100))
         assert exact and size == len(pickle.dumps(records(100), 5))
 
     def test_pickling_has_no_side_effects(self, recwarn):
-        from recstore import handles
+        from recstore.shm import handles
 
-        x = Plain(a=recstore.RecordList(records(1000)), d=recstore.RecordDict({1: 2}), view=recstore.RecordList(records(10)).filter(None))
+        x = Plain(
+            a=recstore.RecordList(records(1000)),
+            d=recstore.RecordDict({1: 2}),
+            view=recstore.RecordList(records(10)).filter(None),
+        )
         before = dict(handles._pins)
-        size, _, error = sizes.pickled(x)
+        size, _, error = object_sizes.pickled(x)
         assert error is None and size < 2000
         assert handles._pins == before and not recwarn.list and not x.view.blobs[0].published
 
     def test_sizes_of_text(self):
-        assert [sizes.parse(text) for text in ("1MiB", " 500 kB ", "2gb", "7", "1.5KiB", "12 b")] == [2**20, 500_000, 2 * 10**9, 7, 1536, 12]
+        assert [object_sizes.parse(text) for text in ("1MiB", " 500 kB ", "2gb", "7", "1.5KiB", "12 b")] == [
+            2**20,
+            500_000,
+            2 * 10**9,
+            7,
+            1536,
+            12,
+        ]
 
 
 class TestAudit:
     def test_attributes(self):
-        x = Plain(samples=records(20_000), array=np.zeros(1_000_000), few=[1, 2], inner=Plain(bad=[object() for _ in range(100_000)]))
+        x = Plain(
+            samples=records(20_000),
+            array=np.zeros(1_000_000),
+            few=[1, 2],
+            inner=Plain(bad=[object() for _ in range(100_000)]),
+        )
         x.me = x
         before = dict(vars(x))
         report = audit(x)
@@ -146,7 +164,11 @@ class TestAudit:
         assert "recstore.shared" in str(many)
 
     def test_forked_arrays_are_not_copied(self):
-        if multiprocessing.get_start_method(allow_none=True) not in (None, "fork") or sys.platform != "linux" or sys.version_info >= (3, 14):
+        if (
+            multiprocessing.get_start_method(allow_none=True) not in (None, "fork")
+            or sys.platform != "linux"
+            or sys.version_info >= (3, 14)
+        ):
             pytest.skip("the default start method is not fork")
         report = audit(Plain(a=np.zeros(1_000_000)), workers=4)
         assert report.method == "fork" and report.predicted < report.size + 100_000
@@ -175,7 +197,9 @@ class TestAudit:
                      "recstore.share_dataset(dataset)"):  # fmt: skip
             assert said in text
 
-    @pytest.mark.parametrize("options", [{"workers": -1}, {"workers": "2"}, {"ranks": 0}, {"ranks": 1.5}, {"threshold": "x"}])
+    @pytest.mark.parametrize(
+        "options", [{"workers": -1}, {"workers": "2"}, {"ranks": 0}, {"ranks": 1.5}, {"threshold": "x"}]
+    )
     def test_bad_options(self, options):
         with pytest.raises(ValueError):
             audit(Plain(), **options)
@@ -198,7 +222,9 @@ class TestAudit:
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     def test_loader(self, method):
         data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
-        loader = data.DataLoader(Plain(samples=records(20_000)), num_workers=3, multiprocessing_context=method, sampler=[1])
+        loader = data.DataLoader(
+            Plain(samples=records(20_000)), num_workers=3, multiprocessing_context=method, sampler=[1]
+        )
         report = audit(loader)
         assert (report.workers, report.method, report.workers_known) == (3, method, True)
         if method == "spawn":

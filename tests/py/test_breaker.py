@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import EncodeError, RecordDict, RecordList, SegmentNotFoundError, handles
+from recstore import EncodeError, RecordDict, RecordList, SegmentNotFoundError
+from recstore.shm import handles
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +110,12 @@ def test_a_tuple_class_whose_field_names_repeat_is_refused():
 def test_a_structured_numpy_value_is_no_key():
     """A read-only one can be hashed, the one that is read cannot."""
     a = np.frombuffer(bytes(16), dtype=[("a", "i4"), ("b", "i4")])
-    for make in (lambda v: RecordDict([(v, 1)]), lambda v: RecordList([{v: 1}]), lambda v: RecordList([{v}]), lambda v: RecordList([{(1, v): 1}])):
+    for make in (
+        lambda v: RecordDict([(v, 1)]),
+        lambda v: RecordList([{v: 1}]),
+        lambda v: RecordList([{v}]),
+        lambda v: RecordList([{(1, v): 1}]),
+    ):
         with pytest.raises(EncodeError, match="as a dict key or in a set"):
             make(a[0])
     with RecordList([{1: a[0]}]) as x:
@@ -219,13 +225,14 @@ def test_a_handle_read_while_another_thread_closes_gives_a_detached_store():
 
 SAVE = """
 import os, signal, sys
-from recstore import RecordDict, RecordList, _blobs
+from recstore import RecordDict, RecordList
+from recstore._core import native
 signal.signal(signal.SIGINT, signal.default_int_handler)
 x = [RecordList(range(10)), RecordList(range(10))[2:], RecordDict({1: 2}), RecordDict({1: 2, 3: 4}).select([3])][int(sys.argv[2])]
-publish = _blobs.publish
+publish = native.publish_file
 def interrupted(*args):
     signal.raise_signal(signal.SIGINT)  # it came while the file was written out, where nothing looks for signals
-_blobs.publish = interrupted
+native.publish_file = interrupted
 try:
     x.save(os.path.join(sys.argv[1], "x"))
 except KeyboardInterrupt:
@@ -235,5 +242,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("kind", range(4))
 def test_a_save_interrupted_before_its_rename_leaves_nothing(tmp_path, kind):
-    done = subprocess.run([sys.executable, "-c", SAVE, str(tmp_path), str(kind)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SAVE, str(tmp_path), str(kind)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

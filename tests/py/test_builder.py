@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from ref import reader
 
 import recstore
-from recstore import RecordList, _store
-from ref import reader
+from recstore import RecordList
+from recstore._core import native
 
 GROUP, BLOCK = 64, 65536
 
@@ -14,7 +15,9 @@ def blocks_of(x):
     return [(first, n) for first, n, *_ in x.segment.blocks()]
 
 
-@pytest.mark.parametrize("n", [1, 2, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5])
+@pytest.mark.parametrize(
+    "n", [1, 2, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5]
+)
 def test_sizes(n):
     for stream in (range(n), (str(i) for i in range(n)), ({"i": i, "s": "x" * (i % 3)} for i in range(n))):
         stream = list(stream)
@@ -51,7 +54,12 @@ def test_blocks_that_are_alike_share_a_tree():
 
 
 def test_one_record_of_70_megabytes(tmp_path):
-    big = {"text": "é" * 30_000_000, "data": bytes(20_000_000), "many": list(range(300_000)), "array": np.arange(2_500_000.0)}
+    big = {
+        "text": "é" * 30_000_000,
+        "data": bytes(20_000_000),
+        "many": list(range(300_000)),
+        "array": np.arange(2_500_000.0),
+    }
     stream = [{"text": "a"}, big, {"text": "b"}]
     with RecordList(stream) as x:
         out = x[1]
@@ -146,7 +154,7 @@ def test_backing_from_the_environment(tmp_path, monkeypatch):
 
 
 def test_a_refused_record_leaves_the_builder_as_it_was():
-    builder = _store.Builder("anonymous")
+    builder = native.Builder("anonymous")
     for i in range(3):
         builder.append({"i": i, "a": np.arange(500.0)})
         with pytest.raises(recstore.EncodeError, match=f"^record {i + 1}: "):
@@ -159,7 +167,7 @@ def test_a_refused_record_leaves_the_builder_as_it_was():
 
 def test_a_finished_builder():
     for end in ("finish", "abort"):
-        builder = _store.Builder("anonymous")
+        builder = native.Builder("anonymous")
         builder.append(1)
         getattr(builder, end)()
         builder.abort()

@@ -9,8 +9,10 @@ import threading
 
 import numpy as np
 import pytest
+
 import recstore
-from recstore import RecordDict, RecordList, _maps, _store
+from recstore import RecordDict, RecordList
+from recstore._core import native
 
 BLOCK = 65536
 
@@ -25,8 +27,15 @@ def mixed(n):
     base = np.arange(300.0)
     for i in range(n):
         kind = i // BLOCK % 4
-        yield i if kind == 0 else {"id": i, "a": "x" * (i % 5)} if kind == 1 else [0.5 * i, None] if kind == 2 else (
-            str(i) if i % 100 else base + i)
+        yield (
+            i
+            if kind == 0
+            else {"id": i, "a": "x" * (i % 5)}
+            if kind == 1
+            else [0.5 * i, None]
+            if kind == 2
+            else (str(i) if i % 100 else base + i)
+        )
 
 
 def content(segment):
@@ -38,7 +47,7 @@ def content(segment):
 def test_the_bytes_of_a_list_are_the_same(n, compress):
     out = []
     for threaded in (True, False):
-        builder = _store.Builder("anonymous", compress=compress, threaded=threaded)
+        builder = native.Builder("anonymous", compress=compress, threaded=threaded)
         builder.extend(mixed(n))
         segment = builder.finish()
         out.append((content(segment), segment.blocks(), segment.records))
@@ -50,7 +59,7 @@ def test_the_bytes_of_a_mapping_are_the_same(monkeypatch):
     monkeypatch.setattr(os, "urandom", bytes)  # the seed of the hashes
     out = []
     for threaded in (True, False):
-        builder = _maps.MappingBuilder("anonymous", threaded=threaded)
+        builder = native.MappingBuilder("anonymous", threaded=threaded)
         builder.extend((i * 7 % 200_000 if i % 2 else f"key {i}", value) for i, value in enumerate(mixed(3 * BLOCK)))
         segment, *dead = builder.finish()
         out.append((content(segment), dead))
@@ -106,7 +115,7 @@ def test_a_stream_that_raises_while_the_thread_is_at_work(error):
 @needs_proc
 def test_a_builder_that_is_dropped_while_the_thread_is_at_work():
     before = threads()
-    for make, item in ((_store.Builder, ("x" * 100,)), (_maps.MappingBuilder, None)):
+    for make, item in ((native.Builder, ("x" * 100,)), (native.MappingBuilder, None)):
         builder = make("anonymous")
         for i in range(BLOCK):
             builder.append(*(item or (i, "y" * 50)))
@@ -141,8 +150,13 @@ for n in (200_000, 20_000):
             print(type(e).__name__, e.errno, made < n - 1 or n < 65536)
 """
     folder = tmp_path / "private"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
-                          env={**os.environ, "RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "dir"})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RECSTORE_DIR": str(folder), "RECSTORE_BACKING": "dir"},
+    )
     assert done.stderr == "" and done.returncode == 0
     lines = done.stdout.split("\n")[:-1]
     assert len(lines) == 4 and len(set(lines)) == 1 and lines[0].endswith(" True")
@@ -160,8 +174,13 @@ resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 with RecordList(range(200_000)) as x:
     print(len(x), x[-1])
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True,
-                          env={**os.environ, "RECSTORE_BACKING": "anonymous"})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RECSTORE_BACKING": "anonymous"},
+    )
     if done.returncode != 0 and "Permission" in done.stderr + done.stdout:
         pytest.skip("another user cannot read the installation")
     assert (done.stdout, done.stderr) == ("200000 199999\n", "")
@@ -224,7 +243,7 @@ def test_a_child_forked_while_the_thread_is_at_work(mapping):
 
 
 def test_a_forked_child_that_goes_on_is_refused_and_does_not_hang():
-    builder = _store.Builder("anonymous")
+    builder = native.Builder("anonymous")
     builder.extend({"i": i} for i in range(BLOCK))
     pid = os.fork()
     if pid == 0:

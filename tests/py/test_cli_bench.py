@@ -313,7 +313,7 @@ def test_wrong_usage(arguments, capsys):
 
 
 def test_too_little_memory(tmp_path, signals, monkeypatch, capsys):
-    monkeypatch.setattr("recstore.memory.available", lambda: 1000)
+    monkeypatch.setattr("recstore.shm.process_memory.available", lambda: 1000)
     assert main.main(["bench", wrote(tmp_path / "a.txt", "a\n" * 2000)]) == 1
     assert "too little free memory" in capsys.readouterr().err
 

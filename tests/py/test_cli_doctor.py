@@ -106,7 +106,7 @@ def test_a_good_machine(machine, folder, capsys, monkeypatch):
     out = capsys.readouterr().out
     # How long the folder's path is decides where its line breaks.
     before, after = out.split("ok       named stores    are in")
-    assert before + after[after.index("ok       orphans"):] == GOOD
+    assert before + after[after.index("ok       orphans") :] == GOOD
 
 
 def test_a_bare_container(machine, folder, capsys):
@@ -115,7 +115,9 @@ def test_a_bare_container(machine, folder, capsys):
     machine.mounts(SHM.replace("tmpfs tmpfs", "tmpfs shm"), CGROUP2)
     machine.write("proc/self/cgroup", "0::/\n")
     machine.cgroup("", max=8 * GIB, current=GIB, events="oom 3\noom_kill 2")
-    system = machine.system(space=lambda folder: Space(64 << 20, 64 << 20, True), file_limit=(1024, 1024), torch_sharing="file_descriptor")
+    system = machine.system(
+        space=lambda folder: Space(64 << 20, 64 << 20, True), file_limit=(1024, 1024), torch_sharing="file_descriptor"
+    )
     assert doctor.run(system, None, True) == 1
     said = json.loads(capsys.readouterr().out)
     found = {one["check"]: one for one in said["checks"]}
@@ -125,7 +127,9 @@ def test_a_bare_container(machine, folder, capsys):
     assert found["/dev/shm"]["mend"] == "docker run --shm-size=32g ..."
     assert found["shared with"]["values"]["private"] is True
     assert found["open files"]["mend"] == "docker run --ulimit nofile=65536 ..."
-    assert "oom_kill 2" in found["memory limit"]["why"] and found["memory limit"]["mend"] == "docker run --memory=16g ..."
+    assert (
+        "oom_kill 2" in found["memory limit"]["why"] and found["memory limit"]["mend"] == "docker run --memory=16g ..."
+    )
     assert doctor.run(system) == 1
     assert capsys.readouterr().out.endswith("\n1 problem, 2 warnings\n")
 
@@ -236,7 +240,10 @@ def test_a_mount_that_shows_part_of_the_hierarchy(machine):
     machine.mounts(SHM, CGROUP2.replace(" / /sys", " /docker/0a1b /sys"))
     machine.cgroup("", max=2 * GIB, current=GIB)
     machine.cgroup("sub", max="max", current=GIB)
-    assert [(one.name, one.limit) for one in machine.system().cgroups()] == [("/docker/0a1b/sub", None), ("/docker/0a1b", 2 * GIB)]
+    assert [(one.name, one.limit) for one in machine.system().cgroups()] == [
+        ("/docker/0a1b/sub", None),
+        ("/docker/0a1b", 2 * GIB),
+    ]
     machine.write("proc/self/cgroup", "0::/../elsewhere\n")
     assert [(one.name, one.limit) for one in machine.system().cgroups()] == [("/docker/0a1b", 2 * GIB)]
     assert machine.system().headroom()[1] == "memory cgroup /docker/0a1b"
@@ -293,7 +300,10 @@ def test_start_methods(machine):
 
 
 def test_torch(machine):
-    verdicts = {one: doctor_process.torch_sharing(machine.system(torch_sharing=one)).verdict for one in (None, "", "file_system", "file_descriptor")}
+    verdicts = {
+        one: doctor_process.torch_sharing(machine.system(torch_sharing=one)).verdict
+        for one in (None, "", "file_system", "file_descriptor")
+    }
     assert verdicts == {None: "ok", "": "warning", "file_system": "warning", "file_descriptor": "ok"}
     assert doctor_process.torch_sharing(machine.system(torch_sharing="file_system", platform="darwin")).verdict == "ok"
 
@@ -331,10 +341,15 @@ def test_without_systemd(machine):
 
 
 def test_orphans(machine, folder):
-    from recstore import naming
+    from recstore.shm import named_segments
 
     assert doctor_process.orphans().verdict == "ok"
-    for name in ("1-1-00.rec", f"{os.getpid()}-{0}-00.rec", naming.system_name("x", "y"), naming.system_name("x", "y") + ".lck"):
+    for name in (
+        "1-1-00.rec",
+        f"{os.getpid()}-{0}-00.rec",
+        named_segments.system_name("x", "y"),
+        named_segments.system_name("x", "y") + ".lck",
+    ):
         (folder / name).write_bytes(b"x" * 5000)
         (folder / name).chmod(0o400)
     for name in ("1-1.rec", "other", "recs1-x"):
@@ -368,9 +383,19 @@ def test_nothing_can_be_read(tmp_path, folder):
 
 
 def test_macos(tmp_path, folder):
-    system = System(str(tmp_path), str(tmp_path), environ={}, platform="darwin", torch_sharing=None, start_method="spawn", file_limit=(256, None))
+    system = System(
+        str(tmp_path),
+        str(tmp_path),
+        environ={},
+        platform="darwin",
+        torch_sharing=None,
+        start_method="spawn",
+        file_limit=(256, None),
+    )
     findings = doctor.examine(system)
-    assert [(one.check, one.mend) for one in findings if one.verdict == "problem"] == [("open files", "ulimit -n 65536")]
+    assert [(one.check, one.mend) for one in findings if one.verdict == "problem"] == [
+        ("open files", "ulimit -n 65536")
+    ]
 
 
 def test_this_machine(folder, capsys):

@@ -62,7 +62,9 @@ def test_ls(numbers, run, said):
     heading, line = out.splitlines()
     assert status == 0
     assert heading.split() == ["name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state"]
-    assert line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line and line.endswith("in use")
+    assert (
+        line.split()[:3] == ["numbers", "v1", "1,234"] and f"process {os.getpid()}" in line and line.endswith("in use")
+    )
     (one,) = said("ls")
     assert {key: one[key] for key in ("name", "fingerprint", "records", "nbytes", "state", "keep")} == {
         "name": "numbers", "fingerprint": "v1", "records": 1234, "nbytes": numbers.nbytes, "state": "in use", "keep": None}  # fmt: skip
@@ -85,7 +87,11 @@ def test_ls_elsewhere(tmp_path, numbers, said):
 
 def test_by_name(numbers, run, said):
     assert run("info", "numbers")[1].startswith("1,234 records, ")
-    assert run("head", "numbers", "-n", "2") == (0, "0: {'id': 0, 'half': 0.0}\n1: {'id': 1, 'half': 0.5}\n... 1,232 more\n", "")
+    assert run("head", "numbers", "-n", "2") == (
+        0,
+        "0: {'id': 0, 'half': 0.0}\n1: {'id': 1, 'half': 0.5}\n... 1,232 more\n",
+        "",
+    )
     assert run("verify", "numbers") == (0, "numbers: good, 1,234 records\n", "")
     assert said("info", "numbers")["records"] == 1234
     assert said("head", "numbers", "-n", 1) == [{"key": 0, "value": {"id": 0, "half": 0.0}}]
@@ -199,7 +205,13 @@ def test_terminals_are_safe(run):
 
 
 def test_cut_short(run, said):
-    record = {"text": "y" * 10_000, "many": list(range(100_000)), "deep": nested(60), "big": 10**5000, "bytes": b"z" * 10_000}
+    record = {
+        "text": "y" * 10_000,
+        "many": list(range(100_000)),
+        "deep": nested(60),
+        "big": 10**5000,
+        "bytes": b"z" * 10_000,
+    }
     recstore.RecordList([record]).save("x")
     out = run("head", "x")[1]
     assert len(out) < 1000
@@ -212,10 +224,30 @@ def test_values_as_json(said):
     import datetime
     import decimal
 
-    values = [float("nan"), float("inf"), {1, 2}, {(1, 2): None}, datetime.date(2026, 1, 2), decimal.Decimal("1.5"), "\ud800", True, 1j]
+    values = [
+        float("nan"),
+        float("inf"),
+        {1, 2},
+        {(1, 2): None},
+        datetime.date(2026, 1, 2),
+        decimal.Decimal("1.5"),
+        "\ud800",
+        True,
+        1j,
+    ]
     recstore.RecordList(values).save("x")
     shown = [one["value"] for one in said("head", "x", "-n", 20)]
-    assert shown == ["nan", "inf", "{1, 2}", {"(1, 2)": None}, "datetime.date(2026, 1, 2)", "Decimal('1.5')", "\ud800", True, "1j"]
+    assert shown == [
+        "nan",
+        "inf",
+        "{1, 2}",
+        {"(1, 2)": None},
+        "datetime.date(2026, 1, 2)",
+        "Decimal('1.5')",
+        "\ud800",
+        True,
+        "1j",
+    ]
 
 
 def test_brief():
@@ -288,5 +320,9 @@ def test_the_page_has_every_command():
     if not page.exists():
         pytest.skip("the documents are not here")
     described = re.findall(r"^\| `recstore (\w+)", page.read_text(), re.MULTILINE)
-    (commands,) = (action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices)
-    assert described == ["demo", "bench", "ls", "info", "head", "verify", "rm", "gc", "doctor"] and sorted(described) == sorted(commands)
+    (commands,) = (
+        action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices
+    )
+    assert described == ["demo", "bench", "ls", "info", "head", "verify", "rm", "gc", "doctor"] and sorted(
+        described
+    ) == sorted(commands)

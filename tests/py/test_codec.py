@@ -69,7 +69,10 @@ def test_all_beside_each_other(compression):
 @pytest.mark.parametrize("value", ALL, ids=name)
 def test_many_in_a_struct(value):
     """Repeated, and in turn with a value of its kind and with None: const, typed and union nodes."""
-    others = next((kind for kind in (INTEGERS, FLOATS, STRINGS[:20], BYTES[:4], CONTAINERS) if type(value) is type(kind[0])), ALL[:3])
+    others = next(
+        (kind for kind in (INTEGERS, FLOATS, STRINGS[:20], BYTES[:4], CONTAINERS) if type(value) is type(kind[0])),
+        ALL[:3],
+    )
     turns = itertools.cycle([value, others[1 % len(others)], None, value])
     records = [{"n": i, "v": v, "w": (v, i % 3)} for i, v in zip(range(100), turns)]
     if sys.getsizeof(value) < 20_000:
@@ -152,7 +155,9 @@ def test_depth(kind, depth):
 
 @pytest.mark.parametrize("kind", [list, tuple, dict])
 def test_one_level_too_deep(kind):
-    with pytest.raises(recstore.EncodeError, match=r"^record 1: \$.*: nested deeper than 200 containers; flatten the record$"):
+    with pytest.raises(
+        recstore.EncodeError, match=r"^record 1: \$.*: nested deeper than 200 containers; flatten the record$"
+    ):
         RecordList([0, nested(201, 0, kind)])
 
 
@@ -178,11 +183,12 @@ def test_mutable_constants_are_fresh():
         assert x[0] == ([], 1)
 
 
-
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_strings_of_every_length_with_a_wide_unit_at_every_place(compression):
     strings = ["y" * n for n in range(70)]
-    strings += ["y" * at + unit + "y" * (n - at - 1) for unit in "\x7f\x80ÿ€😀" for n in range(1, 42) for at in range(n)]
+    strings += [
+        "y" * at + unit + "y" * (n - at - 1) for unit in "\x7f\x80ÿ€😀" for n in range(1, 42) for at in range(n)
+    ]
     with RecordList(strings, compression=compression) as x:
         for got, put in zip(x, strings, strict=True):
             assert got == put and got.isascii() == put.isascii() and hash(got) == hash(put)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import _columns, columns
+from recstore import columns
+from recstore._core import native
 
 rng = random.Random(5)
 RECORDS = [
@@ -195,18 +196,40 @@ def test_arrow_tables(rows, ragged):
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_arrow_of_other_records(compression):
     pyarrow = pytest.importorskip("pyarrow")
-    for values in ([1, None, 3], ["a", None], [[1], None, [2.5]], [None, None], [[True], [False]], [[]], [{"a": {"b": 1}}, {"c": None}], [], [None, True]):
+    for values in (
+        [1, None, 3],
+        ["a", None],
+        [[1], None, [2.5]],
+        [None, None],
+        [[True], [False]],
+        [[]],
+        [{"a": {"b": 1}}, {"c": None}],
+        [],
+        [None, True],
+    ):
         with recstore.RecordList(values, compression=compression) as x:
             got = x.to_arrow()
-            assert got.to_pylist() == ([{"a": {"b": 1}, "c": None}, {"a": None, "c": None}] if values and type(values[0]) is dict else values)
+            assert got.to_pylist() == (
+                [{"a": {"b": 1}, "c": None}, {"a": None, "c": None}] if values and type(values[0]) is dict else values
+            )
             assert type(values[0] if values else None) is dict or got.type == pyarrow.array(values).type
-    with recstore.RecordList([{1: 2}] * 3, compression=compression) as x, pytest.raises(TypeError, match="columns by str"):
+    with (
+        recstore.RecordList([{1: 2}] * 3, compression=compression) as x,
+        pytest.raises(TypeError, match="columns by str"),
+    ):
         x.to_arrow()
 
 
 def test_pandas(rows, ragged):
     pandas = pytest.importorskip("pandas")
-    for x in (rows, ragged, ragged[:10], ragged.fields("id", "late"), recstore.RecordList([1, 2]), recstore.RecordList([])):
+    for x in (
+        rows,
+        ragged,
+        ragged[:10],
+        ragged.fields("id", "late"),
+        recstore.RecordList([1, 2]),
+        recstore.RecordList([]),
+    ):
         expected = pandas.DataFrame(x.to_list())
         got = x.to_pandas()
         pandas.testing.assert_frame_equal(got[expected.columns], expected)
@@ -217,7 +240,11 @@ def test_pandas(rows, ragged):
     assert ragged.field("id").to_pandas([3, -1]).tolist() == [3, 2999]
 
 
-@pytest.mark.parametrize("package, use", [("pyarrow", lambda x: x.to_arrow()), ("pandas", lambda x: x.to_pandas())], ids=["pyarrow", "pandas"])
+@pytest.mark.parametrize(
+    "package, use",
+    [("pyarrow", lambda x: x.to_arrow()), ("pandas", lambda x: x.to_pandas())],
+    ids=["pyarrow", "pandas"],
+)
 def test_tables_say_what_they_need(rows, monkeypatch, package, use):
     monkeypatch.setitem(sys.modules, package, None)
     for x in (rows, rows.field("x")):
@@ -264,8 +291,14 @@ def test_arrays_that_need_a_copy(use):
 def test_several_blocks_need_a_copy():
     with recstore.RecordList({"x": i / 7} for i in range(70_000)) as x:
         assert x.info().blocks == 2 and x.info().zero_copy == ()
-        for part, fits in ((x, False), (x[65_000:66_000], False), (x[:65_536], True), (x[66_000:], True), (x[:66_000:65_535], True)):
-            shared = _columns.shared(part.field("x"))
+        for part, fits in (
+            (x, False),
+            (x[65_000:66_000], False),
+            (x[:65_536], True),
+            (x[66_000:], True),
+            (x[:66_000:65_535], True),
+        ):
+            shared = native.column_view(part.field("x"))
             assert (shared is not None) == fits
             got = part.field("x").to_numpy(copy=None)
             assert got.flags.writeable != fits and listed(got) == list(part.field("x"))
@@ -300,7 +333,7 @@ def test_close_waits_for_a_pass():
 
 
 def _texts(view):
-    gathered = _columns.gather(view)
+    gathered = native.read_column(view)
     return gathered[5], np.frombuffer(gathered[4], np.int64)
 
 
@@ -310,7 +343,10 @@ def test_threads_read_one_store(ragged):
 
     def read(seed):
         for _ in range(10):
-            if ragged.shuffled(seed).field("id").to_numpy().sum() != 3000 * 2999 // 2 or listed(ragged.field("name").to_numpy()) != expected:
+            if (
+                ragged.shuffled(seed).field("id").to_numpy().sum() != 3000 * 2999 // 2
+                or listed(ragged.field("name").to_numpy()) != expected
+            ):
                 wrong.append(seed)
 
     threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]

@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import _columns
+from recstore._core import native
 
 rng = random.Random(11)
 N = 4000
-WORDS = [f"{a}{b} of {c}" for a in ("red", "blå", "\u4e2d") for b in ("house", "tree", "a much longer word") for c in "xyz"]
-ROLES = [{"role": role, "rank": i * 3, "tags": ["t", role], "deep": {"code": f"c{i}"}} for i, role in enumerate(("painter", "sculptor", "poet"))]
+WORDS = [
+    f"{a}{b} of {c}" for a in ("red", "blå", "\u4e2d") for b in ("house", "tree", "a much longer word") for c in "xyz"
+]
+ROLES = [
+    {"role": role, "rank": i * 3, "tags": ["t", role], "deep": {"code": f"c{i}"}}
+    for i, role in enumerate(("painter", "sculptor", "poet"))
+]
 PROSE = "the quick brown fox jumps over the lazy dog while several other animals watch from the river bank".split()
 
 
@@ -63,12 +68,31 @@ def kinds(node):
 def test_the_writer_packs():
     """Else the tests below are about less than they say."""
     with recstore.RecordList(RECORDS) as x:
-        found = set().union(*(kinds(root) for _, _, root in x.info().trees), *(kinds(t.root) for t in x.info().tables if t.root))
+        found = set().union(
+            *(kinds(root) for _, _, root in x.info().trees), *(kinds(t.root) for t in x.info().tables if t.root)
+        )
     assert found >= {"decimal", "numbers", "dict", "symbols", "concat", "digits", "optional"}
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", ["price", "whole", "year", "role.rank", "nest.k", "a.b", "word", "file", "hash", "text", "wide", "role.role", "role.deep.code"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "price",
+        "whole",
+        "year",
+        "role.rank",
+        "nest.k",
+        "a.b",
+        "word",
+        "file",
+        "hash",
+        "text",
+        "wide",
+        "role.role",
+        "role.deep.code",
+    ],
+)
 def test_scalars_and_texts(x, order, name):
     def read(r):
         if name == "a.b":
@@ -81,7 +105,7 @@ def test_scalars_and_texts(x, order, name):
     expected = [read(r) for r in chosen]
     got = x.field(name).to_numpy(ORDERS[order])
     assert got.tolist() == expected
-    gathered = _columns.gather(x.field(name))
+    gathered = native.read_column(x.field(name))
     assert gathered[0] == ("texts" if type(expected[0]) is str else "scalars"), "one pass in C"
 
 
@@ -94,7 +118,7 @@ def test_lists(x, order):
         assert got.shape == (len(chosen), len(RECORDS[0][name])) and got.tolist() == [r[name] for r in chosen]
     for name in ("walk", "steps", "ratings", "role.tags"):
         if name == "role.tags":
-            assert _columns.gather(x.field(name)) is None and x.field(name)[3] == RECORDS[3]["role"]["tags"]
+            assert native.read_column(x.field(name)) is None and x.field(name)[3] == RECORDS[3]["role"]["tags"]
             continue
         values, offsets = x.field(name).to_numpy(indices, ragged=True)
         assert values.dtype == (np.float64 if name == "walk" else np.int64)
@@ -108,15 +132,19 @@ def test_none(x):
     for name in ("maybe", "said", "mixed"):
         for view in (x, x[::-1], x.shuffled(4)):
             got = view.field(name).to_arrow()
-            assert got.to_pylist() == [r[name] for r in view] and got.type == pyarrow.array([r[name] for r in view]).type
-            assert _columns.gather(view.field(name), None, True)[6] is not None
+            assert (
+                got.to_pylist() == [r[name] for r in view] and got.type == pyarrow.array([r[name] for r in view]).type
+            )
+            assert native.read_column(view.field(name), None, True)[6] is not None
     with pytest.raises(ValueError, match="None"):
         x.field("maybe").to_numpy()
 
 
 def test_keys_that_records_lack(x):
     assert x.field("late", default="no").to_numpy().tolist() == [r.get("late", "no") for r in RECORDS]
-    assert x.field("nest.sub.n", default=-1).to_numpy().tolist() == [r["nest"].get("sub", {"n": -1})["n"] for r in RECORDS]
+    assert x.field("nest.sub.n", default=-1).to_numpy().tolist() == [
+        r["nest"].get("sub", {"n": -1})["n"] for r in RECORDS
+    ]
     for name in ("late", "nest.sub.n"):
         with pytest.raises(KeyError, match="record 0 has no field"):
             x.field(name).to_numpy()
@@ -125,9 +153,13 @@ def test_keys_that_records_lack(x):
 
 
 def test_whole_records():
-    for records in ([rng.choice(WORDS) for _ in range(N)], [rng.randrange(900) / 100 for _ in range(N)], [f"img/{i:08d}.png" for i in range(N)]):
+    for records in (
+        [rng.choice(WORDS) for _ in range(N)],
+        [rng.randrange(900) / 100 for _ in range(N)],
+        [f"img/{i:08d}.png" for i in range(N)],
+    ):
         with recstore.RecordList(records) as x:
-            shape, n, *_ = _columns.gather(x)
+            shape, n, *_ = native.read_column(x)
             assert n == N and shape == ("texts" if type(records[0]) is str else "scalars")
             assert x.map(lambda r: {"v": r}).field("v").to_numpy().tolist() == records
             assert np.asarray(x).tolist() == records
@@ -135,7 +167,7 @@ def test_whole_records():
 
 def test_names(x):
     if x.info().trees[0][2].kind != "any":
-        assert set(_columns.names(x)) == {name for r in RECORDS for name in r}
+        assert set(native.field_names(x)) == {name for r in RECORDS for name in r}
     with recstore.RecordList([rng.choice(ROLES) for _ in range(N)]) as roles:
-        assert set(_columns.names(roles) or ROLES[0]) == set(ROLES[0])
+        assert set(native.field_names(roles) or ROLES[0]) == set(ROLES[0])
         assert roles.field("rank").to_numpy().tolist() == [r["rank"] for r in roles]

@@ -7,8 +7,22 @@ import types
 import weakref
 
 import pytest
+from holders import (
+    Delegating,
+    Frozen,
+    FrozenSlots,
+    Guarded,
+    Named,
+    Plain,
+    Proxy,
+    Slotted,
+    SlottedChild,
+    records,
+    row_of,
+    share,
+)
+
 import recstore
-from holders import Delegating, Frozen, FrozenSlots, Guarded, Named, Plain, Proxy, Slotted, SlottedChild, records, row_of, share
 from recstore import RecordDict, RecordView, share_dataset
 
 
@@ -39,7 +53,10 @@ class TestFinding:
         assert type(x.groups) is collections.defaultdict and x.groups == groups and x.groups.default_factory is list
 
     def test_nested_objects(self):
-        x = Plain(inner=Plain(inner=Slotted(records())), others=[Plain(samples=records()), {"deep": (Plain(samples=records()),)}])
+        x = Plain(
+            inner=Plain(inner=Slotted(records())),
+            others=[Plain(samples=records()), {"deep": (Plain(samples=records()),)}],
+        )
         report = share(x)
         paths = {"inner.inner.samples", "others[0].samples", "others[1]['deep'][0].samples"}
         assert {row.path for row in report.replaced} == paths
@@ -142,7 +159,9 @@ class TestFinding:
         logger = logging.getLogger("recstore.test")
         logger.extra = records()
         try:
-            x = Plain(logger=logger, lock=threading.Lock(), generator=(i for i in range(3)), function=records, module=types)
+            x = Plain(
+                logger=logger, lock=threading.Lock(), generator=(i for i in range(3)), function=records, module=types
+            )
             x.weak = weakref.ref(x)
             assert share(x).rows == []
             assert type(logger.extra) is list
@@ -269,7 +288,14 @@ class TestReport:
         x.same = x.samples
         text = str(share(x))
         assert text.startswith("1 replaced, 1 skipped; ")
-        for said in ("samples", "= same", "2,000", "replaced by a RecordView", "skipped: $: cannot store object", "left alone: 1 list"):
+        for said in (
+            "samples",
+            "= same",
+            "2,000",
+            "replaced by a RecordView",
+            "skipped: $: cannot store object",
+            "left alone: 1 list",
+        ):
             assert said in text
         assert all(line == line.rstrip() for line in text.splitlines())
 

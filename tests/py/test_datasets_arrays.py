@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from holders import Plain, row_of, share
+
 from recstore import BusyError
 
 
@@ -95,7 +96,12 @@ class TestMemory:
     def test_in_containers(self):
         x = Plain(images=[np.full(20_000, i) for i in range(4)], small={"a": np.arange(500)}, pair=(np.arange(1000), 1))
         share(x)
-        assert type(x.images) is list and all(is_shared(image) for image in x.images) and is_shared(x.small["a"]) and is_shared(x.pair[0])
+        assert (
+            type(x.images) is list
+            and all(is_shared(image) for image in x.images)
+            and is_shared(x.small["a"])
+            and is_shared(x.pair[0])
+        )
         assert x.images[3][5] == 3
 
     def test_many_small_ones_are_records(self):
@@ -173,7 +179,9 @@ class TestTensors:
     def torch(self):
         self.torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
 
-    @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool", "complex64", "float8_e5m2", "uint8", "float16"])
+    @pytest.mark.parametrize(
+        "dtype", ["float32", "bfloat16", "int64", "bool", "complex64", "float8_e5m2", "uint8", "float16"]
+    )
     def test_any(self, dtype):
         before = self.torch.arange(3000).to(getattr(self.torch, dtype))
         x = Plain(t=before.clone(), grid=before.clone().reshape(30, 100).t())
@@ -229,7 +237,11 @@ class TestTensors:
         report = share(x)
         assert all(vars(x)[name] is before[name] for name in before)
         reasons = {row.path: row.reason for row in report.rows}
-        assert ".detach()" in reasons["parameter"] and ".detach()" in reasons["grad"] and ".to_dense()" in reasons["sparse"]
+        assert (
+            ".detach()" in reasons["parameter"]
+            and ".detach()" in reasons["grad"]
+            and ".to_dense()" in reasons["sparse"]
+        )
         assert ".clone()" in reasons["conj"] and "torch has it" in reasons["shared"] and "empty" not in reasons
 
     def test_datasets_of_torch(self):
@@ -252,7 +264,11 @@ class TestTensors:
         expected = [item if isinstance(item, int) else [int(part) for part in item] for item in loader]
         report = share(loader, 1000)
         paths = {row.path for row in report.replaced}
-        assert {"dataset.datasets[0].dataset.samples", "dataset.datasets[0].indices", "dataset.datasets[2].tensors[0]"} <= paths
+        assert {
+            "dataset.datasets[0].dataset.samples",
+            "dataset.datasets[0].indices",
+            "dataset.datasets[2].tensors[0]",
+        } <= paths
         assert [item if isinstance(item, int) else [int(part) for part in item] for item in loader] == expected
         report.undo()
         assert type(base.samples) is list and [int(part) for part in tensors[7]] == [7, 14]

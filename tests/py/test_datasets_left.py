@@ -4,14 +4,17 @@ import collections
 import threading
 
 import pytest
-import recstore
 from holders import Frozen, Plain, records, row_of, share
+
+import recstore
 from recstore import RecordDict, RecordView, share_dataset
 
 
 class TestSkipping:
     def test_unsupported(self):
-        x = Plain(good=records(), bad=[{"lock": threading.Lock()} for _ in range(200)], frames=[object() for _ in range(300)])
+        x = Plain(
+            good=records(), bad=[{"lock": threading.Lock()} for _ in range(200)], frames=[object() for _ in range(300)]
+        )
         bad = x.bad
         report = share(x)
         assert type(x.good) is RecordView and x.bad is bad
@@ -130,18 +133,18 @@ class TestErrors:
         assert type(x.good) is list and x.bad is items
 
     def test_a_place_that_fails(self, monkeypatch):
-        from recstore import walking
+        from recstore.dataset import object_graph
 
         x = Plain(a=records(), b=records(), c=records())
         before = dict(vars(x))
-        put = walking.ItemSlot.put
+        put = object_graph.ItemSlot.put
 
         def failing(slot, value):
             put(slot, value)
             if slot.path == "b" and type(value) is RecordView:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(walking.ItemSlot, "put", failing)
+        monkeypatch.setattr(object_graph.ItemSlot, "put", failing)
         with pytest.raises(KeyboardInterrupt):
             share(x)
         assert all(vars(x)[name] is before[name] for name in before)

@@ -96,7 +96,11 @@ def test_streamed():
         assert len(d) == 100
 
 
-@pytest.mark.parametrize("bad", [[1], [None], ["abc"], [("a",)], [("a", 1, 2)], [[]], [("a", 1), 5], [{"a"}], 5, None, [(["a"], 1)], [({}, 1)]], ids=repr)
+@pytest.mark.parametrize(
+    "bad",
+    [[1], [None], ["abc"], [("a",)], [("a", 1, 2)], [[]], [("a", 1), 5], [{"a"}], 5, None, [(["a"], 1)], [({}, 1)]],
+    ids=repr,
+)
 def test_bad_pairs(bad):
     with pytest.raises((TypeError, ValueError)) as expected:
         dict(bad)
@@ -215,7 +219,11 @@ def test_one_key_many_times():
         assert d.to_dict() == {"same": 19999}
 
 
-@pytest.mark.parametrize("options", [{}, {"arrays": "view"}, {"on_unsupported": "pickle"}, {"compression": "none"}, {"backing": "dir"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"arrays": "view"}, {"on_unsupported": "pickle"}, {"compression": "none"}, {"backing": "dir"}],
+    ids=str,
+)
 def test_duplicates_with_every_option(options, tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTORE_DIR", str(tmp_path))
     pairs = [(i % 10, np.full(500, i)) for i in range(40)]
@@ -239,7 +247,13 @@ def test_factory(factory, tmp_path):
     with pytest.raises(KeyError):
         d.get_many(["missing"])
     d.save(tmp_path / "d.rec")
-    for other in (recstore.open(tmp_path / "d.rec"), RecordDict(d), d.select(["a"]), d | {"b": 1}, RecordDict(d, compression="none")):
+    for other in (
+        recstore.open(tmp_path / "d.rec"),
+        RecordDict(d),
+        d.select(["a"]),
+        d | {"b": 1},
+        RecordDict(d, compression="none"),
+    ):
         assert other["missing"] == factory()
     with pytest.raises(TypeError, match="unhashable"):
         d[[]]
@@ -295,7 +309,12 @@ def test_values_are_the_callers_own():
 
 
 def test_get_many(letters):
-    assert letters.get_many(["c", "a", "c"]) == letters.get_many(iter(["c", "a", "c"])) == letters.get_many(("c", "a", "c")) == [2, 0, 2]
+    assert (
+        letters.get_many(["c", "a", "c"])
+        == letters.get_many(iter(["c", "a", "c"]))
+        == letters.get_many(("c", "a", "c"))
+        == [2, 0, 2]
+    )
     assert letters.get_many([]) == []
     assert letters.get_many(["c", "x", 5], default=None) == [2, None, None]
     with pytest.raises(KeyError, match="^'x'$"):
@@ -349,7 +368,13 @@ def test_eq(letters):
     assert letters == LETTERS and LETTERS == letters and not letters != LETTERS
     assert letters == RecordDict(LETTERS) == letters and letters == letters.select(reversed(letters))
     assert letters == collections.OrderedDict(reversed(LETTERS.items())) and letters == collections.UserDict(LETTERS)
-    for other in ({}, {**LETTERS, "a": 1}, {**LETTERS, "k": 10}, {key + "!": i for key, i in LETTERS.items()}, RecordDict({})):
+    for other in (
+        {},
+        {**LETTERS, "a": 1},
+        {**LETTERS, "k": 10},
+        {key + "!": i for key, i in LETTERS.items()},
+        RecordDict({}),
+    ):
         assert letters != other and other != letters and not letters == other
     for other in (list(LETTERS), None, 5, list(LETTERS.items()), RecordList(LETTERS)):
         assert letters != other and not letters == other
@@ -405,7 +430,10 @@ def test_repr(letters):
     assert repr(letters.keys()).startswith("<RecordKeys: 10 of <RecordDict")
     part = letters.select("ab")
     assert repr(part.keys()) == "RecordKeys(['a', 'b'])" and repr(part.values()) == "RecordValues([0, 1])"
-    assert repr(part.items()) == "RecordItems([('a', 0), ('b', 1)])" and repr(part.items()[:]) == "RecordPairs([('a', 0), ('b', 1)])"
+    assert (
+        repr(part.items()) == "RecordItems([('a', 0), ('b', 1)])"
+        and repr(part.items()[:]) == "RecordPairs([('a', 0), ('b', 1)])"
+    )
     assert repr(letters.items()[:]) == "<RecordPairs: 10>"
 
 

@@ -95,7 +95,10 @@ def test_save_that_fails(tmp_path, letters):
     for d in (letters, letters.select("a")):
         with pytest.raises(OSError):
             d.save(tmp_path / "folder")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.rec", "folder"] and (tmp_path / "d.rec").read_bytes() == b"before"
+    assert (
+        sorted(p.name for p in tmp_path.iterdir()) == ["d.rec", "folder"]
+        and (tmp_path / "d.rec").read_bytes() == b"before"
+    )
 
 
 def test_info():
@@ -103,11 +106,23 @@ def test_info():
     info = letters.info()
     assert info.records == 1000 and info.nbytes == letters.nbytes == sum(part.nbytes for part in info.segments)
     assert info.index_bytes == letters.index_nbytes == 64 + 4 * 1600
-    assert sum(info.sections.values()) <= info.nbytes and info.sections["key index"] == info.index_bytes and "heap" in info.sections
+    assert (
+        sum(info.sections.values()) <= info.nbytes
+        and info.sections["key index"] == info.index_bytes
+        and "heap" in info.sections
+    )
     (keys,), (values,) = info.keys, info.segments
     assert keys.trees[0][2].kind == "concat" and keys.trees[0][2].name == "key" and values.trees[0][2].kind == "int"
     text = str(info)
-    for part in ("1,000 entries", "index 6,464 bytes (6.5 an entry)", "keys:", "values:", "key: concat", "const 'key '", "record: int"):
+    for part in (
+        "1,000 entries",
+        "index 6,464 bytes (6.5 an entry)",
+        "keys:",
+        "values:",
+        "key: concat",
+        "const 'key '",
+        "record: int",
+    ):
         assert part in text, text
     assert "a missing key gives list()" in str(RecordDict(collections.defaultdict(list)).info())
     assert RecordDict({}).info().records == 0 and str(RecordDict({}).info())
@@ -127,7 +142,9 @@ def test_by_function():
         assert by["i3"]["n"] == 17 and "i9" not in by and by.get_many(["i1", "i0"])[0]["n"] == 15
         assert by.values().index(source[17]) == 3 and not by.is_whole and by.info().records == 7
         groups = x.group_by(lambda record: record["n"] % 3)
-        assert {key: view.to_list() for key, view in groups.items()} == {k: [r for r in source if r["n"] % 3 == k] for k in range(3)}
+        assert {key: view.to_list() for key, view in groups.items()} == {
+            k: [r for r in source if r["n"] % 3 == k] for k in range(3)
+        }
         assert groups[True][0]["n"] == 1 and 3 not in groups and groups.info().records == 3
         with pytest.raises(KeyError):
             x.index_by(lambda record: record["none"])

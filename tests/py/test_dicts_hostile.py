@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import ClosedError, EncodeError, RecordDict, RecordList, _keys
+from recstore import ClosedError, EncodeError, RecordDict, RecordList
+from recstore._core import native
 
 
 class Boom(Exception):
@@ -58,7 +59,13 @@ READS = [lambda d, k: d[k], lambda d, k: k in d, lambda d, k: d.get(k), lambda d
 
 @pytest.mark.parametrize("read", READS)
 def test_probes_that_raise(d, read):
-    for key in (Key("key 1", raising), Key("key 1", None, raising), Key(7, lambda: 7, raising), (Key("a", None, raising), 1), Key("key 1", lambda: "no int")):
+    for key in (
+        Key("key 1", raising),
+        Key("key 1", None, raising),
+        Key(7, lambda: 7, raising),
+        (Key("a", None, raising), 1),
+        Key("key 1", lambda: "no int"),
+    ):
         with pytest.raises((Boom, TypeError)):
             read(d, key)
     with pytest.raises(Boom):
@@ -95,7 +102,7 @@ def test_positions_that_mean_harm(d):
         with pytest.raises(Boom):
             view[Index(raising)]
         with pytest.raises(Boom):
-            view[Index(raising):]
+            view[Index(raising) :]
         with pytest.raises(TypeError):
             view[Index(lambda: "no")]
 
@@ -143,7 +150,8 @@ def test_keys_too_deep():
 
 
 def test_a_key_deep_enough_to_end_the_process():
-    program = """
+    program = (
+        """
 import recstore
 deep = 1
 for _ in range(%d):
@@ -154,7 +162,9 @@ with recstore.RecordDict({"a": 1}) as d:
         recstore.RecordDict({deep: 1})
     except (recstore.EncodeError, RecursionError, MemoryError):
         print("refused")
-""" % 20000
+"""
+        % 20000
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-500:]
     assert done.stdout.split() == ["False", "refused"]
@@ -232,7 +242,11 @@ class Raising(Equal):
 
 
 def test_keys_that_lie():
-    for pairs in ([(Equal(1), 1), (Equal(2), 2), ("a", 3)], [("a", 1), ("b", 2), (Equal(1), 3)], [(Unequal(1), 1), (Unequal(2), 2), ("a", 3), ("a", 4)]):
+    for pairs in (
+        [(Equal(1), 1), (Equal(2), 2), ("a", 3)],
+        [("a", 1), ("b", 2), (Equal(1), 3)],
+        [(Unequal(1), 1), (Unequal(2), 2), ("a", 3), ("a", 4)],
+    ):
         with RecordDict(pairs, on_unsupported="pickle") as d:
             assert list(d.values()) == list(dict(pairs).values()), pairs
             assert [type(key) for key in d] == [type(key) for key in dict(pairs)]
@@ -256,9 +270,13 @@ def test_forms_that_collide():
     from fractions import Fraction
 
     modulus = 2**61 - 1
-    same = [Fraction(1, 3), *(Fraction(1 + 3 * k * modulus, 3) for k in range(1, 40)), *(Decimal(f"{k}E+6000") + 0 for k in (1, 2))]
+    same = [
+        Fraction(1, 3),
+        *(Fraction(1 + 3 * k * modulus, 3) for k in range(1, 40)),
+        *(Decimal(f"{k}E+6000") + 0 for k in (1, 2)),
+    ]
     same = [key for key in same if hash(key) == hash(same[0])]
-    assert len({_keys.canonical(key) for key in same}) == 1 < len(set(same))
+    assert len({native.key_form(key) for key in same}) == 1 < len(set(same))
     pairs = [(key, i) for i, key in enumerate(same * 3)]
     with RecordDict(pairs) as d, RecordList(same * 2) as x:
         assert d == dict(pairs) and list(d) == same and all(d[key] == dict(pairs)[key] for key in same)
@@ -272,7 +290,7 @@ def test_forms_that_collide():
 def test_tables_of_records_that_share_a_hash():
     """What a table does where hashes say that keys are one and their comparison says otherwise."""
     keys = ["a", "b", "a", "c", "b"]
-    hashes = _keys.KeyHashes(1)
+    hashes = native.KeyHashes(1)
     for _ in keys:
         hashes.append("one hash for all")
     suspects = hashes.suspects()
@@ -295,10 +313,39 @@ class Point:
 
 
 def operations(d, key, value):
-    d[key], d.get(key), key in d, d.get("none"), d.get_many([key, "none"], default=None), len(d), list(d), dict(d.items())
-    list(reversed(d)), d == {key: value}, d.keys() & {key}, d.keys() | {1}, d.items() == set(), d.values()[0], d.items()[:1][0], repr(d), d.to_dict()
+    (
+        d[key],
+        d.get(key),
+        key in d,
+        d.get("none"),
+        d.get_many([key, "none"], default=None),
+        len(d),
+        list(d),
+        dict(d.items()),
+    )
+    (
+        list(reversed(d)),
+        d == {key: value},
+        d.keys() & {key},
+        d.keys() | {1},
+        d.items() == set(),
+        d.values()[0],
+        d.items()[:1][0],
+        repr(d),
+        d.to_dict(),
+    )
     part = d.select([key])
-    part[key], part | {1: 2}, {1: 2} | part, part.info(), d.info(), d.keys() <= {1}, d.keys().isdisjoint([1]), RecordList(d.keys())[0], RecordDict(d)[key]
+    (
+        part[key],
+        part | {1: 2},
+        {1: 2} | part,
+        part.info(),
+        d.info(),
+        d.keys() <= {1},
+        d.keys().isdisjoint([1]),
+        RecordList(d.keys())[0],
+        RecordDict(d)[key],
+    )
     for probe in ([], Key(5, raising), Key("key 1", None, raising), "none", Key(1)):
         for read in READS:
             try:
@@ -324,7 +371,16 @@ def test_no_references_leak():
             for _ in range(20):
                 operations(d, key, value)
             gc.collect()
-            counts.append((sys.getrefcount(key), sys.getrefcount(value), sys.getrefcount(d), sys.getrefcount(Boom), sys.getrefcount(None) // 500, len(gc.get_objects())))
+            counts.append(
+                (
+                    sys.getrefcount(key),
+                    sys.getrefcount(value),
+                    sys.getrefcount(d),
+                    sys.getrefcount(Boom),
+                    sys.getrefcount(None) // 500,
+                    len(gc.get_objects()),
+                )
+            )
     assert counts[-1][:4] == counts[2][:4]
     assert abs(counts[-1][-1] - counts[2][-1]) < 50, counts
 

@@ -25,14 +25,29 @@ def letters():
 
 
 def test_view_types(letters):
-    assert isinstance(letters.keys(), (KeysView, Set, Sequence)) and isinstance(letters.items(), ItemsView) and isinstance(letters.values(), ValuesView)
+    assert (
+        isinstance(letters.keys(), (KeysView, Set, Sequence))
+        and isinstance(letters.items(), ItemsView)
+        and isinstance(letters.values(), ValuesView)
+    )
     for view in (letters.keys(), letters.values(), letters.items()):
         assert isinstance(view, Sequence) and len(view) == 10 and view.mapping is letters
         assert copy.copy(view) is copy.deepcopy(view) is view
     assert not isinstance(letters.values(), Set)
 
 
-OTHERS = [set(), {"a"}, {"a", "z"}, set(LETTERS), {*LETTERS, 5}, {1, 2}, frozenset("abc"), dict.fromkeys("abz").keys(), LETTERS.keys(), LETTERS.items()]
+OTHERS = [
+    set(),
+    {"a"},
+    {"a", "z"},
+    set(LETTERS),
+    {*LETTERS, 5},
+    {1, 2},
+    frozenset("abc"),
+    dict.fromkeys("abz").keys(),
+    LETTERS.keys(),
+    LETTERS.items(),
+]
 
 
 @pytest.mark.parametrize("operation", [operator.and_, operator.or_, operator.sub, operator.xor, operator.eq, operator.ne, operator.lt, operator.le,
@@ -40,7 +55,14 @@ OTHERS = [set(), {"a"}, {"a", "z"}, set(LETTERS), {*LETTERS, 5}, {1, 2}, frozens
 @pytest.mark.parametrize("kind", ["keys", "items"])
 def test_set_operations(letters, operation, kind):
     ours, theirs = getattr(letters, kind)(), getattr(LETTERS, kind)()
-    for other in [*OTHERS, {("a", 0)}, {("a", 0), ("a", 1)}, set(LETTERS.items()), ours, getattr(RecordDict({"a": 0}), kind)()]:
+    for other in [
+        *OTHERS,
+        {("a", 0)},
+        {("a", 0), ("a", 1)},
+        set(LETTERS.items()),
+        ours,
+        getattr(RecordDict({"a": 0}), kind)(),
+    ]:
         plain = set(other)
         assert operation(ours, other) == operation(theirs, plain)
         assert operation(other, ours) == operation(plain, theirs)
@@ -54,7 +76,9 @@ def test_set_operations_with_iterables(letters, operation):
     with pytest.raises(TypeError):
         operation(letters.keys(), 5)
     with pytest.raises(TypeError, match="unhashable"):
-        operation(RecordDict({"a": []}).items(), set()) if operation is not operator.and_ else set(RecordDict({"a": []}).items())
+        operation(RecordDict({"a": []}).items(), set()) if operation is not operator.and_ else set(
+            RecordDict({"a": []}).items()
+        )
 
 
 def test_contains(letters):
@@ -68,10 +92,21 @@ def test_contains(letters):
 
 def test_positions(letters):
     items = list(LETTERS.items())
-    for view, plain in ((letters.keys(), list(LETTERS)), (letters.values(), list(LETTERS.values())), (letters.items(), items)):
+    for view, plain in (
+        (letters.keys(), list(LETTERS)),
+        (letters.values(), list(LETTERS.values())),
+        (letters.items(), items),
+    ):
         for i in (0, 3, 9, -1, -10, True, np.int64(2)):
             assert view[i] == plain[i]
-        for part in (slice(2, 5), slice(None, None, -1), slice(5, 2), slice(-3, None), slice(None, None, 4), slice(100, 200)):
+        for part in (
+            slice(2, 5),
+            slice(None, None, -1),
+            slice(5, 2),
+            slice(-3, None),
+            slice(None, None, 4),
+            slice(100, 200),
+        ):
             assert list(view[part]) == plain[part] and len(view[part]) == len(plain[part])
         assert list(view) == plain and list(reversed(view)) == plain[::-1]
         for i in (10, -11):
@@ -83,7 +118,11 @@ def test_positions(letters):
         assert view.index(plain[4]) == 4 and view.count(plain[4]) == 1 and view.count("nothing") == 0
         with pytest.raises(ValueError):
             view.index("nothing")
-    assert letters.items()[2:4] == items[2:4] and letters.items()[2:4] != items[2:5] and letters.items()[1:][::2][1] == items[3]
+    assert (
+        letters.items()[2:4] == items[2:4]
+        and letters.items()[2:4] != items[2:5]
+        and letters.items()[1:][::2][1] == items[3]
+    )
     with pytest.raises(TypeError):
         hash(letters.items()[:])
 

@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-import recstore
 from differing import HERE, PAGE, d, fails, n, page_rows, row, x  # noqa: F401
-from recstore import RecordDict, RecordList, handles
+
+import recstore
+from recstore import RecordDict, RecordList
+from recstore.shm import handles
 
 ITEM = "it is read-only; "
 
@@ -31,7 +33,9 @@ def test_the_page_has_the_rows_that_are_tested():
     if not PAGE.exists():
         pytest.skip("docs/ is not here")
     sources = [(HERE / "py" / f"test_differences{part}.py").read_text(encoding="utf-8") for part in ("", "_libraries")]
-    tested = [ast.literal_eval(key) for text in sources for key in re.findall(r"^@row\((.*)\)\ndef test_", text, re.MULTILINE)]
+    tested = [
+        ast.literal_eval(key) for text in sources for key in re.findall(r"^@row\((.*)\)\ndef test_", text, re.MULTILINE)
+    ]
     assert sorted(page_rows()) == sorted(tested)
 
 
@@ -263,7 +267,9 @@ def test_close(fails):
         fails(recstore.ClosedError, "the store is closed", lambda: part[0])
     with RecordList([np.zeros(1000)], arrays="view") as x:
         held = x[0]
-        message = "the store cannot be closed: 1 array over its bytes is alive; drop them, or copy what is needed longer"
+        message = (
+            "the store cannot be closed: 1 array over its bytes is alive; drop them, or copy what is needed longer"
+        )
         fails(recstore.BusyError, message, x.close)
         del held
 

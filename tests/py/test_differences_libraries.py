@@ -8,8 +8,9 @@ import pickle
 
 import numpy as np
 import pytest
-import recstore
 from differing import d, fails, n, row, x  # noqa: F401
+
+import recstore
 from recstore import RecordDict, RecordList
 
 
@@ -205,7 +206,9 @@ def test_data_loader(torch, n):
 @row("random_split(x, [3, 1])")
 def test_random_split(torch, n):
     seeded = [torch.Generator().manual_seed(1) for _ in range(2)]
-    ours, theirs = (torch.utils.data.random_split(s, [3, 1], generator=g) for s, g in zip((n, list(n)), seeded, strict=True))
+    ours, theirs = (
+        torch.utils.data.random_split(s, [3, 1], generator=g) for s, g in zip((n, list(n)), seeded, strict=True)
+    )
     assert [list(part) for part in ours] == [list(part) for part in theirs]
     assert [len(part) for part in n.split([0.75, 0.25], seed=0)] == [3, 1]
 

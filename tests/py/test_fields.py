@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore._fields import how_from
+from recstore._core.native import how_from
 from recstore.fields import FieldView
 
 RECORDS = [
@@ -88,7 +88,9 @@ def test_fields(x):
     assert got[9] == {"bbox": RECORDS[9]["bbox"], "meta": {"camera": {"id": 2}}, "id": 9}
     assert list(got[9]) == ["bbox", "meta", "id"]
     assert x.fields("meta.tags", "meta.camera.id")[1] == {"meta": {"tags": ["a"], "camera": {"id": 1}}}
-    assert x.fields("meta", "meta.camera.id")[1] == {"meta": RECORDS[1]["meta"]} == x.fields("meta.camera.id", "meta")[1]
+    assert (
+        x.fields("meta", "meta.camera.id")[1] == {"meta": RECORDS[1]["meta"]} == x.fields("meta.camera.id", "meta")[1]
+    )
     assert x.fields(("bbox", 0))[4] == {"bbox": {0: 4.0}}
     assert x.fields()[0] == {}
     assert type(got) is recstore.RecordView and type(got[3:5]) is recstore.RecordView and got[3:5][0] == got[3]
@@ -152,7 +154,9 @@ def test_defaults_are_compared_by_what_they_read_as():
 
 def test_hows_travel_as_plain_values(x):
     def plain(value):
-        return value is None or type(value) in (str, int, bytes, bool) or (type(value) is tuple and all(map(plain, value)))
+        return (
+            value is None or type(value) in (str, int, bytes, bool) or (type(value) is tuple and all(map(plain, value)))
+        )
 
     for how in hows(x)[:-1]:
         assert plain(how.describe())
@@ -191,7 +195,9 @@ def test_a_record_is_a_mapping(x):
     assert isinstance(r, Mapping) and type(r) is recstore.Record and not isinstance(r, dict)
     assert r["bbox"] == plain["bbox"] and r["meta"] == plain["meta"] and type(r["meta"]) is dict
     assert len(r) == len(plain) and list(r) == list(plain) and "bbox" in r and "q" not in r and bool(r)
-    assert r.keys() == plain.keys() and list(r.values()) == list(plain.values()) and list(r.items()) == list(plain.items())
+    assert (
+        r.keys() == plain.keys() and list(r.values()) == list(plain.values()) and list(r.items()) == list(plain.items())
+    )
     assert r.get("id") == 33 and r.get("q") is None and r.get("q", 7) == 7
     assert dict(r) == plain == {**r} and type(dict(r)) is dict
     assert r == plain and plain == r and r == x.lazy()[33] and r != x.lazy()[34] and r != 3
@@ -248,7 +254,9 @@ def test_pickle_and_copy(x):
 
 def test_a_held_record():
     r = recstore.Record("shapes.Box", {"x": 1, "y": [2]}, _origin=(27, ()))
-    assert r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box" and r._origin == (27, ())
+    assert (
+        r["x"] == 1 and list(r) == ["x", "y"] and len(r) == 2 and r.class_name == "shapes.Box" and r._origin == (27, ())
+    )
     again = pickle.loads(pickle.dumps(r))
     assert again == r and again._origin == (27, ()) and again.class_name == "shapes.Box"
     assert r != recstore.Record("shapes.Circle", {"x": 1, "y": [2]}) and r != {"x": 1, "y": [2]}
@@ -368,7 +376,10 @@ def test_ragged_says_how_lists_come():
         ([[1, None]], "'v' of record 0 holds None among numbers"),
         ([[[1]], [[1, 2]]], "'v' of record 1 holds nested lists of shape (1, 2), others (1, 1)"),
         ([[[1], [1, 2]]], "'v' of record 0 holds nested lists of several lengths"),
-        ([np.zeros((2, 2)), np.zeros((3, 2))], "'v' of record 1 is an array of shape (3, 2), the first one's is (2, 2)"),
+        (
+            [np.zeros((2, 2)), np.zeros((3, 2))],
+            "'v' of record 1 is an array of shape (3, 2), the first one's is (2, 2)",
+        ),
     ],
     ids=repr,
 )
@@ -401,7 +412,11 @@ def test_column_dtypes(values, dtype, compression):
     with recstore.RecordList([{"v": v} for v in values] * 40, compression=compression) as x:
         got = x.field("v").to_numpy()
         assert got.dtype == dtype
-        assert repr(got.tolist()) == repr(np.array(values * 40, dtype).tolist()) if dtype != "object" else got.tolist() == values * 40
+        assert (
+            repr(got.tolist()) == repr(np.array(values * 40, dtype).tolist())
+            if dtype != "object"
+            else got.tolist() == values * 40
+        )
 
 
 def test_ragged_arrays():

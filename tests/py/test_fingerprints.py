@@ -11,8 +11,9 @@ import sys
 import threading
 
 import pytest
-from recstore import fingerprints
-from recstore.fingerprints import derive, full
+
+from recstore.build import fingerprints
+from recstore.build.fingerprints import derive, full
 
 
 def compiled(source, name="build"):
@@ -40,7 +41,10 @@ DIFFERENT = [
     ("def build(n=('ab', 'c')): return n", "def build(n=('a', 'bc')): return n"),
     ("def build(n=((), ())): return n", "def build(n=((()), )): return n"),
     ("def build(): return 1", "def other(): return 1\nbuild = other"),
-    ("def outer(n):\n def build(): return n\n return build\nbuild = outer(1)", "def outer(n):\n def build(): return n\n return build\nbuild = outer(2)"),
+    (
+        "def outer(n):\n def build(): return n\n return build\nbuild = outer(1)",
+        "def outer(n):\n def build(): return n\n return build\nbuild = outer(2)",
+    ),
 ]
 
 
@@ -71,7 +75,9 @@ VALUES = [
 
 
 def test_all_values_differ():
-    found = [derive(functools.partial(given, value)) for value in VALUES] + [derive(functools.partial(given, x=value)) for value in VALUES]
+    found = [derive(functools.partial(given, value)) for value in VALUES] + [
+        derive(functools.partial(given, x=value)) for value in VALUES
+    ]
     assert len(set(found)) == len(found)
     assert found[: len(VALUES)] == [derive(functools.partial(given, value)) for value in VALUES]
 
@@ -148,7 +154,9 @@ def test_files(tmp_path):
     one.write_text("1")
     two.write_text("2")
     found = full(given, "v1", [one, two])
-    assert found.startswith("v1+") and found == full(given, "v1", [str(one), os.fsencode(two)]) != full(given, "v1", [two, one])
+    assert found.startswith("v1+") and found == full(given, "v1", [str(one), os.fsencode(two)]) != full(
+        given, "v1", [two, one]
+    )
     assert full(given, "v1", one) == full(given, "v1", [one]) != found
     os.utime(one, (1, 1))
     assert full(given, "v1", [one, two]) != found
@@ -170,7 +178,7 @@ def test_given_ones_that_are_none(bad):
 
 CODE = """
 import sys, functools
-from recstore import fingerprints
+from recstore.build import fingerprints
 def build(root, flags=frozenset({"a", "b", "c", "d"})):
     return [x for x in {"one", "two", "three"} if x not in {"p", "q", "r"}]
 print(fingerprints.derive(functools.partial(build, "x", flags={"u", "v", "w"})), __name__)
@@ -188,6 +196,13 @@ def test_same_in_every_process(tmp_path):
     out = []
     for seed in "123":
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        out += subprocess.run([sys.executable, script, "spawn"][: 2 + (seed == "1")], capture_output=True, text=True, env=environment, check=True, cwd=tmp_path).stdout.split()
+        out += subprocess.run(
+            [sys.executable, script, "spawn"][: 2 + (seed == "1")],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+            cwd=tmp_path,
+        ).stdout.split()
     names, found = [text for text in out if text.startswith("__")], [text for text in out if not text.startswith("__")]
     assert sorted(names) == ["__main__"] * 3 + ["__mp_main__"] and len(found) == 4 and len(set(found)) == 1

@@ -9,9 +9,9 @@ import struct
 import uuid
 
 import pytest
+from alike import alike
 
 import recstore
-from alike import alike
 
 # What a store takes whatever is in it (header, directory, a tree), and what tables that did not pay may leave behind.
 PER_STORE = 4096
@@ -23,7 +23,20 @@ def float_of(bits):
 
 NANS = [float_of(0x7FF8000000000000 + k) for k in (0, 1, 0xDEAD)] + [float_of(0xFFF0000000000001)]
 DENORMALS = [5e-324, -5e-324, 2.2250738585072e-308, float_of(0x000FFFFFFFFFFFFF)]
-ODD = [0.1 + 0.2, 1e308, -1e308, -0.0, math.inf, -math.inf, 1e22, 1e23, 0.1 + 0.7, 9007199254740993.0, *NANS, *DENORMALS]
+ODD = [
+    0.1 + 0.2,
+    1e308,
+    -1e308,
+    -0.0,
+    math.inf,
+    -math.inf,
+    1e22,
+    1e23,
+    0.1 + 0.7,
+    9007199254740993.0,
+    *NANS,
+    *DENORMALS,
+]
 BIG = [1 << 63, -(1 << 63) - 1, 1 << 64, 1 << 200, -(1 << 1000)]
 
 
@@ -73,7 +86,12 @@ def random_bits():
 def near_2_53():
     r = rng("2^53")
     whole = [float((1 << 52) + 2 * i + 1) for i in range(500)] + [float((1 << 53) - i) for i in range(500)]
-    return whole + [x / 10 for x in whole] + [-x for x in whole] + [r.randrange(1 << 50, 1 << 54) / 100 for _ in range(500)]
+    return (
+        whole
+        + [x / 10 for x in whole]
+        + [-x for x in whole]
+        + [r.randrange(1 << 50, 1 << 54) / 100 for _ in range(500)]
+    )
 
 
 def neighbours():
@@ -87,7 +105,10 @@ def neighbours():
 
 
 def far_corrections():
-    return [float_of(struct.unpack("<Q", struct.pack("<d", x + 1))[0] + (i % 3 << (i % 20))) for i, x in enumerate(decimals(4000))]
+    return [
+        float_of(struct.unpack("<Q", struct.pack("<d", x + 1))[0] + (i % 3 << (i % 20)))
+        for i, x in enumerate(decimals(4000))
+    ]
 
 
 def scales_mixed():
@@ -115,7 +136,19 @@ def beyond_64_bits():
 
 def kinds_of_numbers_in_lists():
     rows = [[i, i + 1, i + 2] for i in range(1500)]
-    odd = [[1, True, 2], [1, 2.0, 3], [], [1.5, 2.5], [None], [False], (1, 2, 3), [1 << 70, 1], [0.1 + 0.2], [math.nan, -0.0], ()]
+    odd = [
+        [1, True, 2],
+        [1, 2.0, 3],
+        [],
+        [1.5, 2.5],
+        [None],
+        [False],
+        (1, 2, 3),
+        [1 << 70, 1],
+        [0.1 + 0.2],
+        [math.nan, -0.0],
+        (),
+    ]
     return now_and_then(rows, odd, 5)
 
 
@@ -178,7 +211,11 @@ def paths_with_odd_numbers():
 
 
 def numbers_of_many_digits():
-    return [str(10**17 + 7 * i) for i in range(700)] + [str(10**18 + 7 * i) for i in range(700)] + [str(10**20 + i) for i in range(99)]
+    return (
+        [str(10**17 + 7 * i) for i in range(700)]
+        + [str(10**18 + 7 * i) for i in range(700)]
+        + [str(10**20 + i) for i in range(99)]
+    )
 
 
 def padded_but_one():
@@ -188,7 +225,9 @@ def padded_but_one():
 def hex_of_mixed_case():
     r = rng("hex")
     both = [f"{r.getrandbits(64):016x}" for _ in range(2000)]
-    return [f"a-{text.upper() if i % 100 == 99 else text}" for i, text in enumerate(both)] + ["a-" + text.title() for text in both]
+    return [f"a-{text.upper() if i % 100 == 99 else text}" for i, text in enumerate(both)] + [
+        "a-" + text.title() for text in both
+    ]
 
 
 def uuids():
@@ -204,11 +243,18 @@ def dates():
 
 def near_duplicates():
     r = rng("near")
-    base = {"title": "a title that comes again and again", "tags": ["x", "y"], "score": 0.5, "at": {"lat": 1.25, "lon": -3}}
+    base = {
+        "title": "a title that comes again and again",
+        "tags": ["x", "y"],
+        "score": 0.5,
+        "at": {"lat": 1.25, "lon": -3},
+    }
     out = []
     for i in range(3000):
         record = dict(base)
-        record[r.choice(["title", "score", "tags"])] = r.choice(["a titlE that comes again and again", 0.5000001, ["x"], None, i])
+        record[r.choice(["title", "score", "tags"])] = r.choice(
+            ["a titlE that comes again and again", 0.5000001, ["x"], None, i]
+        )
         out.append(record)
     return out
 
@@ -243,12 +289,19 @@ def keys_in_every_order():
 
 def keys_that_are_equal():
     rows = [{1: i, "a": 1, "b": 2} if i % 2 else {True: i, "a": 1, "b": 2} for i in range(3000)]
-    return rows + [{1.0: i, "a": 1, "c": 2} for i in range(1000)] + [{(1, 2): i, "a": 1} if i % 2 else {(True, 2.0): i, "a": 1} for i in range(500)]
+    return (
+        rows
+        + [{1.0: i, "a": 1, "c": 2} for i in range(1000)]
+        + [{(1, 2): i, "a": 1} if i % 2 else {(True, 2.0): i, "a": 1} for i in range(500)]
+    )
 
 
 def none_everywhere():
     r = rng("none")
-    return [None if i % 10 == 0 else {"a": r.choice([None, i]), "b": r.choice([None, "x", [None]]), "c": [None] * (i % 4)} for i in range(4000)]
+    return [
+        None if i % 10 == 0 else {"a": r.choice([None, i]), "b": r.choice([None, "x", [None]]), "c": [None] * (i % 4)}
+        for i in range(4000)
+    ]
 
 
 def tuples_and_lists():
@@ -264,7 +317,9 @@ def dicts_of_dicts():
 
 def many_columns():
     """More nodes than a tree may have, if every column had the form that suits it."""
-    return [{f"c{k}": f"20{(i * k) % 97:02d}-{i % 12 + 1:02d}-{k % 28 + 1:02d}" for k in range(1000)} for i in range(60)]
+    return [
+        {f"c{k}": f"20{(i * k) % 97:02d}-{i % 12 + 1:02d}-{k % 28 + 1:02d}" for k in range(1000)} for i in range(60)
+    ]
 
 
 def many_constants():
@@ -279,7 +334,10 @@ def deep():
 
 
 def lists_then_numbers():
-    return [{"x": [[i, "a"], [], [1, 2], [0.5], [None], [[i]], ["a", "b"], (), (1,), (0.25, 1)][i % 10]} for i in range(5000)]
+    return [
+        {"x": [[i, "a"], [], [1, 2], [0.5], [None], [[i]], ["a", "b"], (), (1,), (0.25, 1)][i % 10]}
+        for i in range(5000)
+    ]
 
 
 DATA = {
@@ -362,7 +420,17 @@ def test_keys_are_found(name, tmp_path):
     store = recstore.RecordDict(pairs)
     assert all(alike(store[k], v) for k, v in pairs.items())
     assert all(k in store for k in pairs) and alike(list(store), list(pairs))
-    absent = [key(i) for i in range(6000, 7000)] + ["", "train/", "train/n00000000/img_000000.jpeG", -1, 1e300, math.nan, (), b"", "\ud800"]
+    absent = [key(i) for i in range(6000, 7000)] + [
+        "",
+        "train/",
+        "train/n00000000/img_000000.jpeG",
+        -1,
+        1e300,
+        math.nan,
+        (),
+        b"",
+        "\ud800",
+    ]
     assert not any(k in store for k in absent if k not in pairs)
     store.save(tmp_path / "store.rec")
     with recstore.open(tmp_path / "store.rec", verify="full") as opened:
@@ -381,7 +449,8 @@ def test_lists_of_dicts_with_mostly_absent_keys():
     """Their rows would be a thousand times their bytes under one struct."""
     draw = random.Random(7)
     records = [
-        {"n": n, "rows": [{"id": i, f"x{(i + n) % 500:03d}": draw.getrandbits(50)} for i in range(400)]} for n in range(12)
+        {"n": n, "rows": [{"id": i, f"x{(i + n) % 500:03d}": draw.getrandbits(50)} for i in range(400)]}
+        for n in range(12)
     ]
     x = recstore.RecordList(records)
     assert x.to_list() == records

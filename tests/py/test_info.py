@@ -7,7 +7,8 @@ import re
 import pytest
 
 import recstore
-from recstore import RecordList, memory
+from recstore import RecordList
+from recstore.shm import process_memory
 
 RECORDS = [{"id": i, "name": "n" * (i % 7), "box": [0.5, i / 3], "tag": None if i % 2 else "x", "pair": (i % 2 == 0, b"k")}
            for i in range(2000)]  # fmt: skip
@@ -29,7 +30,7 @@ def test_figures(info):
     assert list(info.sections) == sections + ["tables"] * (len(info.tables) > 0)
     assert 4096 + sum(info.sections.values()) <= info.nbytes < 4096 + sum(info.sections.values()) + 64 * 8 + 240
     assert info.kept_bytes >= 0
-    (records, heap, root), = info.trees
+    ((records, heap, root),) = info.trees
     assert (records, root.name, root.kind) == (2000, "record", "struct")
     assert 0 < heap <= info.sections["heap"]
     assert [child.name for child in root.children] == ["id", "name", "box", "tag", "pair"]
@@ -89,9 +90,9 @@ def test_huge_pages_are_what_smaps_shows():
 def test_huge_pages_of_other_mappings_do_not_count():
     lines = [b"1000-5000 r--s 00000000 00:01 7 /memfd:x (deleted)\n", b"AnonHugePages:         0 kB\n", b"ShmemPmdMapped:     2048 kB\n",
              b"5000-9000 rw-p 00000000 00:00 0 \n", b"AnonHugePages:      4096 kB\n", b"FilePmdMapped:      2048 kB\n"]  # fmt: skip
-    assert memory._huge_of(lines, 0x1000, 0x4800) == 2 << 20
-    assert memory._huge_of(lines, 0x5000, 0x9000) == 6 << 20
-    assert memory._huge_of(lines, 0x9000, 0xA000) == 0
+    assert process_memory._huge_of(lines, 0x1000, 0x4800) == 2 << 20
+    assert process_memory._huge_of(lines, 0x5000, 0x9000) == 6 << 20
+    assert process_memory._huge_of(lines, 0x9000, 0xA000) == 0
 
 
 def test_it_cannot_be_changed(info):

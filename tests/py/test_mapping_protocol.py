@@ -8,7 +8,11 @@ from recstore import RecordDict
 
 mapping_tests = pytest.importorskip("test.mapping_tests", reason="this Python came without its test package")
 
-CASES = [mapping_tests.BasicTestMappingProtocol, mapping_tests.TestMappingProtocol, mapping_tests.TestHashMappingProtocol]
+CASES = [
+    mapping_tests.BasicTestMappingProtocol,
+    mapping_tests.TestMappingProtocol,
+    mapping_tests.TestHashMappingProtocol,
+]
 CHANGES = "changes the mapping, and a RecordDict is read-only"
 LEFT_OUT = {
     "test_write": CHANGES,
@@ -169,4 +173,14 @@ def test_every_test_that_is_left_out_exists():
     run = {name for case in (TestBasic, TestMapping, TestHashMapping) for name in dir(case)
            if name.startswith("test_") and getattr(case, name) is not None}  # fmt: skip
     assert there - run == LEFT_OUT.keys()
-    assert {"test_read", "test_keys", "test_values", "test_items", "test_contains", "test_len", "test_get", "test_bool", "test_copy"} <= run
+    assert {
+        "test_read",
+        "test_keys",
+        "test_values",
+        "test_items",
+        "test_contains",
+        "test_len",
+        "test_get",
+        "test_bool",
+        "test_copy",
+    } <= run

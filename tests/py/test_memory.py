@@ -1,5 +1,5 @@
 """Nothing leaks and nothing crashes: repeated builds and reads, and threads that read while one closes. Also what
-recstore.memory says of processes."""
+recstore.shm.process_memory says of processes."""
 
 import gc
 import os
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore import RecordList, memory
+from recstore import RecordList
+from recstore.shm import process_memory
 
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 RECORDS = [{"id": i, "s": "é€"[i % 2] * (i % 5), "f": [i / 3] * (i % 4), "n": None if i % 3 else 2**70, "b": b"x",
@@ -35,7 +36,13 @@ def work(path):
     next(iterator)
     with recstore.open(path, verify="full", copy=True) as y:
         y[-1]
-    for bad in (lambda: x[999], lambda: x[1.5], lambda: RecordList([{"a": [1, {2}]}]), lambda: x.append, lambda: x.get_many([999])):
+    for bad in (
+        lambda: x[999],
+        lambda: x[1.5],
+        lambda: RecordList([{"a": [1, {2}]}]),
+        lambda: x.append,
+        lambda: x.get_many([999]),
+    ):
         try:
             bad()
         except (IndexError, TypeError, AttributeError):
@@ -64,7 +71,12 @@ def test_nothing_leaks(tmp_path):
 def test_damaged_records_leak_nothing(tmp_path):
     from ref import writer as w
 
-    raws = [b"\x0d\x03\x91\x0d\x01\x92", b"\x0f\x02\x09\x01a\x0d\x00\x09\x01a\x0d\x00", b"\x0f\x01\x0d\x00\x00", b"\x0e\x02\x0c\x01x\x7f"]
+    raws = [
+        b"\x0d\x03\x91\x0d\x01\x92",
+        b"\x0f\x02\x09\x01a\x0d\x00\x09\x01a\x0d\x00",
+        b"\x0f\x01\x0d\x00\x00",
+        b"\x0e\x02\x0c\x01x\x7f",
+    ]
     (tmp_path / "x").write_bytes(w.segment([w.Block(raws)], [w.any_()]))
 
     def read():
@@ -182,17 +194,17 @@ def test_the_memory_is_sealed():
         assert not os.get_inheritable(fd)
 
 
-# ---- recstore.memory -------------------------------------------------------------------------------------------------
+# ---- recstore.shm.process_memory -------------------------------------------------------------------------------------------------
 
 
 @linux
 def test_usage_of_this_process():
-    usage = memory.usage()
+    usage = process_memory.usage()
     assert 0 < usage.uss <= usage.pss <= usage.rss
     assert repr(usage).startswith("Usage(rss=")
     ballast = bytearray(os.urandom(1)) * 20_000_000
-    assert memory.usage().uss - usage.uss > 15_000_000
-    assert memory.peak_rss() >= usage.rss
+    assert process_memory.usage().uss - usage.uss > 15_000_000
+    assert process_memory.peak_rss() >= usage.rss
     del ballast
 
 
@@ -200,7 +212,7 @@ def test_usage_of_this_process():
 def test_usage_of_another_process():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        assert memory.usage(child.pid).rss > 0
+        assert process_memory.usage(child.pid).rss > 0
     finally:
         child.communicate(b"\n")
-    assert memory.usage(child.pid) is None and memory.peak_rss(child.pid) is None
+    assert process_memory.usage(child.pid) is None and process_memory.peak_rss(child.pid) is None

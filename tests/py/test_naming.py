@@ -3,9 +3,10 @@
 import os
 
 import pytest
+
 import recstore
-from recstore import listing, naming
-from recstore.naming import Label, Target
+from recstore.shm import named_segments, segment_list
+from recstore.shm.named_segments import Label, Target
 
 
 @pytest.fixture
@@ -44,7 +45,11 @@ class Labelled:
         return self.packed
 
 
-@pytest.mark.parametrize("packed", [(1, b""), (1, b"\5abc"), (2, b"\1a\1b"), (1, b"\1a\1b\1c"), (1, b"\1\xff\1b"), (2**60, b""), (1, b"\xff" * 20)], ids=range(7))
+@pytest.mark.parametrize(
+    "packed",
+    [(1, b""), (1, b"\5abc"), (2, b"\1a\1b"), (1, b"\1a\1b\1c"), (1, b"\1\xff\1b"), (2**60, b""), (1, b"\xff" * 20)],
+    ids=range(7),
+)
 def test_labels_that_do_not_fit(packed):
     assert Label.of(Labelled(*packed)) is None
 
@@ -62,13 +67,19 @@ def test_many_segments_print_as_a_table(place):
         assert lines[1].startswith("a ") and " 5 " in lines[1] and lines[1].endswith("in use") and len(lines) == 3
         assert repr(table) == str(table) and isinstance(table, list)
         info = table[0]
-        assert (info.name, info.fingerprint, info.records, info.nbytes, info.path) == ("a", "", 5, a.nbytes, a.segment.path)
+        assert (info.name, info.fingerprint, info.records, info.nbytes, info.path) == (
+            "a",
+            "",
+            5,
+            a.nbytes,
+            a.segment.path,
+        )
         assert "records 5" in repr(info) and recstore.segments("b")[0].records == 100 and recstore.segments("c") == []
     assert recstore.segments() == [] and os.listdir(place) == []
 
 
 def test_table_without_proc(place, monkeypatch):
-    monkeypatch.setattr(listing, "_users", lambda: None)
+    monkeypatch.setattr(segment_list, "_users", lambda: None)
     with recstore.RecordList([1], name="a"):
         (info,) = recstore.segments()
         assert info.attached is None and "?" in str(recstore.segments())
@@ -76,7 +87,14 @@ def test_table_without_proc(place, monkeypatch):
 
 def test_foreign_files_stay(place):
     target = Target("x")
-    strangers = ["notes", "recs1-", "recs1-short", naming.PREFIX + "x" * 30, target.file_name + ".lck.old", target.file_name + "-"]
+    strangers = [
+        "notes",
+        "recs1-",
+        "recs1-short",
+        named_segments.PREFIX + "x" * 30,
+        target.file_name + ".lck.old",
+        target.file_name + "-",
+    ]
     for name in strangers:
         (place / name).write_text("mine")
     assert recstore.collect() == 0 and recstore.segments() == []
@@ -86,6 +104,6 @@ def test_foreign_files_stay(place):
 
 
 def test_systems_names_differ_by_user(monkeypatch):
-    ours = naming.system_name("coco", "1")
+    ours = named_segments.system_name("coco", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert naming.system_name("coco", "1") != ours
+    assert named_segments.system_name("coco", "1") != ours

@@ -9,10 +9,10 @@ import struct
 
 import numpy as np
 import pytest
+from ref import reader, writer
 
 import recstore
 from recstore import CorruptError, RecordList, VersionError
-from ref import reader, writer
 
 RECORDS = [{"id": i, "name": "n" * (i % 9), "box": [0.5 * i, 1.0]} for i in range(300)] + [None, "x", np.arange(2000.0)]
 
@@ -164,7 +164,10 @@ def test_what_killed_saves_left_goes_with_a_later_one(tmp_path, monkeypatch, nam
     monkeypatch.chdir(tmp_path)
     names = [f".recstore-{n:016x}.tmp" for n in range(4)]
     old, young, linked, folder = (tmp_path / name for name in names)
-    others = [tmp_path / name for name in (".recstore-short.tmp", "recstore-0000000000000000.tmp", ".recstore-0000000000000000.rec")]
+    others = [
+        tmp_path / name
+        for name in (".recstore-short.tmp", "recstore-0000000000000000.tmp", ".recstore-0000000000000000.rec")
+    ]
     for left in (old, young, *others):
         left.write_bytes(b"left over")
     linked.symlink_to(tmp_path / "nowhere")
@@ -253,7 +256,7 @@ def test_every_bit_of_the_header(path):
 )
 def test_a_header_with_a_right_checksum(path, offset, value, error, code):
     data = bytearray(path.read_bytes())
-    data[offset:offset + len(value)] = value
+    data[offset : offset + len(value)] = value
     path.write_bytes(writer.reseal(data))
     with pytest.raises(error, match=f"RS_E_FMT_{code}"):
         recstore.open(path)
@@ -323,7 +326,10 @@ def test_a_copy_survives_its_file(path):
 def test_a_check_and_reading_do_not_share_what_they_make(tmp_path):
     # The check makes no object of a class; what it made must not be what is read afterwards, nor the other way round.
     path = tmp_path / "x.rec"
-    values = [{"z": complex(i, 1), "at": [datetime.date(2000, 1, 1 + i % 20)], "where": pathlib.PurePosixPath("a")} for i in range(100)]
+    values = [
+        {"z": complex(i, 1), "at": [datetime.date(2000, 1, 1 + i % 20)], "where": pathlib.PurePosixPath("a")}
+        for i in range(100)
+    ]
     RecordList(values, on_unsupported="pickle").save(path)
     with recstore.open(path) as x:
         assert x[0] == values[0]

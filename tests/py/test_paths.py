@@ -16,7 +16,9 @@ def opened(tmp_path, data):
     return recstore.open(path)
 
 
-TREE = w.struct_({"a": w.list_(w.str_(1)), "u": w.union((w.str_(1), w.int_(8))), "x": w.any_(), "z": w.list_(w.int_(8))})
+TREE = w.struct_(
+    {"a": w.list_(w.str_(1)), "u": w.union((w.str_(1), w.int_(8))), "x": w.any_(), "z": w.list_(w.int_(8))}
+)
 GOOD = b"\x00" + b"\x01\x01a" + b"\x01b" + b"\x90" + b"\x01\x05"
 
 
@@ -40,7 +42,12 @@ def test_hostile_records(tmp_path, record, sound):
     with opened(tmp_path, segment) as x:
         lazy = x.lazy()[1]
         for key in "auxz":
-            for read in (lambda: lazy[key], lambda: x.field(key)[1], lambda: x.fields(key)[1][key], lambda: x.field(key).to_numpy([1])):
+            for read in (
+                lambda: lazy[key],
+                lambda: x.field(key)[1],
+                lambda: x.fields(key)[1][key],
+                lambda: x.field(key).to_numpy([1]),
+            ):
                 if key in sound:
                     read()
                 else:
@@ -112,7 +119,10 @@ class Shot:
 
 
 def shots(n):
-    return [Shot(f"s{i}", Camera(i, {"mm": 50 + i}), collections.OrderedDict(a=i), collections.deque([i, 7])) for i in range(n)]
+    return [
+        Shot(f"s{i}", Camera(i, {"mm": 50 + i}), collections.OrderedDict(a=i), collections.deque([i, 7]))
+        for i in range(n)
+    ]
 
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
@@ -126,8 +136,16 @@ def test_fields_of_objects(compression):
         assert x.field((0,), default=None)[0] is None and x.field("camera.focus", default=None)[0] is None
         r = x.lazy()[9]
         assert type(r) is recstore.Record and r.class_name == f"{__name__}.Shot"
-        assert list(r) == ["name", "camera", "tags", "more"] and r["tags"] == {"a": 9} and type(r["tags"]) is collections.OrderedDict
-        assert dict(r) == dataclasses.asdict(records[9]) | {"camera": records[9].camera} and r == records[9] and r != records[8]
+        assert (
+            list(r) == ["name", "camera", "tags", "more"]
+            and r["tags"] == {"a": 9}
+            and type(r["tags"]) is collections.OrderedDict
+        )
+        assert (
+            dict(r) == dataclasses.asdict(records[9]) | {"camera": records[9].camera}
+            and r == records[9]
+            and r != records[8]
+        )
         assert repr(r) == f"<Record of {__name__}.Shot: name, camera, tags, more>"
         again = pickle.loads(pickle.dumps(r))
         assert again == r and again.class_name == r.class_name
@@ -153,13 +171,22 @@ def test_fields_of_classes_that_are_not_made(tmp_path):
 
 def test_records_are_stored_as_what_they_stand_for():
     records = [{"a": [i], "b": "c"} for i in range(100)]
-    with recstore.RecordList(records) as x, recstore.RecordList(x.lazy()) as y, recstore.RecordList([recstore.Record(None, {"a": 1})]) as z:
+    with (
+        recstore.RecordList(records) as x,
+        recstore.RecordList(x.lazy()) as y,
+        recstore.RecordList([recstore.Record(None, {"a": 1})]) as z,
+    ):
         assert y.to_list() == records and type(y[0]) is dict and z.to_list() == [{"a": 1}]
 
 
 def test_hostile_class_descriptions(tmp_path):
     """EXTRA of an object that is no (module, name, fields)."""
-    for extra in (b"\x00", b"\x0e\x01\x90", b"\x0e\x03\x90\x90\x0e\x00", b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a"):
+    for extra in (
+        b"\x00",
+        b"\x0e\x01\x90",
+        b"\x0e\x03\x90\x90\x0e\x00",
+        b"\x0e\x03\x09\x01m\x09\x01q\x0e\x02\x09\x01a\x09\x01a",
+    ):
         record = b"\x11\x19" + extra + b"\x0e\x01\x90"
         with opened(tmp_path, w.segment([w.Block([record])], [w.any_()], features_required=1)) as x:
             for use in (lambda: x.lazy()[0], lambda: x.field("a")[0], lambda: x.fields("a")[0], lambda: x[0]):

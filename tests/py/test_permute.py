@@ -4,7 +4,6 @@ import pathlib
 import re
 
 import pytest
-
 from ref import permute
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "c" / "test_permute.c"

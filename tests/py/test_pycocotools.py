@@ -26,7 +26,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or ROOT.parent / "shared" / "data") / "coco"
-REAL = ["instances_val2017.first647", "COCO-MINI_instances_train2017", "COCO-MINI_instances_val2017", "COCO_Tiny_instances_val2017"]
+REAL = [
+    "instances_val2017.first647",
+    "COCO-MINI_instances_train2017",
+    "COCO-MINI_instances_val2017",
+    "COCO_Tiny_instances_val2017",
+]
 KEYPOINTS = "COCO-MINI_person_keypoints_train2017"
 
 
@@ -37,18 +42,40 @@ def synthetic():
     """A few images with polygons, crowds in run lengths, an image without objects and a category without images."""
     draw = random.Random(2017)
     images = [{"id": 100 + 7 * i, "height": 60 + i, "width": 80, "file_name": f"{i:012d}.jpg"} for i in range(14)]
-    categories = [{"id": 1 + 3 * i, "name": f"c{i}", "supercategory": "even" if i % 2 == 0 else "odd"} for i in range(5)]
+    categories = [
+        {"id": 1 + 3 * i, "name": f"c{i}", "supercategory": "even" if i % 2 == 0 else "odd"} for i in range(5)
+    ]
     annotations = []
     for i in range(90):
         image = draw.choice(images[:-1])
         x, y, w, h = draw.uniform(0, 40), draw.uniform(0, 30), draw.uniform(3, 40), draw.uniform(3, 30)
-        one = {"segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]], "area": w * h, "iscrowd": 0, "bbox": [x, y, w, h]}
+        one = {
+            "segmentation": [[x, y, x + w, y, x + w, y + h, x, y + h]],
+            "area": w * h,
+            "iscrowd": 0,
+            "bbox": [x, y, w, h],
+        }
         if i % 9 == 0:
             counts = [500, 40, image["height"] * 80 - 540]
-            one = {"segmentation": {"counts": counts, "size": [image["height"], 80]}, "area": 40, "iscrowd": 1, "bbox": [8, 20, 1, 40]}
-        one |= {"image_id": image["id"], "category_id": draw.choice(categories[:-1])["id"], "id": 900_000_000_000 + i if i % 9 == 0 else 5 * i + 1}
+            one = {
+                "segmentation": {"counts": counts, "size": [image["height"], 80]},
+                "area": 40,
+                "iscrowd": 1,
+                "bbox": [8, 20, 1, 40],
+            }
+        one |= {
+            "image_id": image["id"],
+            "category_id": draw.choice(categories[:-1])["id"],
+            "id": 900_000_000_000 + i if i % 9 == 0 else 5 * i + 1,
+        }
         annotations.append(one)
-    return {"info": {"year": 2017}, "licenses": [], "images": images, "annotations": annotations, "categories": categories}
+    return {
+        "info": {"year": 2017},
+        "licenses": [],
+        "images": images,
+        "annotations": annotations,
+        "categories": categories,
+    }
 
 
 def real(name):
@@ -123,7 +150,9 @@ def results(coco, segm):
         category = ann["category_id"] if draw.random() < 0.8 else draw.choice(coco.getCatIds())
         found = {"image_id": ann["image_id"], "category_id": category, "score": draw.random()}
         if segm:
-            rle = masks.encode(np.asfortranarray(np.roll(coco.annToMask(ann), draw.randrange(4), axis=draw.randrange(2))))
+            rle = masks.encode(
+                np.asfortranarray(np.roll(coco.annToMask(ann), draw.randrange(4), axis=draw.randrange(2)))
+            )
             found["segmentation"] = {"size": rle["size"], "counts": rle["counts"].decode("ascii")}
         else:
             found["bbox"] = [side * draw.uniform(0.9, 1.1) for side in ann["bbox"]]
@@ -166,17 +195,38 @@ def test_ids(dataset, replaced):
     same(new.getImgIds(), images)
     same(new.getCatIds(), categories)
     same(new.getAnnIds(), coco.getAnnIds())
-    asked = [{"imgIds": image} for image in (with_objects[0], images[-1], [], with_objects[:7], np.array(with_objects[:5]), -5)]
-    asked += [{"imgIds": list(np.unique(with_objects))}, {"catIds": categories[0]}, {"catIds": used[:3]}, {"areaRng": [30, 1000.5]}]
-    asked += [{"imgIds": with_objects[:9], "catIds": used[:5], "areaRng": [0, 1e5], "iscrowd": crowd} for crowd in (None, 0, 1, False, True)]
+    asked = [
+        {"imgIds": image}
+        for image in (with_objects[0], images[-1], [], with_objects[:7], np.array(with_objects[:5]), -5)
+    ]
+    asked += [
+        {"imgIds": list(np.unique(with_objects))},
+        {"catIds": categories[0]},
+        {"catIds": used[:3]},
+        {"areaRng": [30, 1000.5]},
+    ]
+    asked += [
+        {"imgIds": with_objects[:9], "catIds": used[:5], "areaRng": [0, 1e5], "iscrowd": crowd}
+        for crowd in (None, 0, 1, False, True)
+    ]
     asked += [{"iscrowd": crowd} for crowd in (0, 1, None)]
     for arguments in asked:
         same(new.getAnnIds(**arguments), coco.getAnnIds(**arguments))
-    for arguments in ({"catIds": used[0]}, {"catIds": used[:2]}, {"imgIds": with_objects[:8], "catIds": used[0]}, {"imgIds": images[:3]}):
+    for arguments in (
+        {"catIds": used[0]},
+        {"catIds": used[:2]},
+        {"imgIds": with_objects[:8], "catIds": used[0]},
+        {"imgIds": images[:3]},
+    ):
         assert set(new.getImgIds(**arguments)) == set(coco.getImgIds(**arguments))
     names = [category["name"] for category in coco.dataset["categories"]]
     supers = coco.dataset["categories"][0]["supercategory"]
-    for arguments in ({"catNms": names[:2]}, {"catNms": names[1]}, {"supNms": [supers]}, {"catIds": categories[:2], "supNms": supers}):
+    for arguments in (
+        {"catNms": names[:2]},
+        {"catNms": names[1]},
+        {"supNms": [supers]},
+        {"catIds": categories[:2], "supNms": supers},
+    ):
         same(new.getCatIds(**arguments), coco.getCatIds(**arguments))
     # What is asked for may be a view too.
     chosen = new.dataset["images"].field("id")[:20]
@@ -222,7 +272,10 @@ def test_masks(dataset, replaced):
 
 
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
-@pytest.mark.parametrize(("name", "replaced"), [("synthetic", stored), ("synthetic", views), (REAL[0], views), (REAL[1], stored), (REAL[2], views)])
+@pytest.mark.parametrize(
+    ("name", "replaced"),
+    [("synthetic", stored), ("synthetic", views), (REAL[0], views), (REAL[1], stored), (REAL[2], views)],
+)
 def test_evaluation(name, replaced, kind):
     dataset = load(name)
     found = results(plain(dataset), kind == "segm")
@@ -238,7 +291,9 @@ def test_evaluation(name, replaced, kind):
     # All images of a small set; of the large one those with objects and some without.
     images = coco.getImgIds() if len(coco.imgs) < 200 else [*coco.imgToAnns, *coco.getImgIds()[:50]]
     same_evaluation(evaluated(new, mine, kind, images), evaluated(coco, theirs, kind, images))
-    same(new.loadAnns(new.getAnnIds()), dataset["annotations"])  # pycocotools changes plain records in place: these are as they were
+    same(
+        new.loadAnns(new.getAnnIds()), dataset["annotations"]
+    )  # pycocotools changes plain records in place: these are as they were
 
 
 @WAYS
@@ -249,7 +304,13 @@ def test_evaluation_of_published_results(replaced):
     found = [one for one in found if one["image_id"] in known]
     # Hardly any image has both results and annotations here: every other result is taken for the truth.
     truth = [
-        {**one, "id": i + 1, "iscrowd": 0, "area": float(masks.area(one["segmentation"])), "bbox": masks.toBbox(one["segmentation"]).tolist()}
+        {
+            **one,
+            "id": i + 1,
+            "iscrowd": 0,
+            "area": float(masks.area(one["segmentation"])),
+            "bbox": masks.toBbox(one["segmentation"]).tolist(),
+        }
         for i, one in enumerate(found[::2])
     ]
     coco = plain({**dataset, "annotations": truth})
@@ -270,14 +331,21 @@ def test_evaluation_of_keypoints(replaced):
     new = replaced(coco)
     draw = random.Random(3)
     found = [
-        {"image_id": ann["image_id"], "category_id": 1, "score": draw.random(), "keypoints": [k + draw.randrange(3) for k in ann["keypoints"]]}
+        {
+            "image_id": ann["image_id"],
+            "category_id": 1,
+            "score": draw.random(),
+            "keypoints": [k + draw.randrange(3) for k in ann["keypoints"]],
+        }
         for ann in dataset["annotations"]
     ]
     with quiet():
         # numpy scalars of numpy's min and max are among what loadRes makes: they are stored as they are.
         mine, theirs = replaced(new.loadRes(copy.deepcopy(found))), coco.loadRes(copy.deepcopy(found))
     same(mine.loadAnns(mine.getAnnIds()), theirs.loadAnns(theirs.getAnnIds()))
-    same_evaluation(evaluated(new, mine, "keypoints", coco.getImgIds()), evaluated(coco, theirs, "keypoints", coco.getImgIds()))
+    same_evaluation(
+        evaluated(new, mine, "keypoints", coco.getImgIds()), evaluated(coco, theirs, "keypoints", coco.getImgIds())
+    )
 
 
 # ---- What else is done with a COCO object ------------------------------------------------------------------------------

@@ -81,8 +81,12 @@ LISTS = {
     "tate artists": lambda: rows("tabular/tate_artist_data.csv.xz"),
     "runways": lambda: typed_rows("tabular/ourairports_runways.csv.xz")[::2],
     "birdstrikes": lambda: typed_rows("tabular/vega_birdstrikes.csv.xz"),
-    "vits": lambda: rows("speech/vits/ljs_audio_text_train_filelist.txt.cleaned.xz", delimiter="|", quoting=csv.QUOTE_NONE),
-    "commonvoice": lambda: [line.split("\t") for line in read("commonvoice/sentences.tsv.xz").split("\n")[::40] if line],
+    "vits": lambda: rows(
+        "speech/vits/ljs_audio_text_train_filelist.txt.cleaned.xz", delimiter="|", quoting=csv.QUOTE_NONE
+    ),
+    "commonvoice": lambda: [
+        line.split("\t") for line in read("commonvoice/sentences.tsv.xz").split("\n")[::40] if line
+    ],
 }
 
 # Each as {key: value}.
@@ -149,7 +153,11 @@ def test_fields(name):
     with RecordList(records) as x:
         lazy = x.lazy()
         for key in names:
-            assert exact(x.field((key,), default="absent").to_list()) == exact([record.get(key, "absent") for record in records])
+            assert exact(x.field((key,), default="absent").to_list()) == exact(
+                [record.get(key, "absent") for record in records]
+            )
         for i, record in enumerate(records):
-            assert exact([lazy[i].get(key, "absent") for key in names]) == exact([record.get(key, "absent") for key in names])
+            assert exact([lazy[i].get(key, "absent") for key in names]) == exact(
+                [record.get(key, "absent") for key in names]
+            )
             assert exact(dict(lazy[i])) == exact(record)

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore import RecordList, _blobs, _store, handles, recipes
-from recstore._selections import Selection
-from recstore.recipes import Handle, Piece, Reader, signed, varint
+from recstore import RecordList
+from recstore._core import native
+from recstore._core.native import Selection
+from recstore.shm import handle_bytes, handles
+from recstore.shm.handle_bytes import Handle, Piece, Reader, signed, varint
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,8 +50,8 @@ PLAIN = st.recursive(
 
 @given(PLAIN.filter(lambda v: str(v).count("(") < 8))
 def test_plain_values(value):
-    reader = Reader(recipes.write_plain(value))
-    again = recipes.read_plain(reader)
+    reader = Reader(handle_bytes.write_plain(value))
+    again = handle_bytes.read_plain(reader)
     assert again == value and type(again) is type(value)
     reader.end()
 
@@ -57,10 +59,17 @@ def test_plain_values(value):
 def test_plain_values_of_no_kind():
     for value in (1.5, [1], {}, object()):
         with pytest.raises(TypeError, match="cannot travel"):
-            recipes.write_plain(value)
-    for text in (b"\x07", b"\x06\x05\x00", b"\x04\x05ab", b"\x04\x01\xff", b"\x06\x01" * 20 + b"\x00", b"\x06" + varint(2**62)):
+            handle_bytes.write_plain(value)
+    for text in (
+        b"\x07",
+        b"\x06\x05\x00",
+        b"\x04\x05ab",
+        b"\x04\x01\xff",
+        b"\x06\x01" * 20 + b"\x00",
+        b"\x06" + varint(2**62),
+    ):
         with pytest.raises(recstore.CorruptError):
-            recipes.read_plain(Reader(text))
+            handle_bytes.read_plain(Reader(text))
 
 
 def test_pieces():
@@ -159,9 +168,9 @@ def test_a_recipe_too_long_goes_into_a_blob_once():
 
 
 def roundtrip(selection, pieces):
-    text = recipes.write_selection(selection, lambda piece: [p is piece for p in pieces].index(True))
+    text = handle_bytes.write_selection(selection, lambda piece: [p is piece for p in pieces].index(True))
     reader = Reader(text)
-    again = recipes.read_selection(reader, pieces)
+    again = handle_bytes.read_selection(reader, pieces)
     reader.end()
     return text, again
 
@@ -229,13 +238,13 @@ def test_selections_of_others(text):
     x = RecordList(range(10))
     blob = x[[1, 2, 3]].selection.blobs()[0]
     with pytest.raises(recstore.CorruptError):
-        recipes.read_selection(Reader(text), [x.segment, blob])
+        handle_bytes.read_selection(Reader(text), [x.segment, blob])
 
 
 def test_an_index_array_of_others():
     """Entries are checked when they are read: attaching takes constant time."""
     x = RecordList(range(10))
-    blob = _blobs.new_blob(bytes([3, 0, 0, 0, 10, 0, 0, 0]))
+    blob = native.new_blob(bytes([3, 0, 0, 0, 10, 0, 0, 0]))
     view = recstore.RecordView._blank()._set(x.selection.indexed(blob, 0, 4, 2))
     assert view[0] == 3
     with pytest.raises(recstore.CorruptError, match="leads to record 10 of 10"):
@@ -277,7 +286,12 @@ GOOD = []
 def good(allow):
     kept = list(selections())
     x = RecordList({"id": i, "meta": {"k": (i, "text")}} for i in range(20))
-    kept += [x.field("meta.k")[1:], x.field(("meta", "k", 1), default=("none", None)), x.fields("id", "meta.k").shuffled(1), x.lazy()[[1]]]
+    kept += [
+        x.field("meta.k")[1:],
+        x.field(("meta", "k", 1), default=("none", None)),
+        x.fields("id", "meta.k").shuffled(1),
+        x.lazy()[[1]],
+    ]
     GOOD[:] = [view.__reduce__()[1][0] for view in kept]
     yield
     for view in kept:
@@ -289,7 +303,7 @@ def good(allow):
 
 def test_a_blob_is_private_until_published():
     before = sorted(os.listdir("/proc/self/fd"))
-    blob = _blobs.new_blob(b"content")
+    blob = native.new_blob(b"content")
     assert (blob.content(), blob.size, blob.id, blob.published, blob.closed) == (b"content", 7, None, False, False)
     with pytest.raises(recstore.ClosedError):
         blob.fileno()
@@ -298,7 +312,7 @@ def test_a_blob_is_private_until_published():
     identity = blob.identity
     blob.publish("anonymous")
     assert (blob.content(), blob.size, len(blob.id), blob.identity) == (b"content", 7, 16, identity)
-    again = _blobs.adopt_blob(os.dup(blob.fileno()))
+    again = native.adopt_blob(os.dup(blob.fileno()))
     assert (again.content(), again.id, again.identity) == (b"content", blob.id, identity)
     again.close()
     again.close()
@@ -311,17 +325,17 @@ def test_a_blob_is_private_until_published():
 
 
 def test_an_empty_blob():
-    blob = _blobs.new_blob(b"")
+    blob = native.new_blob(b"")
     blob.publish("anonymous")
     assert blob.content() == b"" and blob.size == 0
 
 
 def test_a_blob_in_a_directory(tmp_path):
-    blob = _blobs.new_blob(b"x" * 1000)
+    blob = native.new_blob(b"x" * 1000)
     blob.publish("directory", tmp_path / "own", "1-2-03.rec")
     path = tmp_path / "own" / "1-2-03.rec"
     assert os.stat(path).st_size == 1064 and os.stat(path).st_mode & 0o777 == 0o400 and blob.owner_pid == os.getpid()
-    other = _blobs.open_blob(str(path))
+    other = native.open_blob(str(path))
     assert other.content() == b"x" * 1000 and other.owner_pid is None
     other.close()
     assert path.exists()
@@ -330,7 +344,7 @@ def test_a_blob_in_a_directory(tmp_path):
 
 
 def test_blobs_of_others(tmp_path):
-    good = _blobs.blob_header(0, 4, b"i" * 16)
+    good = native.blob_header(0, 4, b"i" * 16)
     assert len(good) == 64
     cases = {"empty": b"", "short": good[:50], "no content": good, "more": good + b"12345"}
     for i in (0, 8, 12, 16, 24, 40, 60):
@@ -339,16 +353,16 @@ def test_blobs_of_others(tmp_path):
         path = tmp_path / name
         path.write_bytes(text)
         with pytest.raises(recstore.CorruptError):
-            _blobs.open_blob(str(path))
+            native.open_blob(str(path))
     path.write_bytes(good + b"1234")
-    blob = _blobs.open_blob(str(path))  # the content's checksum is wrong: constant time does not tell
+    blob = native.open_blob(str(path))  # the content's checksum is wrong: constant time does not tell
     with pytest.raises(recstore.CorruptError, match="checksum"):
         blob.content()
     with pytest.raises(recstore.CorruptError):
-        _store.adopt_fd(os.open(path, os.O_RDONLY), "file")
+        native.adopt_fd(os.open(path, os.O_RDONLY), "file")
     x = RecordList([1])
     with pytest.raises(recstore.CorruptError, match="index array"):
-        _blobs.adopt_blob(os.dup(x.segment.fileno()))
+        native.adopt_blob(os.dup(x.segment.fileno()))
 
 
 def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):

@@ -12,9 +12,12 @@ import threading
 
 import numpy as np
 import pytest
-import recstore
-from recstore import EncodeError, RecordDict, RecordList, _floor, handles, recipes
 from ref import writer as w
+
+import recstore
+from recstore import EncodeError, RecordDict, RecordList
+from recstore._core import native
+from recstore.shm import handle_bytes, handles
 
 
 def fds():
@@ -33,9 +36,13 @@ def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     with RecordList(range(100)) as x:
         start, step, length = recipe
-        handle = recipes.Handle.unpack(x.__reduce__()[1][0])
+        handle = handle_bytes.Handle.unpack(x.__reduce__()[1][0])
         handle.length = max(length, 0)
-        view = recipes.signed(start) + recipes.signed(step) + recipes.varint(length if length >= 0 else 2**64 + length)
+        view = (
+            handle_bytes.signed(start)
+            + handle_bytes.signed(step)
+            + handle_bytes.varint(length if length >= 0 else 2**64 + length)
+        )
         with pytest.raises(recstore.CorruptError):
             handles.attach(handle.pack(b"\0\1\0" + b"\1\1" + view + b"\0\0\0"))
 
@@ -190,7 +197,7 @@ def test_the_floor_of_the_benchmarks_refuses_cycles():
     loop = []
     loop.append(loop)
     with pytest.raises(RecursionError):
-        _floor.rebuild(loop)
+        native.rebuild(loop)
 
 
 _running = None
@@ -244,7 +251,9 @@ class Holding:
 @pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holding], ids=["itself", "list", "object"])
 def test_a_store_is_never_pickled_into_a_store(hold, grouped):
     for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
-        with pytest.raises(EncodeError, match=f"pickles as a handle, which holds no records; convert it with {re.escape(remedy)}"):
+        with pytest.raises(
+            EncodeError, match=f"pickles as a handle, which holds no records; convert it with {re.escape(remedy)}"
+        ):
             RecordList([hold(store)], on_unsupported="pickle")
         if hold is not Holding:
             with pytest.raises(EncodeError, match=re.escape(remedy)):

@@ -94,7 +94,9 @@ class ViewTest(seq_tests.CommonTest):
 
         self.type2test = make
 
-    test_addmul = test_getitemoverwriteiter = test_free_after_iterating = None  # subclass it: calling a view's type gives a list
+    test_addmul = test_getitemoverwriteiter = test_free_after_iterating = (
+        None  # subclass it: calling a view's type gives a list
+    )
     test_pickle = None  # tests/py/test_views.py and tests/mp do that
     test_contains_fake, test_contains_order = RecordListTest.test_contains_fake, RecordListTest.test_contains_order
     test_count = test_index = None  # they store objects that are no values; above, their other parts run

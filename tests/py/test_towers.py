@@ -20,6 +20,7 @@ def allow(monkeypatch):
 
 def stages(view):
     """The most stages of a selection or of a part of it, and how many selections there are."""
+
     def walk(selection, depth=1):
         yield len(selection.describe()), depth
         for part in selection.parts or ():
@@ -129,7 +130,15 @@ def test_constant_memory_whatever_the_length():
 def test_constant_bytes_of_a_pickle(allow):
     for n in (1, 10**4):
         x = RecordList(range(100)) * n
-        for view in (x, x[5:-5:3], x + x, x.shuffled(3), (x + x[::-1]).shuffled(1)[::2], x[[1, 2, 3]], x[list(range(100))]):
+        for view in (
+            x,
+            x[5:-5:3],
+            x + x,
+            x.shuffled(3),
+            (x + x[::-1]).shuffled(1)[::2],
+            x[[1, 2, 3]],
+            x[list(range(100))],
+        ):
             text = pickle.dumps(view)
             assert len(text) <= 300
             assert pickle.loads(text)[:50] == view[:50]

@@ -10,8 +10,8 @@ import types
 
 import numpy as np
 import pytest
-
 import shm
+
 from recstore import EncodeError, RecordList
 
 
@@ -58,7 +58,11 @@ CASES = [
     (types.MappingProxyType({}), "mappingproxy", "convert it with dict() first"),
     (memoryview(b"a"), "memoryview", "convert it with bytes() first"),
     (MyDict(a=1), f"{HERE}.MyDict", "convert it with dict() first"),
-    (type("MyOrdered", (collections.OrderedDict,), {"__module__": "m"})(), "m.MyOrdered", "convert it with dict() first"),
+    (
+        type("MyOrdered", (collections.OrderedDict,), {"__module__": "m"})(),
+        "m.MyOrdered",
+        "convert it with dict() first",
+    ),
     (make(lambda: 1), "collections.defaultdict", "is no builtin type such as list; convert it with dict() first"),
     (make(MyDict), "collections.defaultdict", "MyDict'> is no builtin type such as list; convert it with dict() first"),
     (with_more, f"{HERE}.WithMore", "it has more than its fields; convert it with tuple() first"),
@@ -73,13 +77,29 @@ CASES = [
     (Plain(), f"{HERE}.Plain", f"{FIELDS} {CLASS}"),
     (Slotted(), f"{HERE}.Slotted", CLASS),
     (types.SimpleNamespace(a=1), "types.SimpleNamespace", f"{FIELDS} {PICKLE}"),
-    (type("MyPath", (type(pathlib.Path()),), {"__module__": "m"})("a"), "m.MyPath", "convert it with os.fspath() first"),
-    (type("MyDate", (datetime.date,), {"__module__": "m"})(2020, 1, 1), "m.MyDate", "convert it with .isoformat() first"),
+    (
+        type("MyPath", (type(pathlib.Path()),), {"__module__": "m"})("a"),
+        "m.MyPath",
+        "convert it with os.fspath() first",
+    ),
+    (
+        type("MyDate", (datetime.date,), {"__module__": "m"})(2020, 1, 1),
+        "m.MyDate",
+        "convert it with .isoformat() first",
+    ),
     (MyTime(), f"{HERE}.MyTime", "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key"),
     (np.array([None]), "numpy.ndarray", "its dtype object has no place in the format; use .tolist() or a plain dtype"),
     (np.zeros(2, [("a", "O")]), "numpy.ndarray", "fields of objects, titles, records, metadata; use a plain dtype"),
-    (np.zeros(2, [(("title", "a"), "i4")]), "numpy.ndarray", "fields of objects, titles, records, metadata; use a plain dtype"),
-    (np.zeros(1, [("a", "i4")]).view(np.recarray)[0], None, "fields of objects, titles, records, metadata; use a plain dtype"),
+    (
+        np.zeros(2, [(("title", "a"), "i4")]),
+        "numpy.ndarray",
+        "fields of objects, titles, records, metadata; use a plain dtype",
+    ),
+    (
+        np.zeros(1, [("a", "i4")]).view(np.recarray)[0],
+        None,
+        "fields of objects, titles, records, metadata; use a plain dtype",
+    ),
     (np.ma.array([1]), None, "convert it with numpy.asarray() first"),
     (np.array([1]).view(np.recarray), None, "convert it with numpy.asarray() first"),
 ]
@@ -120,12 +140,17 @@ def test_message(value, kind, remedy):
 def test_numpy_subclasses():
     with pytest.warns(PendingDeprecationWarning):
         matrix = np.matrix([[1]])
-    with pytest.raises(EncodeError, match=r"cannot store numpy\.(matrixlib\.defmatrix\.)?matrix; convert it with numpy\.asarray"):
+    with pytest.raises(
+        EncodeError, match=r"cannot store numpy\.(matrixlib\.defmatrix\.)?matrix; convert it with numpy\.asarray"
+    ):
         RecordList([matrix])
 
 
 def test_an_open_file(tmp_path):
-    with open(tmp_path / "f", "w") as f, pytest.raises(EncodeError, match="store the path and open it when the record is read"):
+    with (
+        open(tmp_path / "f", "w") as f,
+        pytest.raises(EncodeError, match="store the path and open it when the record is read"),
+    ):
         RecordList([f])
 
 
@@ -198,7 +223,10 @@ def test_cycles():
         (data, r"\$\[0\]\.x\[0\]"),
         (itself, r"\$\[0\]"),
     ):
-        with nothing_left(), pytest.raises(EncodeError, match=rf"^record 0: {path}: the value contains itself; records must be trees$"):
+        with (
+            nothing_left(),
+            pytest.raises(EncodeError, match=rf"^record 0: {path}: the value contains itself; records must be trees$"),
+        ):
             RecordList([value])
 
 
@@ -280,4 +308,3 @@ def test_records_are_dropped_as_they_are_stored():
 
     with RecordList(stream()) as x:
         assert len(x) == 5
-

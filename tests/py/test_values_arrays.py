@@ -33,7 +33,28 @@ DTYPES = [
     np.dtype(np.longdouble),
     np.dtype(np.clongdouble),
     np.dtype(np.longdouble).newbyteorder(">"),
-    *map(np.dtype, ["?", "i1", ">u2", ">i8", "f2", ">f8", "c8", ">c16", "S3", "U2", ">U2", "V4", "M8[ns]", ">m8[7D]", "M8", "S0", "U0"]),
+    *map(
+        np.dtype,
+        [
+            "?",
+            "i1",
+            ">u2",
+            ">i8",
+            "f2",
+            ">f8",
+            "c8",
+            ">c16",
+            "S3",
+            "U2",
+            ">U2",
+            "V4",
+            "M8[ns]",
+            ">m8[7D]",
+            "M8",
+            "S0",
+            "U0",
+        ],
+    ),
 ]
 LAYOUTS = {
     "c": lambda a: a,
@@ -63,10 +84,18 @@ def make(dtype, shape=(4, 5)):
 
 def same(a, b):
     """Dtype, shape and every element; not what lies between fields."""
-    if type(a) is not type(b) or a.dtype != b.dtype or a.shape != b.shape or a.dtype.isalignedstruct != b.dtype.isalignedstruct:
+    if (
+        type(a) is not type(b)
+        or a.dtype != b.dtype
+        or a.shape != b.shape
+        or a.dtype.isalignedstruct != b.dtype.isalignedstruct
+    ):
         return False
     if a.dtype.names is not None:
-        if any(a.dtype.fields[n][1] != b.dtype.fields[n][1] for n in a.dtype.names) or a.dtype.itemsize != b.dtype.itemsize:
+        if (
+            any(a.dtype.fields[n][1] != b.dtype.fields[n][1] for n in a.dtype.names)
+            or a.dtype.itemsize != b.dtype.itemsize
+        ):
             return False
         return a.tobytes() == b.tobytes() or a.tolist() == b.tolist()
     if a.dtype.itemsize == 0:
@@ -136,7 +165,10 @@ def test_nested_to_the_limit():
 
 def test_custom_dtypes_are_refused():
     rational = pytest.importorskip("numpy._core._rational_tests").rational
-    with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store numpy\.ndarray; its dtype rational has no place in the format; "):
+    with pytest.raises(
+        EncodeError,
+        match=r"^record 0: \$: cannot store numpy\.ndarray; its dtype rational has no place in the format; ",
+    ):
         RecordList([np.array([rational(1, 2)])])
     with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store numpy\..*rational"):
         RecordList([np.array([rational(1, 2)])[0]])
@@ -155,11 +187,15 @@ def test_subclasses_are_refused():
     with pytest.warns(PendingDeprecationWarning):
         matrix = np.matrix([[1]])
     for value in (matrix, np.ma.array([1]), np.zeros(2, "i4").view(np.recarray)):
-        with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store numpy\..*; convert it with numpy\.asarray\(\) first$"):
+        with pytest.raises(
+            EncodeError, match=r"^record 0: \$: cannot store numpy\..*; convert it with numpy\.asarray\(\) first$"
+        ):
             RecordList([value])
 
 
-needs_strings = pytest.mark.skipif(not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="numpy without StringDType")
+needs_strings = pytest.mark.skipif(
+    not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="numpy without StringDType"
+)
 
 
 @needs_strings
@@ -193,7 +229,10 @@ def test_structured_bytes_that_lie(tmp_path):
     data = (tmp_path / "x.rec").read_bytes()
     assert b"\2ab" in data
     (tmp_path / "x.rec").write_bytes(data.replace(b"\2ab", b"\2aa"))
-    with recstore.open(tmp_path / "x.rec") as x, pytest.raises(recstore.CorruptError, match="a structured dtype that numpy refuses"):
+    with (
+        recstore.open(tmp_path / "x.rec") as x,
+        pytest.raises(recstore.CorruptError, match="a structured dtype that numpy refuses"),
+    ):
         x[0]
     for count in (2, 200):
         with RecordList([_texts(count)], compression="none") as x:
@@ -215,7 +254,20 @@ def _texts(count):
 
 def tensors(torch):
     base = torch.arange(24).reshape(4, 6)
-    for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "bool"):
+    for name in (
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+        "bool",
+    ):
         yield base.to(getattr(torch, name))
     for name in ("float8_e4m3fn", "float8_e5m2", "complex32", "uint16", "uint32", "uint64"):
         if hasattr(torch, name):
@@ -243,7 +295,11 @@ def test_tensors(tmp_path):
         if type(a) is not torch.Tensor or a.dtype != b.dtype or a.shape != b.shape or a.requires_grad:
             return False
         a, b = (t.resolve_conj().resolve_neg().contiguous() for t in (a, b))
-        return bytes(a.reshape(-1).view(torch.uint8).numpy()) == bytes(b.reshape(-1).view(torch.uint8).numpy()) if a.numel() else True
+        return (
+            bytes(a.reshape(-1).view(torch.uint8).numpy()) == bytes(b.reshape(-1).view(torch.uint8).numpy())
+            if a.numel()
+            else True
+        )
 
     for value in tensors(torch):
         assert round_trips(value, tmp_path, equal)
@@ -266,7 +322,10 @@ def test_tensors_that_are_refused():
         (torch.zeros(2, device="meta"), r"torch\.Tensor; it has no data: it is on the device meta"),
         (zeros.to_sparse(), r"torch\.Tensor; convert it with \.to_dense\(\) first"),
         (zeros.requires_grad_().to_sparse(), r"torch\.Tensor; convert it with \.detach\(\)\.to_dense\(\) first"),
-        (torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8), r"torch\.Tensor; convert it with \.dequantize\(\) first"),
+        (
+            torch.quantize_per_tensor(torch.zeros(2), 0.1, 0, torch.qint8),
+            r"torch\.Tensor; convert it with \.dequantize\(\) first",
+        ),
         (torch.nn.Parameter(torch.zeros(2)), r"torch\.nn\.parameter\.Parameter; convert it with \.detach\(\) first"),
         (torch.zeros(2).as_subclass(Mine), r".*Mine; convert it with \.as_subclass\(torch\.Tensor\) first"),
         (torch.Size([1]), r"torch\.Size; convert it with tuple\(\) first"),
@@ -303,7 +362,10 @@ def address(array):
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_views(compression, tmp_path):
-    rows = [{"big": np.arange(i, i + 1000.0), "small": np.arange(3), "s": np.zeros(100, [("a", "i4"), ("b", "f8")])} for i in range(70)]
+    rows = [
+        {"big": np.arange(i, i + 1000.0), "small": np.arange(3), "s": np.zeros(100, [("a", "i4"), ("b", "f8")])}
+        for i in range(70)
+    ]
     with RecordList(rows, arrays="view", compression=compression) as built:
         built.save(tmp_path / "x.rec")
         with recstore.open(tmp_path / "x.rec", arrays="view", verify="full") as opened:
@@ -328,7 +390,8 @@ def test_views_are_counted():
     one, two, small, inner = x[0], x[0], x[1], x[0][10:20]
     assert x.segment.exported == 3
     with pytest.raises(
-        BusyError, match=r"^the store cannot be closed: 3 arrays over its bytes are alive; drop them, or copy what is needed longer$"
+        BusyError,
+        match=r"^the store cannot be closed: 3 arrays over its bytes are alive; drop them, or copy what is needed longer$",
     ):
         x.close()
     assert not x.closed and x[0][5] == 5, "a refused close changes nothing"
@@ -481,8 +544,8 @@ def test_no_references_leak():
 
 
 def test_leases_cannot_be_made():
-    from recstore import _exports
+    from recstore._core import native
 
     with pytest.raises(TypeError):
-        _exports.Lease()
+        native.Lease()
     assert ctypes.sizeof(ctypes.c_void_p) == 8

@@ -41,20 +41,21 @@ from kinds import (
 )
 
 import recstore
-from recstore import EncodeError, Record, RecordList, classes, register
+from recstore import EncodeError, Record, RecordList, register
+from recstore._core import trust
 
 
 @pytest.fixture(autouse=True)
 def fresh_registry(monkeypatch):
     """What a test registers is forgotten after it."""
-    before = dict(classes._registered)
+    before = dict(trust.registered)
     yield
-    changed = [entry[0] for name, entry in classes._registered.items() if before.get(name) != entry]
-    classes._registered.clear()
-    classes._registered.update(before)
+    changed = [entry[0] for name, entry in trust.registered.items() if before.get(name) != entry]
+    trust.registered.clear()
+    trust.registered.update(before)
     for cls in changed:
-        if "recstore.extended" in sys.modules:
-            sys.modules["recstore.extended"].forget(cls)
+        if "recstore.values.ext_types" in sys.modules:
+            sys.modules["recstore.values.ext_types"].forget(cls)
 
 
 VALUES = [
@@ -125,7 +126,11 @@ def test_many_of_different_classes():
 
 
 def test_as_keys():
-    keys = [v for v in VALUES if not isinstance(v, (Plain, KwOnly, Half, WithProperty, Outer.Inner, Attrs, AttrsDict, Unset))]
+    keys = [
+        v
+        for v in VALUES
+        if not isinstance(v, (Plain, KwOnly, Half, WithProperty, Outer.Inner, Attrs, AttrsDict, Unset))
+    ]
     keys = [k for k in keys if "[" not in repr(k)]
     assert len(keys) > 15
     row = {k: i for i, k in enumerate(keys)}
@@ -144,7 +149,10 @@ def test_an_identity_key_that_holds_a_dict():
     key = ByIdentity([{"a": 1}])
     for row, path in (({key: 1, "k": 2}, r"\$"), ([{"a": {"b": 1, (1, key): 2}}], r"\$\[0\]\.a")):
         for compression in ("auto", "none"):
-            with pytest.raises(EncodeError, match=rf"^record 0: {path} key .*: cannot store .* as a dict key: it holds a dict; let it hold"):
+            with pytest.raises(
+                EncodeError,
+                match=rf"^record 0: {path} key .*: cannot store .* as a dict key: it holds a dict; let it hold",
+            ):
                 RecordList([row] * 5, compression=compression)
     for compression in ("auto", "none"):
         with RecordList([{ByIdentity([[1]]): 1}] * 5, compression=compression) as x:
@@ -202,7 +210,9 @@ def test_a_cached_hash_is_made_anew():
 
 
 def test_state_in_c_is_refused():
-    with pytest.raises(EncodeError, match=r"^record 0: \$: cannot store kinds\.DictLike; convert it with dict\(\) first$"):
+    with pytest.raises(
+        EncodeError, match=r"^record 0: \$: cannot store kinds\.DictLike; convert it with dict\(\) first$"
+    ):
         RecordList([DictLike(1)])
     register(DictLike)
     with pytest.raises(EncodeError, match=r"cannot store kinds\.DictLike"):
@@ -212,7 +222,9 @@ def test_state_in_c_is_refused():
 def test_a_namedtuple_with_attributes_is_refused():
     value = Subpair(1, 2)
     value.more = 1
-    with pytest.raises(EncodeError, match=r"cannot store kinds\.Subpair; it has more than its fields; convert it with tuple\(\) first$"):
+    with pytest.raises(
+        EncodeError, match=r"cannot store kinds\.Subpair; it has more than its fields; convert it with tuple\(\) first$"
+    ):
         RecordList([value])
 
 
@@ -321,7 +333,8 @@ def test_a_local_class_is_read_where_it_was_stored():
 def test_two_classes_of_one_name():
     one, two = kinds.local_class(), kinds.local_class()
     with pytest.raises(
-        EncodeError, match=r"^record 1: two classes are named kinds\.local_class\.<locals>\.Local; give one of them another __qualname__$"
+        EncodeError,
+        match=r"^record 1: two classes are named kinds\.local_class\.<locals>\.Local; give one of them another __qualname__$",
     ):
         RecordList([one(1), two(2)])
     with RecordList([one(1)]) as x, RecordList([two(2)]) as y:
@@ -330,7 +343,7 @@ def test_two_classes_of_one_name():
 
 def attached(store):
     """The store as a process that has only the handle reads it: without the classes seen while building."""
-    from recstore import handles
+    from recstore.shm import handles
 
     function, arguments = store.__reduce__()
     handles._attached.clear()
@@ -340,7 +353,7 @@ def attached(store):
 @pytest.fixture
 def handle(monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
-    monkeypatch.setattr(classes, "_seen", {})
+    monkeypatch.setattr(trust, "_seen", {})
     return attached
 
 
@@ -361,15 +374,24 @@ def test_a_class_is_imported_for_a_handle(handle):
         ({"Color": Pair}, r"kinds\.Color was an enum when it was stored and is none now"),
         ({"Color": Level}, r"enum kinds\.Color has no member RED now"),
         ({"Perm": Level}, r"enum kinds\.Perm has no value 5 now: 5 is not a valid Level"),
-        ({"Pair": Typed}, r"namedtuple kinds\.Pair had the fields \('left', 'right'\) when it was stored and has \('x', 'y'\) now"),
-        ({"Pair": Plain}, r"namedtuple kinds\.Pair had the fields \('left', 'right'\) when it was stored and has none now"),
+        (
+            {"Pair": Typed},
+            r"namedtuple kinds\.Pair had the fields \('left', 'right'\) when it was stored and has \('x', 'y'\) now",
+        ),
+        (
+            {"Pair": Plain},
+            r"namedtuple kinds\.Pair had the fields \('left', 'right'\) when it was stored and has none now",
+        ),
     ],
     ids=str,
 )
 def test_a_class_that_changed(change, why, handle, monkeypatch):
-    rows = [{"v": {"Plain": Plain(1), "Color": Color.RED, "Perm": Perm.R | Perm.X, "Pair": Pair(1, 2)}[name]} for name in change]
+    rows = [
+        {"v": {"Plain": Plain(1), "Color": Color.RED, "Perm": Perm.R | Perm.X, "Pair": Pair(1, 2)}[name]}
+        for name in change
+    ]
     with RecordList([1, *rows]) as x:
-        monkeypatch.setattr(classes, "_seen", {})
+        monkeypatch.setattr(trust, "_seen", {})
         for name, other in change.items():
             monkeypatch.delattr(kinds, name) if other is ... else monkeypatch.setattr(kinds, name, other)
         with handle(x) as y:
@@ -381,7 +403,7 @@ def test_a_class_that_changed(change, why, handle, monkeypatch):
 
 def test_a_local_class_elsewhere(handle, monkeypatch):
     with RecordList([kinds.local_class()(1)]) as x:
-        monkeypatch.setattr(classes, "_seen", {})
+        monkeypatch.setattr(trust, "_seen", {})
         with handle(x) as y, pytest.raises(recstore.Error, match=r"^record 0: cannot load class kinds\.local_class\.<locals>\.Local: .*; "
                                            r"only classes at the top of a module can be found by other processes$"):  # fmt: skip
             y[0]
@@ -390,15 +412,20 @@ def test_a_local_class_elsewhere(handle, monkeypatch):
 def test_a_pair_without_its_functions(handle, monkeypatch):
     register(Box, encode=kinds.pack, decode=kinds.unpack)
     with RecordList([Box([1])]) as x:
-        classes._registered.clear()
-        with handle(x) as y, pytest.raises(recstore.Error, match="it was stored by an encode function; register it with its decode function"):
+        trust.registered.clear()
+        with (
+            handle(x) as y,
+            pytest.raises(
+                recstore.Error, match="it was stored by an encode function; register it with its decode function"
+            ),
+        ):
             y[0]
 
 
 def test_other_records_are_read_all_the_same(handle, monkeypatch):
     with RecordList([Plain(1), Pair(1, 2)] * 10) as x:
         monkeypatch.delattr(kinds, "Plain")
-        monkeypatch.setattr(classes, "_seen", {})
+        monkeypatch.setattr(trust, "_seen", {})
         with handle(x) as y:
             assert y[1] == Pair(1, 2)
             with pytest.raises(recstore.Error):

@@ -52,7 +52,10 @@ VALUES = [
     collections.Counter({"a": -1, "b": 2.5, (1, 2): 10**30}),
     collections.defaultdict(None, {"a": 1}),
     collections.defaultdict(bytearray, {1: bytearray(b"x")}),
-    *(collections.defaultdict(f, {"a": f()}) for f in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex)),
+    *(
+        collections.defaultdict(f, {"a": f()})
+        for f in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex)
+    ),
     collections.ChainMap(),
     collections.ChainMap({"a": 1}, {}, collections.OrderedDict(a=2)),
     collections.deque(),
@@ -84,7 +87,22 @@ VALUES = [
     dt.timezone(dt.timedelta(seconds=-1, microseconds=1), "odd \udcff"),
     BERLIN,
     zoneinfo.ZoneInfo("UTC"),
-    *map(decimal.Decimal, ("0", "-0", "0E+5", "1.10", "-1E-999999999999999", "NaN", "-NaN123", "sNaN", "sNaN456", "Infinity", "-Infinity")),
+    *map(
+        decimal.Decimal,
+        (
+            "0",
+            "-0",
+            "0E+5",
+            "1.10",
+            "-1E-999999999999999",
+            "NaN",
+            "-NaN123",
+            "sNaN",
+            "sNaN456",
+            "Infinity",
+            "-Infinity",
+        ),
+    ),
     decimal.Decimal(2) ** 400 / 7,
     fractions.Fraction(0),
     fractions.Fraction(-1, 3),
@@ -135,7 +153,11 @@ KEYS = [v for v in VALUES if not isinstance(v, (bytearray, set, dict, collection
 
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_as_dict_keys(compression):
-    rows = [{key: i, (key, 1): "t"} for i, key in enumerate(KEYS) if not (isinstance(key, decimal.Decimal) and key.is_snan())]
+    rows = [
+        {key: i, (key, 1): "t"}
+        for i, key in enumerate(KEYS)
+        if not (isinstance(key, decimal.Decimal) and key.is_snan())
+    ]
     with RecordList(rows + rows, compression=compression) as x:
         assert all(map(alike, x, rows + rows))
 
@@ -181,7 +203,9 @@ def test_a_foreign_time_zone_is_named():
         def utcoffset(self, when):
             return dt.timedelta(0)
 
-    with pytest.raises(EncodeError, match=r"^record 0: \$\.when\.tzinfo: cannot store .*Zone; use a datetime\.timezone, or a zoneinfo"):
+    with pytest.raises(
+        EncodeError, match=r"^record 0: \$\.when\.tzinfo: cannot store .*Zone; use a datetime\.timezone, or a zoneinfo"
+    ):
         RecordList([{"when": dt.datetime(2020, 1, 1, tzinfo=Zone())}])
     path = pathlib.Path(zoneinfo.__file__)
     with pytest.raises(EncodeError, match="made from its key"), open(path, "rb") as file:
@@ -229,7 +253,9 @@ def test_modules_are_imported_only_for_what_is_there():
         """
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.stderr == ""
-    assert not {"numpy", "torch", "decimal", "uuid", "datetime", "zoneinfo", "fractions", "dataclasses"} & set(done.stdout.split())
+    assert not {"numpy", "torch", "decimal", "uuid", "datetime", "zoneinfo", "fractions", "dataclasses"} & set(
+        done.stdout.split()
+    )
 
 
 # ---- bytes that lie ------------------------------------------------------------------------------------------------------
@@ -306,11 +332,11 @@ LIES = [
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_a_payload_that_lies(code, extra, payload, compression, tmp_path, monkeypatch):
     """Written by a builder that was told lies; refused when read, and by the deep check."""
-    from recstore import extended
+    from recstore.values import ext_types
 
     if code in (28, 29):
         pytest.importorskip("torch")
-    monkeypatch.setattr(extended, "describe", lambda value, writer=None: (code, extra, payload))
+    monkeypatch.setattr(ext_types, "describe", lambda value, writer=None: (code, extra, payload))
     with RecordList([[len], 5, [len]], compression=compression) as x:
         x.save(tmp_path / "x.rec")
     monkeypatch.undo()
@@ -323,12 +349,14 @@ def test_a_payload_that_lies(code, extra, payload, compression, tmp_path, monkey
 
 
 def test_an_unknown_time_zone_is_no_corruption(monkeypatch, tmp_path):
-    from recstore import extended
+    from recstore.values import ext_types
 
-    monkeypatch.setattr(extended, "describe", lambda value, writer=None: (18, None, "Mars/Base"))
+    monkeypatch.setattr(ext_types, "describe", lambda value, writer=None: (18, None, "Mars/Base"))
     with RecordList([len]) as x:
         monkeypatch.undo()
-        with pytest.raises(recstore.Error, match=r"^record 0: this system knows no time zone 'Mars/Base'; pip install tzdata$") as caught:
+        with pytest.raises(
+            recstore.Error, match=r"^record 0: this system knows no time zone 'Mars/Base'; pip install tzdata$"
+        ) as caught:
             x[0]
         assert type(caught.value) is recstore.Error
 

@@ -11,17 +11,22 @@ import pytest
 from kinds import Attrs, Box, Color, Pair, Perm, Plain, Point, Unlucky
 
 import recstore
-from recstore import Error, Record, RecordList, UntrustedError, classes, register
+from recstore import Error, Record, RecordList, UntrustedError, register
+from recstore._core import trust
 
 ROWS = [Plain(1, [2]), Pair(1, [Attrs(2)]), Color.GREEN, Perm.R | Perm.X, {"a": Plain(3)}, {Color.RED: 1, Perm(5): 2}]
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(classes, "_registered", {})
-    monkeypatch.setattr(classes, "_seen", {})
-    if "recstore.extended" in sys.modules:
-        monkeypatch.setattr(sys.modules["recstore.extended"], "_handlers", type(sys.modules["recstore.extended"]._handlers)())
+    monkeypatch.setattr(trust, "registered", {})
+    monkeypatch.setattr(trust, "_seen", {})
+    if "recstore.values.ext_types" in sys.modules:
+        monkeypatch.setattr(
+            sys.modules["recstore.values.ext_types"],
+            "_handlers",
+            type(sys.modules["recstore.values.ext_types"]._handlers)(),
+        )
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     kinds.made.clear()
 
@@ -100,7 +105,7 @@ def test_nothing_is_imported(tmp_path):
         y = recstore.RecordList(list(x))
         print(type(y[0]).__name__, pickle.loads(pickle.dumps(y))[0])
         os.environ["RECSTORE_PICKLE"] = "allow"
-        from recstore import handles
+        from recstore.shm import handles
         f, a = y.__reduce__()
         handles._attached.clear()
         z = f(*a)
@@ -135,7 +140,7 @@ def test_a_store_of_records_and_objects(path):
     """Own classes are made, those of the file are not: also in a process that has only the handle."""
     with recstore.open(path) as x:
         mixed = RecordList([x[0], Attrs(1)])
-    from recstore import handles
+    from recstore.shm import handles
 
     function, arguments = mixed.__reduce__()
     handles._attached.clear()
@@ -158,7 +163,9 @@ def test_on_unsupported():
 
 
 def test_what_cannot_be_pickled():
-    with pytest.raises(recstore.EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it: \w+: "):
+    with pytest.raises(
+        recstore.EncodeError, match=r"^record 0: \$\.a\[0\]: cannot store function, nor pickle it: \w+: "
+    ):
         RecordList([{"a": [lambda: 1]}], on_unsupported="pickle")
     loop = []
     loop.append(loop)
@@ -166,7 +173,9 @@ def test_what_cannot_be_pickled():
         RecordList([loop], on_unsupported="pickle")
 
 
-@pytest.mark.parametrize("rows", [[Unlucky()], [Unlucky()] * 70, [{"a": [Unlucky(), i]} for i in range(70)]], ids=["one", "const", "nodes"])
+@pytest.mark.parametrize(
+    "rows", [[Unlucky()], [Unlucky()] * 70, [{"a": [Unlucky(), i]} for i in range(70)]], ids=["one", "const", "nodes"]
+)
 @pytest.mark.parametrize("compression", ["auto", "none"])
 def test_pickles_in_a_file(rows, compression, tmp_path):
     with RecordList(rows, on_unsupported="pickle", compression=compression) as x:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore import EncodeError, RecordList, RecordView, handles, views
+from recstore import EncodeError, RecordList, RecordView, views
+from recstore.shm import handles
 
 LETTERS = list("abcdefghij")
 
@@ -36,7 +37,11 @@ INDICES = [[3, 1, 2], [0], [-1, -10, 9], [5] * 20, [], [3, True + 0]]
 def test_fancy(letters, indices):
     expected = [LETTERS[i] for i in indices]
     forms = [indices, np.array(indices, dtype=np.int64), np.array(indices, dtype=np.int8), array.array("i", indices)]
-    forms += [[np.int32(i) for i in indices], np.array(indices, dtype=">i4"), np.array([indices, indices]).T[:, 0] if indices else []]
+    forms += [
+        [np.int32(i) for i in indices],
+        np.array(indices, dtype=">i4"),
+        np.array([indices, indices]).T[:, 0] if indices else [],
+    ]
     for form in forms:
         view = letters[form]
         assert type(view) is RecordView and view.to_list() == expected
@@ -57,7 +62,9 @@ def test_fancy_by_a_tensor(letters):
         letters[torch.tensor([True])]
 
 
-@pytest.mark.parametrize("bad", [[10], [-11], [2**31], [2**63], [-(2**100)], np.array([10]), np.array([2**64 - 1], dtype=np.uint64)])
+@pytest.mark.parametrize(
+    "bad", [[10], [-11], [2**31], [2**63], [-(2**100)], np.array([10]), np.array([2**64 - 1], dtype=np.uint64)]
+)
 def test_fancy_out_of_range(letters, bad):
     with pytest.raises(IndexError, match="out of range|index-sized"):
         letters[bad]
@@ -190,7 +197,11 @@ def test_split(letters):
     assert [len(p) for p in letters.split([4, 0, 6])] == [4, 0, 6]
     for counts in (np.array([4, 0, 6]), np.array([4, 0, 6], dtype="u1"), [np.int32(4), 0, np.uint64(6)]):
         assert [len(p) for p in letters.split(counts)] == [4, 0, 6]
-    assert [len(p) for p in letters.split([True, False])] == [len(p) for p in letters.split([np.True_, np.False_])] == [10, 0]
+    assert (
+        [len(p) for p in letters.split([True, False])]
+        == [len(p) for p in letters.split([np.True_, np.False_])]
+        == [10, 0]
+    )
     assert [len(p) for p in letters[:0].split([0.5, 0.5])] == [0, 0]
     assert [len(p) for p in letters.split(np.array([0.25, 0.75]))] == [3, 7]
     for wrong in ([0.5], [0.9, 0.2], [5, 6], [-1, 11], [], [1.5, -0.5], [float("nan"), 1.0]):
@@ -356,7 +367,11 @@ def test_what_is_refused_says_what_to_write(letters):
         letters[0] = "z"
     with pytest.raises(TypeError, match="'RecordView' object doesn't support item deletion.*x.filter"):
         del letters[:][0]
-    for name, text in {"sort": r"x = x\.sorted_by\(key\)", "append": r"x = x \+ \[record\]", "reverse": r"x = x\[::-1\]"}.items():
+    for name, text in {
+        "sort": r"x = x\.sorted_by\(key\)",
+        "append": r"x = x \+ \[record\]",
+        "reverse": r"x = x\[::-1\]",
+    }.items():
         with pytest.raises(AttributeError, match=text):
             getattr(letters, name)
     with pytest.raises(TypeError, match="read-only"):
@@ -377,7 +392,14 @@ def test_several_stores():
     assert "3 records of 2 stores" in str(info)
     both.close()
     assert x.closed and y.closed and both.closed and "closed" in repr(both)
-    for read in (lambda: both[0], lambda: both + both, lambda: both * 2, lambda: both.shuffled(1), lambda: both[[0]], lambda: both.nbytes):
+    for read in (
+        lambda: both[0],
+        lambda: both + both,
+        lambda: both * 2,
+        lambda: both.shuffled(1),
+        lambda: both[[0]],
+        lambda: both.nbytes,
+    ):
         with pytest.raises(recstore.ClosedError):
             read()
 
@@ -392,7 +414,14 @@ def test_one_of_several_stores_closed():
 
 
 def test_an_empty_view_keeps_its_store(letters):
-    for empty in (letters[:0], letters * 0, letters[[]], letters[:0] + letters[:0], (letters + letters)[5:5], letters.filter(lambda c: False)):
+    for empty in (
+        letters[:0],
+        letters * 0,
+        letters[[]],
+        letters[:0] + letters[:0],
+        (letters + letters)[5:5],
+        letters.filter(lambda c: False),
+    ):
         assert empty.segments == letters.segments and len(empty) == 0 and list(empty) == []
         assert repr(empty).startswith("<RecordView: 0 records, ") and "detached" not in repr(empty)
 

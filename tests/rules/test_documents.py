@@ -26,11 +26,13 @@ def blocks(page):
 @pytest.fixture
 def module(tmp_path, monkeypatch):
     """A module to run in, in a folder with the files that the pages read; stores and registered classes go with it."""
-    from recstore import classes
+    from recstore._core import trust
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "named"))  # the names of the pages, in whatever else runs here, are others
-    monkeypatch.setattr(classes, "_registered", {})
+    monkeypatch.setenv(
+        "RECSTORE_DIR", str(tmp_path / "named")
+    )  # the names of the pages, in whatever else runs here, are others
+    monkeypatch.setattr(trust, "registered", {})
     monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
     lines = ({"id": i, "image_id": i // 2, "bbox": [i, 1.5, 2, 3], "area": i * 300.0, "k": i % 2} for i in range(200))
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

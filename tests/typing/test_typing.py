@@ -22,7 +22,9 @@ INSTALLED = PACKAGE.parent.name in ("site-packages", "dist-packages")  # else it
 
 
 def needs(module):
-    return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"{module} is missing: pip install recstore[test]")
+    return pytest.mark.skipif(
+        importlib.util.find_spec(module) is None, reason=f"{module} is missing: pip install recstore[test]"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,9 @@ def project(tmp_path_factory):
     from recstore import _version
 
     folder = tmp_path_factory.mktemp("project")
-    shutil.copytree(PACKAGE, folder / "recstore", ignore=shutil.ignore_patterns("*.so", "*.pyx", "*.pxd", "__pycache__"))
+    shutil.copytree(
+        PACKAGE, folder / "recstore", ignore=shutil.ignore_patterns("*.so", "*.pyx", "*.pxd", "__pycache__")
+    )
     shutil.copy(_version.__file__, folder / "recstore")
     for name in code():
         shutil.copy(HERE / name, folder)
@@ -50,14 +54,19 @@ def stubs(folder):
 
 def run(folder, *command, **environment):
     return subprocess.run(
-        [sys.executable, *command], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
 
 
 def test_the_package_has_its_stubs():
     """A module that says what is public in it has a stub, also where it is installed."""
     assert (PACKAGE / "py.typed").is_file()
-    public = [path for path in PACKAGE.glob("*.py") if "\n__all__ = " in path.read_text()]
+    public = [path for path in PACKAGE.rglob("*.py") if "\n__all__ = " in path.read_text()]
     assert len(public) > 6
     assert [path.name for path in public if not path.with_suffix(".pyi").is_file()] == []
 
@@ -65,7 +74,9 @@ def test_the_package_has_its_stubs():
 @needs("mypy")
 def test_mypy(project, pytestconfig):
     cache = pytestconfig.cache.mkdir("mypy") if hasattr(pytestconfig, "cache") else project / "cache"
-    done = run(project, "-m", "mypy", "--strict", "--no-error-summary", f"--cache-dir={cache}", *stubs(project), *code())
+    done = run(
+        project, "-m", "mypy", "--strict", "--no-error-summary", f"--cache-dir={cache}", *stubs(project), *code()
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
@@ -76,11 +87,14 @@ def test_pyright(project):
     settings = {"include": [*stubs(project), *code()], "typeCheckingMode": "strict"}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
     # Without the first it asks a server for its newest version.
-    done = run(project, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", PYRIGHT_PYTHON_IGNORE_WARNINGS="1")
+    done = run(
+        project, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", PYRIGHT_PYTHON_IGNORE_WARNINGS="1"
+    )
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
     messages = [
-        f"{pathlib.Path(one['file']).name}:{one['range']['start']['line'] + 1}: {one['message']}" for one in found["generalDiagnostics"]
+        f"{pathlib.Path(one['file']).name}:{one['range']['start']['line'] + 1}: {one['message']}"
+        for one in found["generalDiagnostics"]
     ]
     assert messages == []
     assert found["summary"]["filesAnalyzed"] >= len(settings["include"])
@@ -94,7 +108,14 @@ def test_stubtest(tmp_path):
         "[mypy]\n[mypy-recstore.*]\nignore_errors = True\n"
         "[mypy-torch.*,pyarrow.*,rich.*,multiprocessing.*]\nfollow_imports = skip\nignore_missing_imports = True\n"
     )
-    options = ["--allowlist", str(HERE / "allowlist.txt"), "--mypy-config-file", "mypy.ini", "--ignore-disjoint-bases", "--concise"]
+    options = [
+        "--allowlist",
+        str(HERE / "allowlist.txt"),
+        "--mypy-config-file",
+        "mypy.ini",
+        "--ignore-disjoint-bases",
+        "--concise",
+    ]
     environment = {} if INSTALLED else {"MYPYPATH": str(PACKAGE.parent)}
     done = run(tmp_path, "-m", "mypy.stubtest", "recstore", *options, **environment)
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)

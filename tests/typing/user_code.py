@@ -18,8 +18,8 @@ from recstore import Record, RecordDict, RecordList, RecordView
 from recstore.dicts import RecordItems, RecordKeys, RecordPairs, RecordValues
 from recstore.fields import FieldView
 from recstore.info import MappingInfo, StoreInfo, ViewInfo
-from recstore.listing import SegmentInfo
-from recstore.reports import Audit, Row, SharingReport
+from recstore.shm.segment_list import SegmentInfo
+from recstore.dataset.reports import Audit, Row, SharingReport
 from typing_extensions import assert_type
 
 
@@ -237,9 +237,18 @@ def read_paths() -> dict[str, Sample]:
 
 
 assert_type(recstore.shared("train", read_samples), RecordList[Sample])
-assert_type(recstore.shared("by-path", read_paths, fingerprint="1", keep=True, isolate=True, timeout=60), RecordDict[str, Sample])
-assert_type(recstore.shared("squares", lambda: [i * i for i in range(9)], files=["a.json", pathlib.Path("b.json")], keep="2h"), RecordList[int])
-assert_type(recstore.shared("short", lambda: {"a": 1}, files="a.json", keep=3600, dir=pathlib.Path("/dev/shm")), RecordDict[str, int])
+assert_type(
+    recstore.shared("by-path", read_paths, fingerprint="1", keep=True, isolate=True, timeout=60),
+    RecordDict[str, Sample],
+)
+assert_type(
+    recstore.shared("squares", lambda: [i * i for i in range(9)], files=["a.json", pathlib.Path("b.json")], keep="2h"),
+    RecordList[int],
+)
+assert_type(
+    recstore.shared("short", lambda: {"a": 1}, files="a.json", keep=3600, dir=pathlib.Path("/dev/shm")),
+    RecordDict[str, int],
+)
 assert_type(recstore.shared("labels", lambda: samples.map(lambda s: s["label"])), RecordList[int])
 assert_type(recstore.shared("paths", lambda: paths), RecordDict[str, str])
 recstore.shared("train", read_samples())  # type: ignore[call-overload]
@@ -247,7 +256,9 @@ recstore.shared("train", lambda: 3)  # type: ignore[arg-type,return-value]
 recstore.shared("train", read_samples, "1")  # type: ignore[call-overload]
 
 assert_type(recstore.attach("train"), RecordList[Any])
-attached: RecordDict[str, Sample] = recstore.attach("by-path", "1", files="a.json", classes=[Sample], allow_pickle=True, arrays="view")
+attached: RecordDict[str, Sample] = recstore.attach(
+    "by-path", "1", files="a.json", classes=[Sample], allow_pickle=True, arrays="view"
+)
 not_a_store: list[int] = recstore.attach("train")  # type: ignore[assignment]
 assert_type(RecordList([1], name="numbers", backing="shm"), RecordList[int])
 assert_type(RecordDict({1: 2}, name="numbers"), RecordDict[int, int])
@@ -264,7 +275,9 @@ assert_type(recstore.collect(), int)
 
 # ---- Datasets ----
 
-shared_report = recstore.share_dataset(samples, "500 kB", only="samples", skip=["*.transforms"], strict=True, backing="dir")
+shared_report = recstore.share_dataset(
+    samples, "500 kB", only="samples", skip=["*.transforms"], strict=True, backing="dir"
+)
 assert_type(shared_report, SharingReport)
 assert_type(shared_report.rows, list[Row])
 assert_type(shared_report.skipped[0].after, int | None)

@@ -1,0 +1,540 @@
+"""One field of many records into arrays: the loop is the core's (csrc/read/rs_column_read.h) and runs without the interpreter
+lock, a piece at a time. Here are what it needs of the interpreter, keys looked up in trees, and the memory of what
+comes out.
+
+Whoever gathers has entered every segment that it reads: `close` in another thread waits for it to end.
+"""
+
+
+cdef enum:
+    # Records between two looks at signals and waiting threads: a millisecond or so.
+    STRETCH_RECORDS = 1 << 16
+
+
+cdef class Memory:
+    """Bytes that the core filled, as a writable buffer of which arrays are made. Owns them."""
+
+    cdef uint8_t *data
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __len__(self):
+        return self.size
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
+
+
+cdef Memory taken_over(rs_buffer *buffer):
+    """The buffer's bytes, without what it has to spare; the buffer is empty then."""
+    cdef Memory out = Memory.__new__(Memory)
+    cdef uint8_t *data
+    if buffer.size_bytes > 0:
+        data = <uint8_t *>realloc(buffer.data, buffer.size_bytes)
+        out.data = buffer.data if data == NULL else data
+        out.size = <Py_ssize_t>buffer.size_bytes
+        buffer.data = NULL
+    else:
+        out.data = <uint8_t *>calloc(1, 1)  # pyarrow ends the process over a buffer at NULL
+        if out.data == NULL:
+            raise MemoryError
+    rs_buffer_clear(buffer)
+    return out
+
+
+# ---- Paths compiled for trees ----
+
+cdef class Routes:
+    """A path for the trees of any number of stores. Holds the keys that the core compares, and the segments."""
+
+    cdef rs_key_path path
+    cdef rs_path_key *keys
+    cdef rs_path_name *names
+    cdef list held      # the keys, by number
+    cdef dict by_tree   # (id of segment, store, tree): a Route
+    cdef dict sources   # (id of segment, store): a Source
+
+    def __cinit__(self, Path path):
+        steps = [] if path is None else path.steps
+        self.held = []
+        self.by_tree = {}
+        self.sources = {}
+        self.names = <rs_path_name *>calloc(len(steps) + 1, sizeof(rs_path_name))
+        n = sum([1 + len(parts or ()) for _, parts in steps])
+        self.keys = <rs_path_key *>calloc(n + 1, sizeof(rs_path_key))
+        if self.names == NULL or self.keys == NULL:
+            raise MemoryError
+        for i, (key, parts) in enumerate(steps):
+            self.names[i].whole = self.add(key)
+            self.names[i].parts = <uint32_t>len(self.held)
+            self.names[i].n_parts = <uint32_t>len(parts or ())
+            for part in parts or ():
+                self.add(part)
+        self.path.keys, self.path.n_keys = self.keys, <uint32_t>len(self.held)
+        self.path.names, self.path.n_names = self.names, <uint32_t>len(steps)
+
+    def __dealloc__(self):
+        free(self.keys)
+        free(self.names)
+
+    cdef uint32_t add(self, object key) except? 0:
+        cdef rs_path_key *out = &self.keys[len(self.held)]
+        self.held.append(key)
+        if type(key) is str:
+            out.units = <const uint8_t *>PyUnicode_DATA(key)
+            out.n = <uint64_t>PyUnicode_GET_LENGTH(key)
+            out.unit_bytes = <unsigned>PyUnicode_KIND(key)
+        out.is_index = PyIndex_Check(key)
+        if out.is_index:
+            out.index = clipped_index(key, NULL)
+        return <uint32_t>(len(self.held) - 1)
+
+    cdef Source source(self, Segment segment, int store):
+        key = id(segment), store
+        found = self.sources.get(key)
+        if found is None:
+            found = self.sources[key] = Source(self, segment, store)
+        return <Source>found
+
+
+cdef class Route:
+    """The path for one tree."""
+
+    cdef rs_compiled_path it
+    cdef Routes routes
+
+    def __cinit__(self, Routes routes):
+        self.routes = routes
+
+    def __dealloc__(self):
+        rs_compiled_path_clear(&self.it)
+
+    cdef int prepare(self, Program program) except -1:
+        """Looks the keys up in the tree of an open segment, and in those of its tables."""
+        cdef uint32_t k, i
+        cdef rs_error err
+        cdef const rs_tree *tree
+        cdef const rs_node *node
+        cdef size_t t
+        cdef int32_t to
+        check(rs_compiled_path_open(&self.it, &self.routes.path, program.tree, &err), &err)
+        for t in range(self.it.n_trees):
+            tree = self.it.trees[t].tree
+            for i in range(tree.n_nodes):
+                node = &tree.nodes[i]
+                if node.kind != RS_FMT_NODE_STRUCT and node.kind != RS_FMT_NODE_EXT:
+                    continue
+                for k in range(self.routes.path.n_keys):
+                    key = self.routes.held[k]
+                    to = <int32_t>find_child(program, node, key) if node.kind == RS_FMT_NODE_STRUCT \
+                        else within_ext(node, key)
+                    rs_compiled_path_set(&self.it, t, k, i, to)
+        rs_compiled_path_prepare(&self.it)
+        return 0
+
+
+cdef int32_t within_ext(const rs_node *node, object key) except? -4:
+    """What a key leads to in an ext value of this node."""
+    cdef Py_ssize_t i
+    if is_dict_like(node.param) or node.param == RS_FMT_EXT_DEQUE:
+        return RS_STEP_OPEN
+    try:
+        described = names_of(node.param, node.aux, node.aux_size_bytes)
+    except errors.Error:
+        return RS_STEP_ASK  # who comes to it says what is wrong
+    if described is None:
+        return RS_STEP_NONE
+    names = described[1]
+    if type(key) is str:
+        return <int32_t>names.index(key) if key in names else RS_STEP_NONE
+    if not described[2] or not PyIndex_Check(key):
+        return RS_STEP_NONE
+    i = clipped_index(key, NULL)
+    return <int32_t>i if 0 <= i < len(names) else RS_STEP_ASK
+
+
+cdef class Source:
+    """A store of an entered segment, and the routes of its blocks."""
+
+    cdef rs_source it
+    cdef Segment segment
+    cdef int store
+    cdef Routes routes
+
+    def __cinit__(self, Routes routes, Segment segment, int store):
+        self.segment, self.store, self.routes = segment, store, routes
+        self.it.store = segment.numbered(store)
+        self.it.compiled_paths = <const rs_compiled_path **>calloc(self.it.store.n_blocks + 1,
+                                                                   sizeof(rs_compiled_path *))
+        if self.it.compiled_paths == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.it.compiled_paths)
+
+    cdef int know(self, uint64_t block) except -1:
+        cdef rs_error err
+        cdef uint32_t tree
+        cdef Route route
+        cdef rs_store *store = self.segment.numbered(self.store)
+        check(rs_store_load_block(store, block, &err), &err)
+        tree = store.blocks[block].tree
+        key = id(self.segment), self.store, tree
+        found = self.routes.by_tree.get(key)
+        if found is None:
+            route = Route(self.routes)
+            route.prepare(<Program>self.segment.program(&store.trees[tree]))
+            found = self.routes.by_tree[key] = route
+        self.it.compiled_paths[block] = &(<Route>found).it
+        return 0
+
+
+# ---- Gathering ----
+
+cdef class Gatherer:
+    """One pass over the records of a container."""
+
+    cdef rs_column_read it
+    cdef Routes routes
+    cdef Path path
+    cdef bint has_default
+    cdef object default
+    cdef bytes dumped    # the default as an `any` value, once a record lacks the field
+    cdef bint fits
+
+    def __dealloc__(self):
+        rs_column_read_clear(&self.it)
+
+    cdef int run(self, Source source, const int64_t *positions, int64_t start, int64_t step, uint64_t n) except -1:
+        """Takes n records of a source; `fits` is False once one does not go with those before."""
+        cdef rs_column_read_stop stop
+        cdef rs_error err
+        cdef rs_status status
+        cdef uint64_t end
+        stop.why = RS_COLUMN_READ_DONE
+        stop.done = stop.index = stop.block = 0
+        while stop.done < n and self.fits:
+            end = min(stop.done + STRETCH_RECORDS, n)
+            with nogil:
+                status = rs_column_read_run(&self.it, &source.it, positions, start, step, end, &stop, &err)
+            try:
+                check(status, &err)
+                if stop.why == RS_COLUMN_READ_BLOCK:
+                    source.know(stop.block)
+                elif stop.why == RS_COLUMN_READ_UNSURE:
+                    self.walk(source, stop.index)
+                elif stop.why == RS_COLUMN_READ_LACKING:
+                    self.lack(stop.index)
+                elif stop.why == RS_COLUMN_READ_OTHER:
+                    self.fits = False
+            except errors.Error as e:
+                raise in_record(e, stop.index) from None
+            if stop.why == RS_COLUMN_READ_UNSURE or stop.why == RS_COLUMN_READ_LACKING:
+                stop.done += 1
+            PyErr_CheckSignals()
+        return 0
+
+    cdef int walk(self, Source source, uint64_t index) except -1:
+        """A record in which only the interpreter finds the field."""
+        cdef rs_record where
+        cdef rs_cursor cursor
+        cdef rs_place place
+        cdef rs_error err
+        cdef Segment segment = source.segment
+        check(rs_store_find(segment.numbered(source.store), index, &where, &err), &err)
+        program = <Program>segment.program(where.tree)
+        cursor = rs_store_cursor(&segment.store, &where)
+        check(rs_path_begin(&cursor, where.tree.nodes, &place, &err), &err)
+        if self.path is not None and not self.path.walk(program, &cursor, &place, None):
+            return self.lack(index)
+        return self.take(&cursor, &place)
+
+    cdef int lack(self, uint64_t index) except -1:
+        """Tells the core what to take for the field of this record and of all that follow it."""
+        cdef rs_cursor cursor
+        cdef rs_place place
+        if not self.has_default:
+            raise lacking(index, self.path)
+        if self.dumped is None:
+            try:
+                dumped = dump(self.default)
+            except errors.EncodeError:
+                dumped = b"", b"", True
+            if len(dumped) > 2 or dumped[1]:  # it holds arrays or Records: no number and no text
+                self.fits = False
+                return 0
+            self.dumped = dumped[0]
+            self.it.missing = rs_slice_of(<const char *>self.dumped, len(self.dumped))
+        cursor.in_ = self.it.missing
+        cursor.arrays = NULL
+        cursor.arrays_size = 0
+        cursor.budget.values = cursor.budget.bytes = len(self.dumped)
+        cursor.budget.depth = RS_FMT_DEPTH
+        place.node = NULL
+        place.body = NULL
+        place.bits = 0
+        return self.take(&cursor, &place)
+
+    cdef int take(self, const rs_cursor *cursor, const rs_place *place) except -1:
+        cdef rs_error err
+        cdef rs_bool fits = True
+        check(rs_column_read_take(&self.it, cursor, place, &fits, &err), &err)
+        self.fits = fits
+        return 0
+
+    cdef int run_selection(self, Selection selection, positions) except -1:
+        """`positions`: an int64 array of positions within range, or None for all. The segments are entered."""
+        cdef Py_ssize_t start, step
+        cdef Span chosen
+        cdef const int64_t *at = NULL
+        cdef Py_ssize_t n = selection.length
+        if positions is not None:
+            chosen = Span.of(positions, 8)
+            n = chosen.n
+            at = <const int64_t *>chosen.view.buf
+        if selection.is_flat(&start, &step):
+            return self.run(self.routes.source(selection.segment, selection.store), at, start, step, <uint64_t>n)
+        return self.run_scattered(selection, at, n)
+
+    cdef int run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t n) except -1:
+        """Records of any view: all are located first, so that an index array that is closed meanwhile is no longer
+        needed, and taken in stretches of one store."""
+        cdef Leaf leaf
+        cdef Py_ssize_t i, begin
+        cdef int64_t *indices = <int64_t *>calloc(n + 1, sizeof(int64_t))
+        cdef list stretches = []
+        cdef void *segment = NULL
+        cdef int store = -1
+        if indices == NULL:
+            raise MemoryError
+        try:
+            for i in range(n):
+                selection.locate(i if positions == NULL else positions[i], &leaf)
+                indices[i] = leaf.index
+                if leaf.segment != segment or leaf.store != store:
+                    segment, store = leaf.segment, leaf.store
+                    stretches.append((i, <Segment>segment, store))
+                if i % STRETCH_RECORDS == 0:
+                    PyErr_CheckSignals()
+            stretches.append((n, None, 0))
+            for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
+                if self.fits:
+                    self.run(self.routes.source(part, number), indices + begin, 0, 1, <uint64_t>(end - begin))
+        finally:
+            free(indices)
+        return 0
+
+
+def read_column(Records records not None, positions=None, bint nulls=False):
+    """The values of a field view, or records of one piece, in one pass: `(shape, n, numbers, seen, offsets, text,
+    valid)`, where shape is "scalars", "lists" or "texts" and the rest are buffers, or None where they say nothing.
+
+    numbers: u8 where `seen` is 1, else f64 where its bit 2 is set, else i64. offsets: n + 1 i64. text: UTF-8. valid: a
+    byte for each record, 0 for None, where `nulls` asks for it and there is one.
+
+    None where records are not all numbers, all lists or tuples of numbers, or all text, or are read by another How:
+    then the values have to be decoded. KeyError for a record that lacks the field, and what reading a record raises.
+    """
+    cdef Gatherer self
+    cdef FieldHow how
+    cdef rs_error err
+    cdef Segment segment
+    cdef Py_ssize_t n = records.length if positions is None else len(positions)
+    if records.selection is None or n == 0 or records.selection.virtual:
+        return None
+    self = Gatherer.__new__(Gatherer)
+    if records.how is not None:
+        if type(records.how) is not FieldHow or (<FieldHow>records.how).base is not None:
+            return None
+        how = <FieldHow>records.how
+        self.path, self.has_default, self.default = how.path, how.has_default, how.default
+    self.fits = True
+    self.routes = Routes(self.path)
+    check(rs_column_read_open(&self.it, <uint64_t>n, nulls, &err), &err)
+    entered = []
+    try:
+        for segment, _ in records.selection.leaves():
+            segment.enter()
+            entered.append(segment)
+        self.run_selection(records.selection, positions)
+    finally:
+        for segment in entered:
+            segment.leave()
+    return gathered(self) if self.fits else None
+
+
+cdef object gathered(Gatherer self):
+    cdef rs_column_read *it = &self.it
+    valid = taken_over(&it.valid) if it.n_null else None
+    if it.kind == RS_COLUMN_READ_TEXT:
+        return "texts", it.n, None, 0, taken_over(&it.offsets), taken_over(&it.text), valid
+    if it.kind == RS_COLUMN_SCALAR:
+        return "scalars", it.n, taken_over(&it.numbers.values), it.numbers.seen, None, None, valid
+    if it.kind == RS_COLUMN_SEQUENCE:
+        return "lists", it.n, taken_over(&it.numbers.values), it.numbers.seen, taken_over(&it.offsets), None, valid
+    return None  # nothing but None
+
+
+# ---- Without a copy ----
+
+def column_view(Records records not None):
+    """The numbers of a field view where they lie in the segment, `(buffer, dtype, shape, strides, offset)`: records of
+    one block in rows of one size, with the field at one offset in the form of an i64 or f64, or of a list of so many of
+    them. None where it is not so.
+
+    The buffer counts as an array over the segment, which cannot be closed while it is alive.
+    """
+    cdef Selection selection = records.selection
+    cdef Py_ssize_t start, step
+    cdef Segment segment
+    if selection is None or records.length == 0 or selection.virtual or not selection.is_flat(&start, &step):
+        return None
+    if type(records.how) is not FieldHow or (<FieldHow>records.how).base is not None:
+        return None
+    segment = selection.segment
+    segment.enter()
+    try:
+        return shared_rows(segment, selection.store, (<FieldHow>records.how).path, start, step, records.length)
+    finally:
+        segment.leave()
+
+
+cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n):
+    cdef rs_record where
+    cdef rs_error err
+    cdef Route route
+    cdef const rs_block *block
+    cdef const rs_node *node
+    cdef const uint8_t *data
+    cdef Py_ssize_t last = start + step * (n - 1)
+    cdef Py_ssize_t first = min(start, last)
+    check(rs_store_find(segment.numbered(store), first, &where, &err), &err)
+    block = where.block
+    if block.index_width or <uint64_t>(max(start, last)) - block.first_record >= block.n_records:
+        return None
+    route = Route(Routes(path))
+    route.prepare(<Program>segment.program(where.tree))
+    node = route.it.node
+    if not rs_compiled_path_is_fixed(&route.it) or block.row_size_bytes < route.it.least:
+        return None
+    shape, strides = (n,), (step * <Py_ssize_t>block.row_size_bytes,)
+    if node.kind == RS_FMT_NODE_LIST:
+        shape, strides = (n, node.count), (strides[0], 8)
+        node = node.children
+    plain_int = node.kind == RS_FMT_NODE_INT and node.size_bytes == 8 and node.base == 0
+    if node.kind != RS_FMT_NODE_FLOAT and not plain_int:
+        return None
+    data = where.bytes.ptr + route.it.body_off
+    size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>(route.it.least - route.it.body_off)
+    offset = (start - first) * <Py_ssize_t>block.row_size_bytes
+    return lease(segment, data, size), "<f8" if node.kind == RS_FMT_NODE_FLOAT else "<i8", shape, strides, offset
+
+
+# ---- Text ----
+
+cdef class Span:
+    """The contiguous buffer of an object, n items of one size. Held, so that the bytes stay, for as long as this lives."""
+    cdef Py_buffer view
+    cdef bint held
+    cdef Py_ssize_t n
+
+    @staticmethod
+    cdef Span of(object source, Py_ssize_t item_bytes, bint writable=False):
+        """TypeError for an object without such a buffer, ValueError for items of another size."""
+        cdef Span self = Span.__new__(Span)
+        PyObject_GetBuffer(source, &self.view, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
+        self.held = True
+        if self.view.itemsize != item_bytes:
+            raise ValueError(f"items of {item_bytes} bytes are needed, not of {self.view.itemsize}")
+        self.n = self.view.len // item_bytes
+        return self
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+
+def pad_texts(text, offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width, out):
+    """Texts `begin` and following, `n` of at most `width` bytes, into rows of `width` bytes of `out`. The offsets are
+    those of `read_column`."""
+    cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8), rows = Span.of(out, 1, True)
+    if begin < 0 or n < 0 or begin >= bounds.n or n >= bounds.n - begin or (n and width > rows.n // n):
+        raise ValueError("out of range")
+    if n and width:
+        with nogil:
+            rs_utf8_pad_unchecked(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf + begin, <uint64_t>n,
+                                  <uint64_t>width, <uint8_t *>rows.view.buf)
+
+
+def longest_text(text, offsets):
+    """The most code points of one of the texts of `read_column`."""
+    cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8)
+    cdef uint64_t out = 0
+    if texts.n:
+        with nogil:
+            out = rs_utf8_longest(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf,
+                                  <uint64_t>bounds.n - 1)
+    return out
+
+
+def widen_texts(text, offsets, Py_ssize_t width, out):
+    """All texts of `read_column` as code points, into rows of `width`, which is that of the longest."""
+    cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8), rows = Span.of(out, 4, True)
+    if bounds.n < 1 or width < 0 or (bounds.n > 1 and width > rows.n // (bounds.n - 1)):
+        raise ValueError("out of range")
+    if texts.n and width:
+        with nogil:
+            rs_utf8_widen_unchecked(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf,
+                                    <uint64_t>bounds.n - 1, <uint64_t>width, <uint32_t *>rows.view.buf)
+
+
+# ---- The fields that there are ----
+
+def field_names(Records records not None):
+    """The keys of the records, in order of appearance in their trees, which may be those of more records than a view
+    has; None where records are not all dicts of known keys. Constant time but for the blocks."""
+    cdef Segment segment
+    cdef rs_store *store
+    cdef rs_error err
+    cdef uint64_t i
+    cdef dict found = {}
+    cdef set seen
+    if records.how is not None or records.selection.virtual:
+        return None
+    for segment, number in records.selection.leaves():
+        segment.enter()
+        try:
+            store, seen = segment.numbered(number), set()
+            for i in range(store.n_blocks):
+                check(rs_store_load_block(store, i, &err), &err)
+                tree = store.blocks[i].tree
+                if tree in seen:
+                    continue
+                seen.add(tree)
+                segment.program(&store.trees[tree])
+                if not keys_below(store.trees[tree].nodes, found):
+                    return None
+        finally:
+            segment.leave()
+    return list(found)
+
+
+cdef bint keys_below(const rs_node *node, dict found) except -1:
+    """Adds the keys of a struct, or of each struct of a union or of the tables of a dict-coded node."""
+    cdef uint32_t i
+    if node.kind == RS_FMT_NODE_STRUCT:
+        found.update(dict.fromkeys(<tuple>struct_keys(node)))
+        return True
+    if node.kind == RS_FMT_NODE_UNION:
+        for i in range(node.n_children):
+            if not keys_below(&node.children[i], found):
+                return False
+        return True
+    if node.kind == RS_FMT_NODE_DICT_CODED:
+        for i in range(node.coded.n_tables):
+            if not keys_below(node.coded.tables[i].tree.nodes, found):
+                return False
+        return True
+    return False

@@ -1,0 +1,612 @@
+"""A part of a record: Records that decode a field when it is read, and the ways of reading that views have.
+
+Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as
+a rule, keeping it would cost every Record a dict, and a list that the caller has changed must not come back.
+"""
+
+
+
+
+cdef extern from *:
+    # Registering with Mapping sets the flag that `match` asks for on classes made by Python only.
+    """
+    #ifdef Py_TPFLAGS_MAPPING
+    static void rs_mark_mapping(PyObject *type) {
+        ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_MAPPING;
+        PyType_Modified((PyTypeObject *)type);
+    }
+    #else
+    static void rs_mark_mapping(PyObject *type) { (void)type; }
+    #endif
+
+    /* Collate functions and device transfer call type(record)(mapping): that makes a plain dict. An extension type has no __new__ of
+       its own to say so. */
+    static newfunc rs_new_record;
+    static PyObject *rs_record_or_dict(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+        if (kwargs == NULL && PyTuple_GET_SIZE(args) == 1 && PyObject_HasAttrString(PyTuple_GET_ITEM(args, 0), "keys")) {
+            return PyObject_Call((PyObject *)&PyDict_Type, args, NULL);
+        }
+        return rs_new_record(type, args, kwargs);
+    }
+    static void rs_make_dicts_of_mappings(PyObject *type) {
+        rs_new_record = ((PyTypeObject *)type)->tp_new;
+        ((PyTypeObject *)type)->tp_new = rs_record_or_dict;
+        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* Cython's own way past tp_new */
+        PyType_Modified((PyTypeObject *)type);
+    }
+    """
+    void rs_mark_mapping(object type)
+    void rs_make_dicts_of_mappings(object type)
+
+cdef object MISSING = object()
+
+# ---- Where a record lies ----
+
+cdef inline rs_store *store_of(Segment segment, int store):
+    return segment.numbered(store)
+
+
+cdef inline Program program_at(Segment segment, rs_record *where):
+    return segment.program(where.tree)
+
+
+cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
+    cdef rs_error err
+    check(rs_store_find(store_of(segment, store), index, where, &err), &err)
+    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large
+    # store.
+    prefetch(where.bytes.ptr)
+    prefetch(where.bytes.end - 1)
+    prefetch(where.bytes.end - 65)
+    return 0
+
+
+cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *cursor, rs_place *place) except -1:
+    cdef rs_error err
+    cursor[0] = rs_store_cursor(&segment.store, where)
+    return check(rs_path_begin(cursor, where.tree.nodes, place, &err), &err)
+
+
+cdef object in_record(error, uint64_t index):
+    """The same error, saying which record, if it is one that decoding raises."""
+    if type(error) not in (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError):
+        return error
+    return type(error)(f"record {index}: {error}")
+
+
+cdef object lacking(uint64_t index, path):
+    return KeyError(f"record {index} has no field {str(path)!r}")
+
+
+@cython.freelist(64)
+@cython.final
+cdef class Record:
+    """A record that decodes a field when it is read: a read-only mapping, as ``x.lazy()`` gives it.
+
+    ``r["bbox"]`` decodes that field and passes over the others; each read gives a fresh value, the caller's own, nested
+    ones plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It holds its
+    store: after ``close()`` reading it raises ClosedError. Pickled or copied deeply it becomes one that holds the
+    decoded fields.
+
+    Made directly, of a class's name and its fields, it is what a value is read as whose class the reader may not make
+    (``class_name`` tells it; None for a plain record). Such a one is hashable when its values are. Made of a mapping alone, as collate
+    functions do (``type(r)({...})``), it is a plain dict.
+
+    >>> import recstore
+    >>> x = recstore.RecordList([{"id": 7, "box": [1.0, 2.0]}])
+    >>> r = x.lazy()[0]
+    >>> r["box"], list(r), dict(r)
+    ([1.0, 2.0], ['id', 'box'], {'id': 7, 'box': [1.0, 2.0]})
+    >>> r
+    <Record: id, box>
+    >>> x.close()
+    >>> recstore.Record("key_sets.Box", {"x": 1})
+    Record(key_sets.Box: {'x': 1})
+    """
+
+    def __init__(self, class_name, fields, *, _origin=None):
+        self.name = class_name
+        self.held = dict(fields)
+        self.origin = _origin
+
+    @staticmethod
+    def _of(class_name, fields, origin=None):
+        """A Record that holds its fields."""
+        return Record(class_name, fields, _origin=origin)
+
+    # ---- One field ----
+
+    cdef inline int enter(self) except -1:
+        if self.segment is None:
+            raise errors.SegmentNotFoundError(2, "the Record was never made")
+        return self.segment.enter()
+
+    cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
+        """To the mapping. The caller has entered the segment."""
+        begin_record(self.segment, self.store, &self.where, cursor, place)
+        if self.base is not None and not self.base.walk(self.program, cursor, place, None):
+            raise lacking(self.index, self.base)
+        return 0
+
+    cdef object read(self, object key, object default):
+        cdef rs_cursor cursor
+        cdef rs_place place
+        if self.held is not None:
+            return self.held.get(key, default)
+        # Decoding arrays and comparing keys run Python code, which may switch threads or close the store.
+        self.enter()
+        try:
+            self.begin(&cursor, &place)
+            if not go(self.program, &cursor, &place, key):
+                return default
+            return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
+        except errors.Error as e:
+            raise in_record(e, self.index) from None
+        finally:
+            self.segment.leave()
+
+    def __getitem__(self, key):
+        value = self.read(key, MISSING)
+        if value is MISSING:
+            raise KeyError(key)
+        return value
+
+    def get(self, key, default=None):
+        """The field's value, or `default` where there is none."""
+        return self.read(key, default)
+
+    # ---- All of them ----
+
+    cdef tuple names(self):
+        """The keys, in order; values are passed over."""
+        cdef rs_cursor cursor
+        cdef rs_place place
+        cdef PyObject *described = NULL
+        cdef rs_error err
+        cdef uint64_t n, i
+        cdef list keep = []
+        if self.held is not None:
+            return tuple(self.held)
+        self.enter()
+        try:
+            self.begin(&cursor, &place)
+            how = open_place(self.program, &cursor, &place, &described, keep)
+            if how == STRUCT:
+                return present_keys(&cursor, &place)
+            if how == NAMED:
+                return (<tuple>described)[1]
+            if how != DICT:
+                raise errors.CorruptError("the record has changed under its reader")
+            check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
+            keys = {}
+            for i in range(n):
+                key = self.program.decode_place(&cursor, NULL, NULL, 0, None)
+                hash_of_key(key)
+                keys[key] = None
+                check(rs_path_any_pass(&cursor, &err), &err)
+            if <uint64_t>len(keys) != n:
+                raise errors.CorruptError("a dict with a key that is there twice")
+            return tuple(keys)
+        except errors.Error as e:
+            raise in_record(e, self.index) from None
+        finally:
+            self.segment.leave()
+
+    cdef dict plain(self):
+        """The fields as a dict of its own."""
+        if self.held is not None:
+            return dict(self.held)
+        value = self.whole()
+        return dict(value) if isinstance(value, dict) else {name: self[name] for name in self.names()}
+
+    cdef object whole(self):
+        """The value that the store decodes this to."""
+        cdef rs_cursor cursor
+        cdef rs_place place
+        self.enter()
+        try:
+            self.begin(&cursor, &place)
+            return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
+        except errors.Error as e:
+            raise in_record(e, self.index) from None
+        finally:
+            self.segment.leave()
+
+    def __iter__(self):
+        return iter(self.names())
+
+    def __len__(self):
+        return len(self.held) if self.held is not None else len(self.names())
+
+    def __contains__(self, key):
+        cdef rs_cursor cursor
+        cdef rs_place place
+        if self.held is not None:
+            return key in self.held
+        self.enter()
+        try:
+            self.begin(&cursor, &place)
+            return go(self.program, &cursor, &place, key)
+        except errors.Error as e:
+            raise in_record(e, self.index) from None
+        finally:
+            self.segment.leave()
+
+    def keys(self):
+        """The field names, set-like."""
+        return KeysView(self)
+
+    def values(self):
+        return ValuesView(self)
+
+    def items(self):
+        return ItemsView(self)
+
+    # ---- What it is ----
+
+    cdef object describe_class(self):
+        """As `names_of`; None for a plain record."""
+        cdef rs_cursor cursor
+        cdef rs_place place
+        cdef PyObject *described = NULL
+        cdef list keep = []
+        self.enter()
+        try:
+            self.begin(&cursor, &place)
+            if open_place(self.program, &cursor, &place, &described, keep) != NAMED:
+                return None
+            return <tuple>described
+        except errors.Error as e:
+            raise in_record(e, self.index) from None
+        finally:
+            self.segment.leave()
+
+    @property
+    def class_name(self):
+        """``module.qualname`` of the class it was stored from; None for a plain record."""
+        if self.held is not None:
+            return self.name
+        described = self.describe_class()
+        return None if described is None else described[0]
+
+    @property
+    def _origin(self):
+        if self.held is not None:
+            return self.origin
+        described = self.describe_class()
+        return None if described is None else described[3]
+
+    @property
+    def _fields(self):
+        return self.plain()
+
+    def _stored(self):
+        """What a store keeps of it: the value it stands for; itself where that was of a class that could not be
+        made."""
+        return self.whole() if self.held is None else self if self.name is not None else self.held
+
+    def __eq__(self, other):
+        if type(other) is Record:
+            return self.class_name == other.class_name and self.plain() == (<Record>other).plain()
+        if isinstance(other, AbstractMapping):
+            return self.class_name is None and self.plain() == dict(other)
+        if self.held is None and self.class_name is not None:
+            return self.whole() == other
+        return NotImplemented
+
+    def __hash__(self):
+        return hash((self.class_name, frozenset(self.plain().items())))
+
+    def __repr__(self):
+        if self.held is not None:
+            return f"Record({'' if self.name is None else f'{self.name}: '}{self.held!r})"
+        if self.segment is None or self.segment.closed:
+            return "<Record: closed>"
+        names, name = self.names(), self.class_name
+        more = f", and {len(names) - 8} more" if len(names) > 8 else ""
+        shown = ", ".join([str(key)[:40] for key in names[:8]]) + more
+        return f"<Record{'' if name is None else ' of ' + name}: {shown}>"
+
+    def __copy__(self):
+        return self if self.held is None else Record(self.name, self.held, _origin=self.origin)
+
+    def __deepcopy__(self, memo):
+        if self.held is None:
+            return Record(self.class_name, self.plain(), _origin=self._origin)
+        from copy import deepcopy
+        return Record(self.name, deepcopy(self.held, memo), _origin=self.origin)
+
+    def __reduce__(self):
+        return record_of, (self.class_name, self.plain(), self._origin)
+
+
+def record_of(class_name, fields, origin=None):
+    """What unpickling a Record calls."""
+    return Record(class_name, fields, _origin=origin)
+
+
+AbstractMapping.register(Record)
+rs_mark_mapping(Record)
+rs_make_dicts_of_mappings(Record)
+
+# ---- Ways of reading ----
+
+cdef class LazyHow(How):
+    """Records that are mappings, or objects with fields, come as Records; others as they are."""
+
+    def __init__(self, Path path=None, How base=None):
+        self.path = path
+        self.base = base
+
+    cdef object read(self, Segment segment, int store, Py_ssize_t index):
+        cdef Record out
+        if self.base is not None:
+            value = self.base.read(segment, store, index)
+            return Record(None, value) if type(value) is dict else value
+        out = Record.__new__(Record)
+        out.segment = segment
+        out.store = store
+        out.index = <uint64_t>index
+        out.base = self.path
+        segment.enter()
+        try:
+            find_record(segment, store, out.index, &out.where)
+            out.program = program_at(segment, &out.where)
+            if self.path is None and out.where.tree.nodes.kind == RS_FMT_NODE_STRUCT:
+                return out
+            return record_or_value(out)
+        except errors.Error as e:
+            raise in_record(e, <uint64_t>index) from None
+        finally:
+            segment.leave()
+
+    def key(self):
+        return type(self), self.path, self.base
+
+    def __eq__(self, other):
+        return type(other) is LazyHow and self.key() == (<LazyHow>other).key()
+
+    def __hash__(self):
+        return hash(self.key())
+
+    def describe(self):
+        """A tuple of plain values from which `how_from` makes an equal one."""
+        return "lazy", describe_path(self.path), describe_base(self.base)
+
+
+cdef object record_or_value(Record out):
+    """A Record where it stands on something with fields, else the value."""
+    cdef rs_cursor cursor
+    cdef rs_place place
+    cdef PyObject *described = NULL
+    cdef list keep = []
+    out.begin(&cursor, &place)
+    how = open_place(out.program, &cursor, &place, &described, keep)
+    if how == STRUCT or how == DICT or how == NAMED:
+        return out
+    out.begin(&cursor, &place)
+    return out.program.decode_place(&cursor, place.node, place.body, place.bits, out.segment.owner())
+
+
+cdef class FieldHow(How):
+    """One field of each record. Without a default, a record that lacks it raises KeyError."""
+
+    def __init__(self, Path path, default=MISSING, How base=None):
+        self.path = path
+        self.has_default = default is not MISSING
+        self.default = default if self.has_default else None
+        self.base = base
+
+    cdef object read(self, Segment segment, int store, Py_ssize_t index):
+        cdef rs_record where
+        cdef rs_cursor cursor
+        cdef rs_place place
+        cdef Program program
+        if self.base is not None:
+            found, _, value = self.path.keys_in(self.base.read(segment, store, index))
+            if found:
+                return value
+        else:
+            segment.enter()
+            try:
+                find_record(segment, store, <uint64_t>index, &where)
+                program = program_at(segment, &where)
+                begin_record(segment, store, &where, &cursor, &place)
+                if self.path.walk(program, &cursor, &place, None):
+                    return program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
+            except errors.Error as e:
+                raise in_record(e, <uint64_t>index) from None
+            finally:
+                segment.leave()
+        if self.has_default:
+            return self.default
+        raise lacking(<uint64_t>index, self.path)
+
+    def __eq__(self, other):
+        cdef FieldHow there
+        if type(other) is not FieldHow:
+            return False
+        there = <FieldHow>other
+        if self.path != there.path or self.has_default != there.has_default or self.base != there.base:
+            return False
+        return self.default is there.default or same_bytes(self.default, there.default)
+
+    def __hash__(self):
+        return hash((self.path, self.has_default, self.base))
+
+    def describe(self):
+        """A tuple of plain values from which `how_from` makes an equal one. EncodeError for a default that cannot be
+        stored."""
+        default = dump(self.default) if self.has_default else None
+        return "field", describe_path(self.path), default, describe_base(self.base)
+
+
+cdef bint same_bytes(a, b) except -1:
+    """Whether two values are read alike: == is no answer for arrays, and takes 1 for True."""
+    try:
+        return dump(a) == dump(b)
+    except errors.EncodeError:
+        return False
+
+
+cdef class FieldsHow(How):
+    """A dict of some fields of each record, in the order asked for; dotted ones within dicts of their own, those that a
+    record lacks left out."""
+
+    def __init__(self, paths, Path path=None, How base=None):
+        self.path = path
+        self.paths = tuple(paths)
+        self.base = base
+
+    cdef object read(self, Segment segment, int store, Py_ssize_t index):
+        cdef rs_record where
+        cdef rs_cursor cursor, begun_cursor
+        cdef rs_place place, begun_place
+        cdef Path path
+        cdef Program program
+        cdef dict out = {}
+        cdef set made = set()
+        cdef list keys
+        if self.base is not None:
+            value = self.base.read(segment, store, index)
+            for path in self.paths:
+                found, keys, inner = path.keys_in(value)
+                if found:
+                    put_nested(out, keys, inner, made)
+            return out
+        segment.enter()
+        try:
+            find_record(segment, store, <uint64_t>index, &where)
+            program = program_at(segment, &where)
+            begin_record(segment, store, &where, &begun_cursor, &begun_place)
+            if self.path is not None and not self.path.walk(program, &begun_cursor, &begun_place, None):
+                raise lacking(<uint64_t>index, self.path)
+            for path in self.paths:
+                cursor, place, keys = begun_cursor, begun_place, []
+                if path.walk(program, &cursor, &place, keys):
+                    value = program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
+                    put_nested(out, keys, value, made)
+        except errors.Error as e:
+            raise in_record(e, <uint64_t>index) from None
+        finally:
+            segment.leave()
+        return out
+
+    def key(self):
+        return self.paths, self.path, self.base
+
+    def __eq__(self, other):
+        return type(other) is FieldsHow and self.key() == (<FieldsHow>other).key()
+
+    def __hash__(self):
+        return hash(self.key())
+
+    def describe(self):
+        """A tuple of plain values from which `how_from` makes an equal one."""
+        paths = tuple([describe_path(path) for path in self.paths])
+        return "fields", paths, describe_path(self.path), describe_base(self.base)
+
+
+cdef int put_nested(dict out, list keys, value, set made) except -1:
+    """out[a][b][c] = value, through dicts that are made here; nothing where what holds it has been asked for as a
+    whole."""
+    last = keys.pop()
+    for key in keys:
+        inner = out.get(key, MISSING)
+        if inner is MISSING:
+            inner = out[key] = {}
+            made.add(id(inner))
+        elif id(inner) not in made:
+            return 0
+        out = inner
+    out[last] = value
+    return 0
+
+
+# ---- Hows of hows, and how they travel ----
+
+def lazy_of(How how):
+    """The records of `how`, lazily."""
+    if how is None:
+        return LazyHow()
+    if type(how) is LazyHow:
+        return how
+    if type(how) is GroupHow:
+        return how.over((<GroupHow>how).records.lazy())
+    if type(how) is FieldHow and not (<FieldHow>how).has_default and (<FieldHow>how).base is None:
+        return LazyHow((<FieldHow>how).path)
+    return LazyHow(None, how)
+
+
+def field_of(How how, name, *default):
+    """A field of the records of `how`; where those are groups, of the records of each."""
+    if type(how) is GroupHow:
+        return how.over((<GroupHow>how).records.field(name, *default))
+    prefix, base = rooted(how)
+    return FieldHow(Path(name) if prefix is None else prefix + Path(name), *default, base=base)
+
+
+def fields_of(How how, names):
+    """Some fields of the records of `how`; where those are groups, of the records of each."""
+    if type(how) is GroupHow:
+        return how.over((<GroupHow>how).records.fields(*names))
+    prefix, base = rooted(how)
+    return FieldsHow([Path(name) for name in names], prefix, base)
+
+
+cdef rooted(How how):
+    """`(path, None)` where `how` is a place in stored records (None: the record), else `(None, how)`."""
+    if how is None:
+        return None, None
+    if type(how) is LazyHow:
+        return ((<LazyHow>how).path, None) if (<LazyHow>how).base is None else rooted((<LazyHow>how).base)
+    if type(how) is FieldHow and not (<FieldHow>how).has_default and (<FieldHow>how).base is None:
+        return (<FieldHow>how).path, None
+    return None, how
+
+
+cdef object describe_path(Path path):
+    return None if path is None else dump(path.names)
+
+
+cdef object describe_base(How base):
+    return None if base is None else base.describe()
+
+
+cdef Path path_from(described):
+    if described is None:
+        return None
+    names = load(described)
+    if type(names) is not tuple or not names:
+        raise errors.CorruptError("not the names of a path")
+    return Path.of_names(names)
+
+
+def how_from(description):
+    """The How that `describe` described; None for None. CorruptError for what is no description."""
+    try:
+        return make_how(description, 32)
+    except (TypeError, ValueError, IndexError) as e:
+        if isinstance(e, errors.Error):
+            raise
+        raise errors.CorruptError(f"not a way to read records: {e}") from None
+
+
+cdef How make_how(description, int depth):
+    if description is None:
+        return None
+    if depth == 0:
+        raise errors.CorruptError("a way to read records of too many levels")
+    kind = description[0]
+    if kind == "lazy":
+        _, path, base = description
+        return LazyHow(path_from(path), make_how(base, depth - 1))
+    if kind == "field":
+        _, path, default, base = description
+        if path is None:
+            raise errors.CorruptError("a field without a name")
+        return FieldHow(path_from(path), *(() if default is None else (load(default),)), base=make_how(base, depth - 1))
+    if kind == "fields":
+        _, paths, path, base = description
+        return FieldsHow([path_from(one) or Path(()) for one in paths], path_from(path), make_how(base, depth - 1))
+    raise errors.CorruptError(f"not a way to read records: {kind!r:.60}")

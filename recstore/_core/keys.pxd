@@ -1,0 +1,46 @@
+# Hashes of keys, tables and lookups for other compiled modules.
+
+
+cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except -1
+
+
+cdef class KeyTable:
+    cdef rs_keys keys
+    cdef const uint8_t *at   # where keys was opened
+    cdef readonly Segment segment
+    cdef readonly Blob blob
+    cdef readonly Py_ssize_t nbytes
+    cdef int open(self, rs_slice bytes_, rs_error *err) except -1
+    cdef int require(self) except -1
+    cdef int reopen(self) except -1
+
+
+cdef class KeyHashes:
+    cdef rs_buffer hashes
+    cdef object opaque_flags    # a bytearray, as long as the last opaque key needs it
+    cdef readonly dict opaque   # key -> its records
+    cdef readonly object seed
+    cdef readonly uint64_t n
+    cpdef append(self, key)
+    cdef const uint8_t *flags(self)
+    cdef int join_opaque(self, dict out, read) except -1
+
+
+cdef class Mapping:
+    cdef readonly Records _keys
+    cdef readonly Records _values
+    cdef readonly KeyTable table
+    cdef readonly object factory
+    cdef readonly object detached
+    cdef dict opaque
+    cdef bint native
+    cdef tuple held          # the segments of keys and values
+    cdef public object _spilled  # the blob of a recipe that is too long for a handle
+    cdef int require(self) except -1
+    cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1
+    cdef int compare_natively(self, Py_ssize_t entry, object key) except -2
+    cdef object hash_at(self, Py_ssize_t entry, object key)
+    cdef bint compare(self, Py_ssize_t entry, object key) except -1
+    cdef Py_ssize_t entry_of(self, key) except -2
+    cdef Py_ssize_t opaque_entry(self, key) except -2
+    cdef Py_ssize_t entry_by_comparing(self, key) except -2

@@ -1,0 +1,30 @@
+"""How much memory a build may still take: the number that builds themselves go by, for `recstore doctor`."""
+
+
+cdef extern from "os/rs_os.h" nogil:
+    ctypedef struct rs_os_memory_roots:
+        const char *proc
+        const char *file_system
+
+    enum:
+        RS_OS_LIMIT_NAME_SIZE
+
+    void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_bytes, char *limit_name,
+                                  size_t limit_name_size)
+
+
+def headroom(proc="/proc", file_system=""):
+    """`(bytes, limit)`: what may be taken before `limit`, the machine or a memory cgroup, is 95% full; `(None, "")`
+    where none is known.
+
+    `proc` holds meminfo, self/cgroup and self/mountinfo; `file_system` is put in front of the mount points named there.
+    """
+    cdef bytes where = os.fsencode(proc), prefix = os.fsencode(file_system)
+    cdef rs_os_memory_roots roots
+    cdef uint64_t left
+    cdef char name[RS_OS_LIMIT_NAME_SIZE]
+    roots.proc = where
+    roots.file_system = prefix
+    rs_os_memory_headroom_at(&roots, &left, name, sizeof(name))
+    limit = (<bytes>name).decode("utf-8", "backslashreplace")
+    return (None, "") if left == <uint64_t>-1 else (left, limit)

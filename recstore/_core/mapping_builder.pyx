@@ -1,0 +1,201 @@
+"""Building mappings: keys and values streamed into one segment, and the table over the keys at its end
+(csrc/write/rs_mapping_builder.h)."""
+
+
+cdef str entry_name(uint64_t number, key):
+    """What an error calls an entry."""
+    unsupported = hooks.module("unsupported")
+    return f"entry {number} ({unsupported.shown(key)})"
+
+
+cdef class MappingBuilder:
+    """Streams pairs into a new segment. Nothing stays behind unless `finish` returned. `threaded` as of Builder."""
+
+    cdef rs_segment_writer writer
+    cdef rs_mapping_builder builder
+    cdef rs_flusher flusher
+    cdef readonly KeyHashes hashes
+    cdef object outside  # bytes of large arrays of each value, up to the last value that has any
+    cdef str backing
+    cdef str path
+    cdef readonly object settings
+    cdef object label
+    cdef bint active
+
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
+                  bint threaded=True):
+        cdef rs_error err
+        import array  # here and in _keys, not above: it brings collections, a third of what `import recstore` takes
+        self.active = False
+        self.label = label
+        self.backing = backing
+        self.settings = trust.Writer() if writer is None else writer
+        self.path = open_writer(&self.writer, backing, directory, name)
+        self.active = True
+        self.hashes = KeyHashes()
+        self.outside = array.array("Q")
+        check(rs_mapping_builder_open(&self.builder, &self.writer, compress, &err), &err)
+        set_label(&self.builder.keys, label)
+        if threaded:
+            self.builder.keys.flusher = self.builder.values.flusher = &self.flusher
+
+    def __dealloc__(self):
+        self.abort()
+
+    cpdef abort(self):
+        """Drops everything; nothing when finished or aborted already."""
+        if self.active:
+            self.active = False
+            with nogil:
+                rs_mapping_builder_close(&self.builder)
+            rs_segment_writer_abort(&self.writer)
+
+    def append(self, key, value):
+        """Adds one pair. EncodeError names it, TypeError is hash()'s own; the builder is as before then."""
+        cdef size_t keys_mark, values_mark
+        cdef rs_error err
+        cdef rs_status status
+        cdef uint64_t number
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        keys_mark = self.builder.keys.arrays.size_bytes
+        values_mark = self.builder.values.arrays.size_bytes
+        number = self.hashes.n
+        self.hashes.append(key)
+        what = "key"
+        try:
+            encode_value(&self.builder.keys.raw, &self.builder.keys.arrays, key, self.settings, True)
+            what = "value"
+            encode_value(&self.builder.values.raw, &self.builder.values.arrays, value, self.settings)
+        except errors.EncodeError as e:
+            self.drop(keys_mark, values_mark)
+            raise errors.EncodeError(f"{entry_name(number, key)}: {what} {e}") from None
+        except BaseException:
+            self.drop(keys_mark, values_mark)
+            raise
+        status = rs_mapping_builder_end_pair(&self.builder, &err)
+        if status != RS_OK:
+            self.drop(keys_mark, values_mark)
+            if status == RS_E_MEM:
+                raise_status(&err)
+            unsupported = hooks.module("unsupported")
+            raise errors.EncodeError(f"{entry_name(number, key)}: {unsupported.refused(value, err.message.decode())}")
+        self.pair_ended(number, values_mark)
+
+    cdef int pair_ended(self, uint64_t number, size_t values_mark) except -1:
+        if self.builder.values.arrays.size_bytes != values_mark:
+            self.outside.extend([0] * (number - len(self.outside)))
+            self.outside.append(self.builder.values.arrays.size_bytes - values_mark)
+        self.flush_if_full(&self.builder.keys)
+        return self.flush_if_full(&self.builder.values)
+
+    def append_piece(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
+        """Adds the pairs of a piece (_shards.PairEncoder), whose hashes were made with this builder's seed; `opaque` as
+        of KeyHashes.extend."""
+        cdef rs_batch_reader keys, values
+        cdef rs_error err
+        cdef rs_builder *k = &self.builder.keys
+        cdef rs_builder *v = &self.builder.values
+        cdef uint64_t i, first = self.hashes.n
+        cdef size_t mark
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        check(rs_batch_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
+        check(rs_batch_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
+        if keys.n_records != values.n_records or 8 * keys.n_records != <uint64_t>len(hashes):
+            raise errors.CorruptError("a piece of pairs contradicts itself")
+        self.hashes.extend(hashes, opaque)
+        for i in range(keys.n_records):
+            mark = v.arrays.size_bytes
+            check(rs_batch_next(&keys, &k.raw, &k.arrays, &err), &err)
+            check(rs_batch_next(&values, &v.raw, &v.arrays, &err), &err)
+            check(rs_mapping_builder_end_pair(&self.builder, &err), &err)
+            self.pair_ended(first + i, mark)
+
+    def extend(self, pairs):
+        for key, value in pairs:
+            self.append(key, value)
+            key = value = None  # the stream's next pair must not find the last one alive
+
+    def array_bytes(self, record):
+        """Bytes of the large arrays of a value, which stand outside its record."""
+        return self.outside[record] if record < len(self.outside) else 0
+
+    cdef int drop(self, size_t keys_mark, size_t values_mark) except -1:
+        rs_mapping_builder_drop_pair(&self.builder, keys_mark, values_mark)
+        self.hashes.drop_last()
+        return 0
+
+    cdef int flush_if_full(self, rs_builder *builder) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        if rs_builder_is_full(builder):
+            with nogil:
+                status = rs_builder_flush_beside(builder, &err)
+            check(status, &err)
+        return 0
+
+    def finish(self, uint32_t factory=0):
+        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a
+        key came again. The builder is done then, also when this raises."""
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        try:
+            with nogil:
+                status = rs_mapping_builder_write_tables(&self.builder, &err)
+            check(status, &err)
+            dead_keys, dead_values, firsts, lasts = self.find_order()
+            self.write_table(factory, dead_keys, firsts, lasts)
+            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
+        except BaseException:
+            self.abort()
+            raise
+        self.active = False
+        rs_mapping_builder_close(&self.builder)
+        rs_os_trim()
+        return segment, dead_keys, dead_values
+
+    cdef tuple find_order(self):
+        """What merge_twins says of all pairs; nothing is dead and there are no arrays when every key came once."""
+        cdef rs_store store
+        cdef rs_written_keys written
+        cdef rs_error err
+        suspects = self.hashes.suspects()
+        if not suspects and not self.hashes.opaque:
+            return (), (), None, None
+        check(rs_mapping_builder_map_keys(&self.builder, &written, &err), &err)
+        try:
+            check(rs_store_open_prepared(&store, written.bytes, &written.header, &written.directory, &err), &err)
+            try:
+                twins = self.hashes.twins(suspects, StoreReader.over(&store, self.settings.reader()).read)
+            finally:
+                rs_store_close(&store)
+        finally:
+            rs_written_keys_unmap(&written)
+        return merge_twins(twins, self.hashes.n) if twins else ((), (), None, None)
+
+    cdef int write_table(self, uint32_t factory, dead, firsts, lasts) except -1:
+        cdef rs_buffer table
+        cdef rs_error err
+        cdef rs_status status
+        cdef uint64_t n, i
+        cdef uint64_t *numbers = NULL
+        cdef KeyHashes hashes = self.hashes if firsts is None else self.hashes.without(dead)
+        content = hashes.table(factory)
+        n = hashes.n
+        table.data = <uint8_t *><char *>content
+        table.size_bytes = len(content)
+        table.capacity_bytes = 0
+        if firsts is not None:
+            numbers = <uint64_t *>malloc(16 * n + 1)
+            if numbers == NULL:
+                raise MemoryError
+            for i in range(n):
+                numbers[2 * i] = firsts[i]
+                numbers[2 * i + 1] = lasts[i]
+        with nogil:
+            status = rs_mapping_builder_finish(&self.builder, &table, numbers, n, &err)
+        free(numbers)
+        return check(status, &err)

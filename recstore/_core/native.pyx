@@ -1,0 +1,42 @@
+# cython: language_level=3, freethreading_compatible=False
+"""The one extension module of recstore: the files below, each of which may use what stands in those before it."""
+
+cimport cython
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
+from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy
+
+from recstore._core.c cimport *
+from recstore._core.python cimport *
+
+import errno
+import operator
+import os
+import sys
+import weakref
+from _collections_abc import ItemsView, KeysView, ValuesView
+from _collections_abc import Mapping as AbstractMapping
+from _weakref import ref
+
+from recstore import errors
+from recstore._core import hooks, trust
+
+include "buffer_leases.pyx"
+include "codec.pyx"
+include "encode.pyx"
+include "index_arrays.pyx"
+include "reading.pyx"
+include "store.pyx"
+include "selections.pyx"
+include "views.pyx"
+include "paths.pyx"
+include "fields.pyx"
+include "keys.pyx"
+include "columns.pyx"
+include "mapping_builder.pyx"
+include "batches.pyx"
+include "locks.pyx"
+include "limits.pyx"
+include "floor.pyx"

@@ -1,0 +1,413 @@
+"""Paths into a record, and the walk down a compiled tree that finds what a path leads to (csrc/read/rs_path.h).
+
+What lies before the way is passed by width or length. A key of a struct is found by identity, since keys are interned;
+a key of an `any` dict by comparing bytes. Programs keep what was looked up in them under the interpreter lock.
+"""
+
+
+
+
+# ---- Steps of a walk ----
+
+cdef enum:
+    SCANNED = 16  # keys of a struct that are looked through one by one, before a dict is faster
+
+
+# How values that came with a handle are read: as those of a store that did. No pickle is written.
+HANDED = trust.Reader()
+HANDED.allow_pickle = False
+FOREIGN = trust.Reader(trusted=False)  # a Record among them names a class that must not be imported
+
+
+cdef object load_any(const uint8_t *data, size_t size):
+    """An `any` value of its own, such as the EXTRA of an ext value; it holds no array outside."""
+    cdef Program program = plain_program(trust.CHECKING)
+    cdef rs_cursor cursor
+    cursor.in_ = rs_slice_of(data, size)
+    cursor.arrays = NULL
+    cursor.arrays_size = 0
+    cursor.budget.values = cursor.budget.bytes = size
+    cursor.budget.depth = RS_FMT_DEPTH
+    value = program.decode_place(&cursor, NULL, NULL, 0, None)
+    if cursor.in_.ptr != cursor.in_.end:
+        raise errors.CorruptError("bytes are left over after a value")
+    return value
+
+
+cdef bint is_dict_like(unsigned code):
+    return code == RS_FMT_EXT_ORDEREDDICT or code == RS_FMT_EXT_COUNTER or code == RS_FMT_EXT_DEFAULTDICT
+
+
+cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
+    """The field names of an object's ext value; None for an ext value without fields, or one that went through a
+    converter. As `(full class name, names, whether they are those of a tuple, (code, EXTRA))`."""
+    if not RS_FMT_EXT_NAMEDTUPLE <= code <= RS_FMT_EXT_OBJECT:
+        return None
+    described = load_any(extra, size)
+    if (type(described) is not tuple or len(described) != 3 or type(described[0]) is not str
+            or type(described[1]) is not str):
+        raise errors.CorruptError("a class that is not described by module, name and fields")
+    names = described[2]
+    if names is None:
+        return None
+    if type(names) is not tuple or not all([type(name) is str for name in names]) or len(set(names)) != len(names):
+        raise errors.CorruptError("field names that are no distinct strings")
+    return f"{described[0]}.{described[1]}", names, code == RS_FMT_EXT_NAMEDTUPLE, (code, described)
+
+
+cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1:
+    """Opens a place as far as it takes to find its children, and says how. For NAMED, *described borrows what
+    `names_of` gave from `keep` or the program."""
+    cdef const rs_node *node
+    cdef const uint8_t *p
+    cdef rs_slice head
+    cdef rs_error err
+    cdef uint8_t tag
+    while True:
+        node = place.node
+        if node == NULL:
+            check(rs_decode_take(cursor, 1, &p, &err), &err)
+            tag = p[0]
+            if tag == RS_FMT_TAG_DICT:
+                return DICT
+            if tag == RS_FMT_TAG_LIST or tag == RS_FMT_TAG_TUPLE:
+                cursor.in_.ptr = p
+                return SEQUENCE
+            if tag != RS_FMT_TAG_EXT:
+                return LEAF
+            check(rs_any_ext_head(&cursor.in_, &head, &err), &err)
+            if is_dict_like(head.ptr[0]) or head.ptr[0] == RS_FMT_EXT_DEQUE:
+                continue
+            found = names_of(head.ptr[0], head.ptr + 1, head.end - head.ptr - 1)
+            if found is None:
+                return LEAF
+            keep.append(found)
+            described[0] = <PyObject *>found
+            return NAMED
+        if node.kind == RS_FMT_NODE_STRUCT:
+            return STRUCT
+        if node.kind == RS_FMT_NODE_LIST or node.kind == RS_FMT_NODE_TUPLE or node.kind == RS_FMT_NODE_NUMBERS:
+            return SEQUENCE
+        if node.kind == RS_FMT_NODE_EXT:
+            check(rs_path_open(cursor, place, &err), &err)
+            if is_dict_like(node.param) or node.param == RS_FMT_EXT_DEQUE:
+                continue
+            if program.lookups is None:
+                program.lookups = {}
+            found = program.lookups.get(<size_t>node, MISSING)
+            if found is MISSING:
+                found = program.lookups[<size_t>node] = names_of(node.param, node.aux, node.aux_size_bytes)
+            if found is None:
+                return LEAF
+            described[0] = <PyObject *>found
+            return NAMED
+        if node.kind != RS_FMT_NODE_CONST:
+            return LEAF
+        check(rs_path_open(cursor, place, &err), &err)
+
+
+cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) except -2:
+    """Which child of a struct has this key; -1 for none. Keys are interned, so that most are found by identity."""
+    cdef object keys = struct_keys(node)
+    cdef uint32_t i, n = node.n_children
+    if n <= SCANNED:
+        for i in range(n):
+            if tuple_get(<PyObject *>keys, i) == <PyObject *>key:
+                return i
+    if program.lookups is None:
+        program.lookups = {}
+    table = program.lookups.get(<size_t>node)
+    if table is None:
+        table = program.lookups[<size_t>node] = {k: i for i, k in enumerate(keys)}
+    return table.get(key, -1)
+
+
+cdef tuple present_keys(rs_cursor *cursor, rs_place *place):
+    """The keys of a struct that are there, in order. The place is of no use afterwards."""
+    cdef const rs_node *node = place.node
+    cdef const rs_node *child
+    cdef const uint8_t *head = place.body
+    cdef rs_slice group
+    cdef rs_error err
+    cdef uint32_t i
+    keys = struct_keys(node)
+    if not node.partial:
+        return keys
+    if head == NULL:
+        check(rs_decode_take(cursor, node.head_bytes, &head, &err), &err)
+    group = rs_slice_of(head, node.group_bytes)
+    present = []
+    for i in range(node.n_children):
+        child = &node.children[i]
+        if (child.kind != RS_FMT_NODE_OPTIONAL or child.param != 0 or
+                rs_decode_bits_unchecked(&group, child.bit_off, 1) != 0):
+            present.append(keys[i])
+    return tuple(present)
+
+
+cdef bint same_str(object key, const uint8_t *units, uint64_t n, unsigned unit):
+    """Whether a str is these code units, of whatever width."""
+    cdef Py_ssize_t i
+    cdef unsigned kind = PyUnicode_KIND(key)
+    cdef const uint8_t *mine = <const uint8_t *>PyUnicode_DATA(key)
+    if <uint64_t>PyUnicode_GET_LENGTH(key) != n:
+        return False
+    if kind == unit:
+        return memcmp(mine, units, n * unit) == 0
+    # Only foreign writers store text wider than it needs to be.
+    for i in range(<Py_ssize_t>n):
+        if <uint32_t>ord(key[i]) != wide_unit(units, i, unit):
+            return False
+    return True
+
+
+cdef inline uint32_t wide_unit(const uint8_t *units, Py_ssize_t i, unsigned unit):
+    if unit == 1:
+        return units[i]
+    if unit == 2:
+        return units[2 * i] | <uint32_t>units[2 * i + 1] << 8
+    return rs_load_u32(units + 4 * i)
+
+
+cdef bint is_key(Program program, rs_cursor *cursor, object key) except -1:
+    """Passes a key of an `any` dict and says whether it is `key`, as a dict would."""
+    cdef const uint8_t *p
+    cdef uint64_t n
+    cdef unsigned unit
+    cdef rs_error err
+    if type(key) is str and cursor.in_.ptr != cursor.in_.end:
+        unit = cursor.in_.ptr[0]
+        if RS_FMT_TAG_STR1 <= unit <= RS_FMT_TAG_STR4:
+            unit = 1u << (unit - RS_FMT_TAG_STR1)
+            cursor.in_.ptr += 1
+            check(rs_decode_varint(cursor, &n, &err), &err)
+            check(rs_decode_units(cursor, n, unit, &p, &err), &err)
+            return same_str(key, p, n, unit)
+        if unit < RS_FMT_TAG_NDARRAY or rs_tag_is_small(<uint8_t>unit):
+            check(rs_path_any_pass(cursor, &err), &err)  # None, a number, bytes or a tuple is no str
+            return False
+    other = program.decode_place(cursor, NULL, NULL, 0, None)
+    return hash_of_key(other) == hash(key) and (other is key or other == key)
+
+
+cdef object hash_of_key(object key):
+    try:
+        return hash(key)
+    except (TypeError, ValueError):  # numpy dates without a unit raise ValueError
+        raise errors.CorruptError("a dict key that cannot be hashed") from None
+
+
+cdef bint find_in_dict_coded(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
+    cdef uint64_t n, i
+    cdef rs_error err
+    hash(key)
+    check(rs_path_any_enter(cursor, 2, &n, &err), &err)
+    for i in range(n):
+        if is_key(program, cursor, key):
+            place.node = NULL
+            return True
+        check(rs_path_any_pass(cursor, &err), &err)
+    return False
+
+
+cdef bint find_element(rs_cursor *cursor, rs_place *place, object key) except -1:
+    cdef rs_error err
+    cdef rs_bool found = False
+    if not PyIndex_Check(key):
+        return False
+    i = clipped_index(key, NULL)
+    check(rs_path_open(cursor, place, &err), &err)
+    check(rs_path_element(cursor, place, i, &found, &err), &err)
+    return found
+
+
+cdef bint find_named(rs_cursor *cursor, rs_place *place, tuple described, object key) except -1:
+    """A field by its name; of a namedtuple, whose names are those of a tuple, by number too."""
+    hash(key)
+    if type(key) is str:
+        if key not in described[1]:
+            return False
+        key = described[1].index(key)
+    elif not described[2]:
+        return False
+    return find_element(cursor, place, key)
+
+
+cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
+    """Goes to the child of this key; False, and the place is of no use any more, when there is none."""
+    cdef PyObject *described = NULL
+    cdef rs_error err
+    cdef Py_ssize_t i
+    cdef int how
+    cdef list keep = None
+    if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT:
+        how = STRUCT
+    else:
+        keep = []
+        how = open_place(program, cursor, place, &described, keep)
+    if how == STRUCT:
+        i = find_child(program, place.node, key)
+        if i < 0:
+            return False
+        check(rs_path_child(cursor, place, <uint32_t>i, &err), &err)
+        return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
+    if how == DICT:
+        return find_in_dict_coded(program, cursor, place, key)
+    if how == SEQUENCE:
+        return find_element(cursor, place, key)
+    return find_named(cursor, place, <tuple>described, key) if how == NAMED else False
+
+
+# ---- Paths ----
+
+cdef class Path:
+    """A way into a record: keys of dicts, names of fields, indices of lists and tuples, one after another.
+
+    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, or of a tuple of keys,
+    taken as they are.
+    """
+
+    def __init__(self, name):
+        if type(name) is str:
+            names = ((name,),) if "." not in name else (name,)
+        elif isinstance(name, tuple) and name:
+            names = tuple([(key,) for key in name])
+        elif isinstance(name, str):
+            names = ((str(name),),) if "." not in name else (str(name),)
+        else:
+            raise TypeError("a field is a str, or a tuple of keys that is not empty, "
+                            f"not {type(name).__name__} {name!r:.60}")
+        self.prepare(names)
+
+    def prepare(self, tuple names):
+        self.names = names
+        self.only = names[0][0] if len(names) == 1 and type(names[0]) is tuple else None
+        self.steps = [(name[0], None) if type(name) is tuple else (name, tuple(name.split("."))) for name in names]
+        for key, _ in self.steps:
+            hash(key)
+        return self
+
+    @staticmethod
+    def of_names(tuple names):
+        """The path of another's `names`."""
+        for name in names:
+            if not (type(name) is str and "." in name or type(name) is tuple and len(name) == 1):
+                raise errors.CorruptError("not the names of a path")
+        return (<Path>Path.__new__(Path)).prepare(names)
+
+    def __add__(Path self, Path other):
+        return Path.of_names(self.names + other.names)
+
+    def __eq__(self, other):
+        return type(other) is Path and self.names == (<Path>other).names
+
+    def __hash__(self):
+        return hash(self.names)
+
+    def __str__(self):
+        return ".".join([name if type(name) is str else str(name[0]) for name in self.names])
+
+    def __repr__(self):
+        return f"Path({str(self)!r})"
+
+    cdef bint walk(self, Program program, rs_cursor *cursor, rs_place *place, list taken) except -1:
+        """Goes where the path leads; False when it leads nowhere. The keys on the way are appended to `taken`, unless
+        it is None."""
+        cdef rs_cursor cursor_before
+        cdef rs_place place_before
+        if self.only is not None and taken is None:
+            return go(program, cursor, place, self.only)
+        for key, parts in self.steps:
+            if parts is None:
+                if not go(program, cursor, place, key):
+                    return False
+                if taken is not None:
+                    taken.append(key)
+                continue
+            cursor_before = cursor[0]
+            place_before = place[0]
+            if go(program, cursor, place, key):
+                if taken is not None:
+                    taken.append(key)
+                continue
+            cursor[0] = cursor_before
+            place[0] = place_before
+            for part in parts:
+                if not go(program, cursor, place, part):
+                    return False
+            if taken is not None:
+                taken.extend(parts)
+        return True
+
+    def keys_in(self, value):
+        """`(found, keys, value)`: the same walk over a plain value, and the keys that it took."""
+        keys = []
+        for key, parts in self.steps:
+            found, inner = pick(value, key)
+            if found or parts is None:
+                if not found:
+                    return False, keys, None
+                keys.append(key)
+                value = inner
+                continue
+            for part in parts:
+                found, value = pick(value, part)
+                if not found:
+                    return False, keys, None
+                keys.append(part)
+        return True, keys, value
+
+
+def pick(value, key):
+    """`(True, child)` of a plain value, or `(False, None)`: what `go` does in a tree."""
+    hash(key)
+    if isinstance(value, (dict, AbstractMapping)) and type(value).__name__ != "ChainMap":
+        return (True, value[key]) if key in value else (False, None)
+    names = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
+    if names is not None and type(key) is str:
+        return (True, value[names.index(key)]) if key in names else (False, None)
+    if isinstance(value, (list, tuple)) or type(value).__name__ == "deque":
+        if PyIndex_Check(key) and -len(value) <= clipped_index(key, NULL) < len(value):
+            return True, value[key]
+        return False, None
+    cls = type(value)
+    if type(key) is str and (hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__attrs_attrs__") or
+                              (key in getattr(value, "__dict__", ()) and not hasattr(cls, "_member_map_"))):
+        inner = getattr(value, key, MISSING)
+        return (False, None) if inner is MISSING else (True, inner)
+    return False, None
+
+
+# ---- How they travel ----
+
+cpdef object dump(value):
+    """A value as bytes, `(any value, arrays)`, and True where it holds a Record of a class: nothing in them is ever unpickled."""
+    cdef rs_buffer raw, arrays
+    writer = trust.Writer()
+    raw.data = arrays.data = NULL
+    raw.size_bytes = raw.capacity_bytes = arrays.size_bytes = arrays.capacity_bytes = 0
+    try:
+        encode_value(&raw, &arrays, value, writer)
+        outside = (<const char *>arrays.data)[:arrays.size_bytes] if arrays.size_bytes else b""
+        out = (<const char *>raw.data)[:raw.size_bytes], outside
+        return (*out, True) if writer.foreign else out
+    finally:
+        rs_buffer_clear(&raw)
+        rs_buffer_clear(&arrays)
+
+
+cpdef object load(dumped):
+    """The value that `dump` made bytes of. CorruptError for other bytes."""
+    cdef Program program = plain_program(HANDED if len(dumped) == 2 else FOREIGN)
+    cdef rs_cursor cursor
+    cdef bytes raw, arrays
+    raw, arrays = dumped[:2]
+    cursor.in_ = rs_slice_of(<const char *>raw, len(raw))
+    cursor.arrays = <const uint8_t *><const char *>arrays
+    cursor.arrays_size = len(arrays)
+    cursor.budget.values = cursor.budget.bytes = len(raw)
+    cursor.budget.depth = RS_FMT_DEPTH
+    value = program.decode_place(&cursor, NULL, NULL, 0, None)
+    if cursor.in_.ptr != cursor.in_.end:
+        raise errors.CorruptError("bytes are left over after a value")
+    return value

@@ -1,0 +1,52 @@
+# Names of Python's C API that several files of the core use. Cython's own cpython.* modules give borrowed references
+# other types, so what the core needs is declared here, once.
+from cpython.ref cimport PyObject
+from libc.stdint cimport uint32_t
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        pass
+    PyTypeObject PyUnicode_Type, PyFloat_Type, PyLong_Type, PyBytes_Type, PyComplex_Type
+    PyTypeObject PyList_Type, PyTuple_Type, PyDict_Type, PyFrozenSet_Type
+    PyTypeObject *Py_TYPE(object)
+    void Py_DECREF(PyObject *)
+
+    int PyUnicode_READY(object) except -1
+    int PyUnicode_KIND(object)
+    void *PyUnicode_DATA(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
+
+    double PyFloat_AS_DOUBLE(object)
+    bint PyLong_CheckExact(object)
+    long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
+
+    char *PyBytes_AS_STRING(object)
+    Py_ssize_t PyBytes_GET_SIZE(object)
+    object PyBytes_FromStringAndSize(const char *, Py_ssize_t)
+
+    Py_ssize_t PyList_GET_SIZE(object)
+    PyObject *PyList_GET_ITEM(object, Py_ssize_t)
+    Py_ssize_t PyTuple_GET_SIZE(object)
+    PyObject *PyTuple_GET_ITEM(object, Py_ssize_t)
+    PyObject *tuple_get "PyTuple_GET_ITEM"(PyObject *, Py_ssize_t)
+    Py_ssize_t PyDict_GET_SIZE(object)
+    int PyDict_Next(object, Py_ssize_t *pos, PyObject **key, PyObject **value)
+
+    bint PyIndex_Check(object)
+    bint PySlice_Check(object)
+    Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
+    # NULL in place of an exception: an int beyond all indices is the last or first of them.
+    Py_ssize_t clipped_index "PyNumber_AsSsize_t"(object, void *) except? -1
+
+    bint PyObject_CheckBuffer(object)
+    int PyObject_GetBuffer(object, Py_buffer *view, int flags) except -1
+    int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *buf, Py_ssize_t n, int readonly, int flags) except -1
+    void PyBuffer_Release(Py_buffer *view)
+    int PyBUF_SIMPLE, PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBUF_READ
+    object PyMemoryView_FromMemory(char *mem, Py_ssize_t size, int flags)
+
+    int PyObject_RichCompareBool(object, object, int) except -1
+    int Py_EQ
+    int PyErr_CheckSignals() except -1
+
+    void prefetch "__builtin_prefetch"(const void *)

@@ -1,0 +1,21 @@
+# Reading a store without its segment, for other compiled modules.
+
+
+cdef class StoreReader:
+    cdef rs_store *store
+    cdef rs_store own
+    cdef bint owned
+    cdef object reader
+    cdef list programs
+    @staticmethod
+    cdef StoreReader apart(const rs_store *store)
+    @staticmethod
+    cdef StoreReader over(rs_store *store, reader)
+    cdef object get(self, uint64_t index)
+    cdef object get_entry(self, const rs_table *table, uint32_t number)
+
+
+cdef int verify_values(StoreReader reader) except -1
+cdef list list_trees(rs_store *store)
+cdef list list_tables(rs_store *store)
+cdef list list_blocks(rs_store *store)

@@ -1,0 +1,168 @@
+"""A store read otherwise than by its segment: record by record without the classes, for a check, or before it is one;
+and what its blocks, trees and tables are, for people.
+"""
+
+
+cdef extern from *:
+    """
+    static int rs_set_already(void) { return -1; }
+    """
+    int raise_what_is_set "rs_set_already"() except -1
+
+
+cdef class StoreReader:
+    """Reads records of a store otherwise than its segment does: one that is no segment of its own yet, or without the
+    classes. The bytes outlive it."""
+
+    def __dealloc__(self):
+        if self.owned:
+            rs_store_close(&self.own)
+
+    @staticmethod
+    cdef StoreReader over(rs_store *store, reader):
+        """For a store that nobody else reads and that outlives it."""
+        cdef StoreReader self = StoreReader.__new__(StoreReader)
+        self.store = store
+        self.reader = reader
+        self.programs = []
+        return self
+
+    @staticmethod
+    cdef StoreReader apart(const rs_store *store):
+        """For a check of a store that others read: with trees of its own, and without classes and pickles, since a
+        check runs nobody's code."""
+        cdef StoreReader self = StoreReader.over(NULL, trust.CHECKING)
+        cdef rs_error err
+        check(rs_store_open_prepared(&self.own, store.segment, &store.header, &store.directory, &err), &err)
+        self.owned = True
+        self.store = &self.own
+        return self
+
+    def read(self, uint64_t index):
+        """The record `index`, which is in range."""
+        return self.get(index)
+
+    cdef object get(self, uint64_t index):
+        cdef PyObject *value
+        cdef rs_record record
+        cdef rs_error err
+        check(rs_store_find(self.store, index, &record, &err), &err)
+        program_of(record.tree, self.reader, self.programs)
+        return taken(record_at(self.store, &record, NULL))
+
+    cdef object get_entry(self, const rs_table *table, uint32_t number):
+        """The value of an entry of a table, which is in range and whose tree has its program."""
+        cdef rs_record record
+        cdef rs_error err
+        check(rs_offsets_locate(table.segment, &table.block, number, &record.bytes, &err), &err)
+        record.block = &table.block
+        record.tree = table.tree
+        return taken(record_at(self.store, &record, NULL))
+
+
+cdef inline object taken(PyObject *value):
+    """What a decode gave, or the exception that it set."""
+    if value == NULL:
+        raise_what_is_set()
+    out = <object>value
+    Py_DECREF(value)
+    return out
+
+
+cdef int verify_values(StoreReader reader) except -1:
+    """Makes the keys of each tree and, where it may hold other dicts, arrays or ext values, every record or, of a
+    table, every entry; what a record takes from a table is not made again."""
+    cdef rs_store *store = reader.store
+    cdef const rs_block *block
+    cdef const rs_table *table
+    cdef const rs_tree *tree
+    cdef rs_error err
+    cdef uint64_t number, i
+    for number in range(store.n_tables):
+        check(rs_store_load_table(store, <uint32_t>number, &err), &err)
+        table = &store.tables[number]
+        if table.kind != RS_FMT_TABLE_VALUES:
+            continue
+        program_of(table.tree, reader.reader, reader.programs)
+        for i in range(table.block.n_records if is_opaque(table.tree) else 0):
+            try:
+                reader.get_entry(table, <uint32_t>i)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"entry {i} of table {number}: {e}") from None
+    for number in range(store.n_blocks):
+        check(rs_store_load_block(store, number, &err), &err)
+        block = &store.blocks[number]
+        tree = &store.trees[block.tree]
+        program_of(tree, reader.reader, reader.programs)
+        if not is_opaque(tree):
+            continue
+        for i in range(block.first_record, block.first_record + block.n_records):
+            try:
+                reader.get(i)
+            except (errors.CorruptError, errors.VersionError) as e:
+                raise type(e)(f"record {i}: {e}") from None
+    return 0
+
+
+cdef bint is_opaque(const rs_tree *tree):
+    """Whether values of a tree can be wrong in ways that only making them tells."""
+    cdef uint32_t k
+    for k in range(tree.n_nodes):
+        if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
+            return True
+    return False
+
+
+# ---- What a store consists of ----
+
+cdef int load_all(rs_store *store) except -1:
+    """Reads every block and table, and so every tree that one of them uses."""
+    cdef uint64_t i
+    cdef rs_error err
+    for i in range(store.n_blocks):
+        check(rs_store_load_block(store, i, &err), &err)
+    for i in range(store.n_tables):
+        check(rs_store_load_table(store, <uint32_t>i, &err), &err)
+    return 0
+
+
+cdef list list_trees(rs_store *store):
+    cdef uint64_t i
+    cdef uint32_t k
+    cdef const rs_node *node
+    load_all(store)
+    out = []
+    for i in range(store.n_trees):
+        nodes = []
+        for k in range(store.trees[i].n_nodes):
+            node = &store.trees[i].nodes[k]
+            children = [node.children[j].index for j in range(node.n_children)]
+            nodes.append((node.kind, node.param, node.fixed, children, node.size_bytes, node.bits,
+                          (<const char *>node.aux)[:node.aux_size_bytes], node.flags, node.count))
+        out.append(nodes)
+    return out
+
+
+cdef list list_tables(rs_store *store):
+    cdef uint64_t i
+    cdef const rs_table *table
+    load_all(store)
+    out = []
+    for i in range(store.n_tables):
+        table = &store.tables[i]
+        if table.kind == RS_FMT_TABLE_SYMBOLS:
+            out.append((table.symbols.n_symbols, table.block.heap_size_bytes, None))
+        else:
+            out.append((table.block.n_records, table.block.heap_size_bytes, table.block.tree))
+    return out
+
+
+cdef list list_blocks(rs_store *store):
+    cdef uint64_t i
+    cdef const rs_block *block
+    load_all(store)
+    out = []
+    for i in range(store.n_blocks):
+        block = &store.blocks[i]
+        out.append((block.first_record, block.n_records, block.tree, block.heap_size_bytes, block.arrays_size_bytes))
+    return out

@@ -1,0 +1,512 @@
+"""Positions to records: what a view consists of.
+
+A Selection maps positions 0 <= p < length to records. It ends in a store of a segment, or in several Selections one
+after another; before that stand stages, each of which maps a position to one of what follows: a slice, a keyed
+permutation, an array of indices, a repetition. Neighbouring slices merge, a selection by indices is written in
+positions of the base, and where stages, parts or nesting would pass their bounds, the worst of them become one index
+array: a view of a view is no tower.
+"""
+
+
+cdef object MAX_LENGTH = 2**63 - 1
+cdef Py_ssize_t MAX_ENTRIES = 2**33
+
+
+cdef class _Permutation:
+    """Holds a permutation's round keys for the stages that use it."""
+    cdef rs_permutation it
+    cdef readonly object seed
+
+    def __cinit__(self, uint64_t n, seed):
+        self.seed = int(seed) & 0xFFFFFFFFFFFFFFFF
+        rs_permutation_init(&self.it, n, self.seed)
+
+
+cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ssize_t value) noexcept:
+    if width == 4:
+        rs_store_u32(entries + i * 4, <uint32_t>value)
+    else:
+        rs_store_u64(entries + i * 8, <uint64_t>value)
+
+
+cdef bytes new_entries(Py_ssize_t n, unsigned width):
+    """Room for an index array, to be filled before anybody sees it."""
+    if n > MAX_ENTRIES:
+        raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), "
+                          "or take a part of it")
+    return PyBytes_FromStringAndSize(NULL, n * width)
+
+
+cdef list lightened(list parts):
+    """The parts of a selection to be joined, the worst as index arrays where they would make a tree that is too deep or
+    too large: a part may be shared, but a handle writes it at each place. Time and memory of their length, once in
+    several joins."""
+    cdef Selection part
+    weight = sum([(<Selection>part).weight_as_part() for part in parts], 1)
+    total = sum([(<Selection>part).length for part in parts])
+    if weight > MAX_WEIGHT and total > weight * PART_RECORDS:
+        return [(<Selection>part).flattened() if (<Selection>part).weight > 1 else part for part in parts]
+    return [(<Selection>part).flattened() if (<Selection>part).nested >= MAX_NESTED else part for part in parts]
+
+
+cdef class Selection:
+    """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the
+    methods.
+
+    Attributes: ``length``; ``segment`` and ``store`` of a selection that ends in a store; ``parts`` of one that ends in
+    several.
+    """
+
+    def __cinit__(self):
+        self.length = 0
+        self.n_stages = 0
+        self.nested = 0
+        self.weight = 1
+        self.found = None
+        self.store = 0
+        self.virtual = False
+        self.ends = NULL
+        self.held = []
+
+    def __dealloc__(self):
+        PyMem_Free(self.ends)
+
+    # ---- Making ----
+
+    @staticmethod
+    def whole(Segment segment, int store=0):
+        """All records of a store of a segment."""
+        cdef Selection self = Selection.__new__(Selection)
+        segment.require_open()
+        self.segment = segment
+        self.store = store
+        self.length = segment.store_records(store)
+        return self
+
+    @staticmethod
+    def of_nothing(Py_ssize_t length):
+        """What a detached container has: a length, and no record."""
+        cdef Selection self = Selection.__new__(Selection)
+        if length < 0:
+            raise errors.CorruptError(f"a view of {length} records")
+        self.length = length
+        return self
+
+    @staticmethod
+    def of_positions(Py_ssize_t length):
+        """Positions that lead to no record: what stands there is for a How to say."""
+        cdef Selection self = Selection.of_nothing(length)
+        self.virtual = True
+        return self
+
+    @staticmethod
+    def joined(selections):
+        """One after another; those that are joined already are taken apart."""
+        cdef Selection self, part = None
+        cdef Py_ssize_t total = 0, i
+        parts = []
+        for part in selections:
+            if part.length == 0:
+                continue
+            if part.parts is not None and part.n_stages == 0:
+                parts.extend(part.parts)
+            else:
+                parts.append(part)
+        if len(parts) == 1:
+            return parts[0]
+        if not parts and part is not None:
+            return part  # empty as it is, it still knows its store
+        self = Selection.__new__(Selection)
+        self.parts = tuple(lightened(parts))
+        parts = self.parts
+        for part in parts:
+            self.weight += part.weight_as_part()
+        self.nested = 1 + max([(<Selection>part).nested for part in parts], default=0)
+        self.ends = <Py_ssize_t *>PyMem_Malloc((len(parts) + 1) * sizeof(Py_ssize_t))
+        if self.ends == NULL:
+            raise MemoryError
+        for i in range(len(parts)):
+            if (<object>total) + (<Selection>parts[i]).length > MAX_LENGTH:
+                raise OverflowError("a view of more than 2**63 - 1 records")
+            total += (<Selection>parts[i]).length
+            self.ends[i] = total
+        self.length = total
+        if self.weight > MAX_WEIGHT and total <= self.weight * PART_RECORDS:
+            return self.flattened()  # an index array is smaller than what it consists of
+        return self
+
+    cdef Selection derived(self):
+        """A copy that further stages can be pushed on."""
+        cdef Selection out = Selection.__new__(Selection)
+        cdef Py_ssize_t i
+        out.length = self.length
+        out.n_stages = self.n_stages
+        out.nested = self.nested
+        out.weight = self.weight
+        out.found = self.found
+        for i in range(self.n_stages):
+            out.stages[i] = self.stages[i]
+        out.held = list(self.held)
+        out.segment = self.segment
+        out.store = self.store
+        out.virtual = self.virtual
+        out.parts = self.parts
+        if self.parts is not None:
+            out.ends = <Py_ssize_t *>PyMem_Malloc((len(self.parts) + 1) * sizeof(Py_ssize_t))
+            if out.ends == NULL:
+                raise MemoryError
+            for i in range(len(self.parts)):
+                out.ends[i] = self.ends[i]
+        return out
+
+    cdef int push(self, Stage *stage, object held) except -1:
+        """Puts a stage before all others; the caller has seen to it that there is room."""
+        cdef int i
+        for i in range(self.n_stages, 0, -1):
+            self.stages[i] = self.stages[i - 1]
+        self.stages[0] = stage[0]
+        self.held.insert(0, held)
+        self.n_stages += 1
+        return 0
+
+    def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
+        """Positions start, start + step, ...: `length` of them, all within this selection. Constant time, but for a
+        joined one's parts."""
+        cdef Selection out
+        cdef Stage *first
+        cdef Stage stage
+        if length < 0:
+            raise errors.CorruptError(f"a view of {length} records")
+        if length > 0:
+            # As Python ints: a forged handle could make the product wrap.
+            last = <object>start + <object>step * (<object>length - 1)
+            if not (0 <= start < self.length and 0 <= last < self.length):
+                raise errors.CorruptError(f"a view of records {start} to {last} over {self.length}")
+        if length <= 1:
+            step = 1  # any step does, and one of 2**62 would overflow when it is multiplied again
+        if self.segment is None and self.parts is None and not self.virtual:
+            return Selection.of_nothing(length)
+        if start == 0 and step == 1 and length == self.length:
+            return self
+        if self.parts is not None and self.n_stages == 0:
+            return self.sliced_parts(start, step, length)
+        if self.n_stages == MAX_STAGES and self.stages[0].kind not in (STAGE_SLICE, STAGE_INDEX):
+            return self.collapsed().sliced(start, step, length)
+        out = self.derived()
+        out.length = length
+        first = &out.stages[0]
+        if out.n_stages and (first.kind == STAGE_SLICE or first.kind == STAGE_INDEX):
+            first.start = first.start + first.step * start if length else 0
+            first.step = first.step * step if length else 1
+        else:
+            stage.kind = STAGE_SLICE
+            stage.n = self.length
+            stage.start = start if length else 0
+            stage.step = step
+            stage.width = 0
+            stage.blob = NULL
+            stage.permutation = NULL
+            out.push(&stage, None)
+        return out
+
+    def sliced_parts(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
+        """A slice of a joined selection, as slices of its parts: so it can be joined and sliced again without
+        nesting."""
+        cdef Py_ssize_t i, k, begin, end, n, first
+        cdef Py_ssize_t count = len(self.parts)
+        pieces = []
+        taken = 0
+        if length == 0:
+            return (<Selection>self.parts[0]).sliced(0, 1, 0) if count else self
+        for k in range(count):
+            i = k if step > 0 else count - 1 - k
+            begin = self.ends[i - 1] if i else 0
+            end = self.ends[i]
+            if taken == length:
+                break
+            first = start + step * taken
+            if not begin <= first < end:
+                continue
+            n = (end - 1 - first) // step + 1 if step > 0 else (first - begin) // -step + 1
+            n = min(n, length - taken)
+            pieces.append((<Selection>self.parts[i]).sliced(first - begin, step, n))
+            taken += n
+        return Selection.joined(pieces)
+
+    def permuted(self, seed):
+        """The same records in the order of the keyed permutation "feistel-1" (csrc/base/rs_permute.h). Constant
+        time."""
+        cdef Selection out
+        cdef Stage stage
+        cdef _Permutation permutation
+        if self.length <= 1:
+            return self
+        if self.length > RS_PERMUTE_MAX:
+            raise OverflowError(f"{self.length} records are more than can be shuffled, 2**48")
+        if self.n_stages == MAX_STAGES:
+            return self.collapsed().permuted(seed)
+        permutation = _Permutation(self.length, seed)
+        out = self.derived()
+        stage.kind = STAGE_PERMUTE
+        stage.n = self.length
+        stage.start = 0
+        stage.step = 1
+        stage.width = 0
+        stage.blob = NULL
+        stage.permutation = &permutation.it
+        out.push(&stage, permutation)
+        return out
+
+    def repeated(self, Py_ssize_t times):
+        """All positions, `times` times over. Constant time."""
+        cdef Selection out
+        cdef Stage stage
+        if times <= 0 or self.length == 0:
+            return self.sliced(0, 1, 0)
+        if times == 1:
+            return self
+        if <object>self.length * times > MAX_LENGTH:
+            raise OverflowError("a view of more than 2**63 - 1 records")
+        if self.n_stages == MAX_STAGES and self.stages[0].kind != STAGE_REPEAT:
+            return self.collapsed().repeated(times)
+        out = self.derived()
+        out.length = self.length * times
+        # A repetition is only ever sliced by a stage before it, so its length is still a whole number of rounds.
+        if out.n_stages and out.stages[0].kind == STAGE_REPEAT:
+            return out
+        stage.kind = STAGE_REPEAT
+        stage.n = self.length
+        stage.start = 0
+        stage.step = 1
+        stage.width = 0
+        stage.blob = NULL
+        stage.permutation = NULL
+        out.push(&stage, None)
+        return out
+
+    def indexed(self, Blob blob, Py_ssize_t first, unsigned width, Py_ssize_t length):
+        """Entries first, first + 1, ... of an index array, `length` of them, each a position here. Constant time: an
+        entry that is out of range raises when it is read."""
+        cdef Selection out
+        cdef Stage stage
+        if width not in (4, 8) or first < 0 or length < 0 or (<object>first + length) * width > blob.size:
+            size = blob.size
+            raise errors.CorruptError(f"an index array of {size} bytes does not hold {length} entries from {first}")
+        if self.n_stages == MAX_STAGES:
+            return self.collapsed().indexed(blob, first, width, length)
+        out = self.derived()
+        out.length = length
+        stage.kind = STAGE_INDEX
+        stage.n = self.length
+        stage.start = first
+        stage.step = 1
+        stage.width = width
+        stage.blob = <void *>blob
+        stage.permutation = NULL
+        out.push(&stage, blob)
+        return out
+
+    def taken(self, positions):
+        """The records at these positions, negative ones counted from the end: a buffer of 64-bit integers (array("q"),
+        a contiguous int64 array) or an iterable of ints. IndexError for one out of range. They are kept as an index
+        array, in positions of the base, so that what is taken from a view does not rest on the view."""
+        cdef Selection base = self.base()
+        cdef unsigned width = 4 if base.length <= 0xFFFFFFFF else 8
+        cdef Py_buffer buffer
+        cdef Py_ssize_t i, n, p
+        cdef uint8_t *entries
+        if not PyObject_CheckBuffer(positions):
+            import array
+            positions = array.array("q", positions)
+        PyObject_GetBuffer(positions, &buffer, PyBUF_CONTIG_RO)
+        try:
+            if buffer.itemsize != 8:
+                raise TypeError("positions are 64-bit integers")
+            n = buffer.len // 8
+            content = new_entries(n, width)
+            entries = <uint8_t *>PyBytes_AS_STRING(content)
+            for i in range(n):
+                p = (<const int64_t *>buffer.buf)[i]
+                if not -self.length <= p < self.length:
+                    raise IndexError(f"index {p} is out of range: {self.length} records")
+                put_entry(entries, width, i, self.base_position(p + self.length if p < 0 else p))
+        finally:
+            PyBuffer_Release(&buffer)
+        return base.indexed(new_blob(content), 0, width, n)
+
+    def settled(self):
+        """The same records, with room for a further stage."""
+        return self.flattened() if self.n_stages == MAX_STAGES else self
+
+    def base(self):
+        """What the stages stand on."""
+        cdef Selection out
+        if self.n_stages == 0:
+            return self
+        out = self.derived()
+        out.n_stages = 0
+        out.held = []
+        out.length = self.base_length()
+        return out
+
+    cpdef Py_ssize_t weight_as_part(self):
+        """What it counts for among the parts of a joined selection."""
+        return 0 if self.n_stages == 0 and self.segment is not None else self.weight
+
+    cdef Py_ssize_t base_length(self):
+        return self.stages[self.n_stages - 1].n if self.n_stages else self.length
+
+    cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1:
+        """The position in `base` that a position within range leads to."""
+        return self.through(0, position)
+
+    cdef Py_ssize_t through(self, int first, Py_ssize_t position) except -1:
+        """Where a position within range before the stage `first` leads to in `base`."""
+        cdef int i
+        cdef Stage *stage
+        cdef const uint8_t *entry
+        cdef uint64_t value
+        for i in range(first, self.n_stages):
+            stage = &self.stages[i]
+            if stage.kind == STAGE_SLICE:
+                position = stage.start + stage.step * position
+            elif stage.kind == STAGE_INDEX:
+                position = stage.start + stage.step * position
+                entry = (<Blob>stage.blob).data
+                if entry == NULL:
+                    raise errors.ClosedError("the store is closed")
+                entry += position * stage.width
+                value = rs_load_u32(entry) if stage.width == 4 else rs_load_u64(entry)
+                if value >= <uint64_t>stage.n:
+                    raise errors.CorruptError(f"an index array leads to record {value} of {stage.n}")
+                position = <Py_ssize_t>value
+            elif stage.kind == STAGE_REPEAT:
+                position %= stage.n
+            else:
+                position = <Py_ssize_t>rs_permutation_at(stage.permutation, <uint64_t>position)
+        return position
+
+    cdef int locate(self, Py_ssize_t position, Leaf *out) except -1:
+        """The record that a position within range leads to."""
+        cdef Selection at = self
+        cdef Py_ssize_t low, high, middle
+        while True:
+            position = at.base_position(position)
+            if at.parts is None:
+                break
+            low, high = 0, len(at.parts) - 1
+            while low < high:
+                middle = (low + high) >> 1
+                if position < at.ends[middle]:
+                    high = middle
+                else:
+                    low = middle + 1
+            if low:
+                position -= at.ends[low - 1]
+            at = <Selection>at.parts[low]
+        if at.segment is None:
+            raise errors.SegmentNotFoundError(2, "the store was never built")
+        out.segment = <void *>at.segment
+        out.store = at.store
+        out.index = position
+        return 0
+
+    cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step):
+        """Whether positions lead to one store by start and step alone."""
+        if self.segment is None or self.n_stages > 1 or (self.n_stages == 1 and self.stages[0].kind != STAGE_SLICE):
+            return False
+        start[0] = self.stages[0].start if self.n_stages else 0
+        step[0] = self.stages[0].step if self.n_stages else 1
+        return True
+
+    cdef Selection collapsed(self):
+        """The same records by fewer stages, when there are at least two: the innermost become an index array, from
+        where on it is shortest. Time and memory proportional to that, which a bound on the stages makes rare: once in
+        several views of views."""
+        cdef Selection out = self.derived()
+        cdef int i, first = 0
+        cdef Py_ssize_t size = self.length, k
+        cdef unsigned width = 4 if self.base_length() <= 0xFFFFFFFF else 8
+        cdef Stage *stage
+        for i in range(1, self.n_stages - 1):
+            if self.stages[i - 1].n < size:
+                first, size = i, self.stages[i - 1].n
+        content = new_entries(size, width)
+        entries = <uint8_t *>PyBytes_AS_STRING(content)
+        for k in range(size):
+            put_entry(entries, width, k, self.through(first, k))
+        blob = new_blob(content)
+        stage = &out.stages[first]
+        stage.kind = STAGE_INDEX
+        stage.n = self.base_length()
+        stage.start = 0
+        stage.step = 1
+        stage.width = width
+        stage.blob = <void *>blob
+        stage.permutation = NULL
+        out.held[first:] = [blob]
+        out.n_stages = first + 1
+        return out
+
+    def flattened(self):
+        """The same records as one index array over all stores that it leads to. Time and memory proportional to the
+        length."""
+        cdef Leaf leaf
+        cdef Py_ssize_t i, total = 0
+        cdef unsigned width
+        cdef dict firsts = {}
+        leaves = self.leaves()
+        if not leaves:
+            return Selection.of_nothing(self.length)
+        base = Selection.joined([Selection.whole(segment, store) for segment, store in leaves])
+        for segment, store in leaves:
+            firsts[id(segment), store] = total
+            total += (<Segment>segment).store_records(store)
+        width = 4 if total <= 0xFFFFFFFF else 8
+        content = new_entries(self.length, width)
+        entries = <uint8_t *>PyBytes_AS_STRING(content)
+        for i in range(self.length):
+            self.locate(i, &leaf)
+            put_entry(entries, width, i, <Py_ssize_t>firsts[id(<object>leaf.segment), leaf.store] + leaf.index)
+        return base.indexed(new_blob(content), 0, width, self.length)
+
+    # ---- What it consists of ----
+
+    def leaves(self):
+        """`[(segment, store), ...]` that its records come from, each once."""
+        cdef Selection part
+        if self.found is None:
+            seen = {}
+            if self.segment is not None:
+                seen[None] = self.segment, self.store
+            for part in self.parts or ():
+                for segment, store in part.leaves():
+                    seen.setdefault((id(segment), store), (segment, store))
+            self.found = tuple(seen.values())
+        return list(self.found)
+
+    def blobs(self):
+        """The index arrays that it looks at, each once; not those that are sections of its segments."""
+        seen = {id(held): held for held in self.held if isinstance(held, Blob) and held.section_of is None}
+        for part in self.parts or ():
+            seen.update((id(blob), blob) for blob in part.blobs())
+        return list(seen.values())
+
+    def describe(self):
+        """The stages, outermost first: `("slice", n, start, step)`, `("permute", n, seed)`, `("index", n, blob, first,
+        step, width)`, `("repeat", n)`; n is the number of positions that the stage leads to. What a handle is written
+        from."""
+        cdef int i
+        cdef Stage *stage
+        out = []
+        for i in range(self.n_stages):
+            stage = &self.stages[i]
+            if stage.kind == STAGE_SLICE:
+                out.append(("slice", stage.n, stage.start, stage.step))
+            elif stage.kind == STAGE_PERMUTE:
+                out.append(("permute", stage.n, (<_Permutation>self.held[i]).seed))
+            elif stage.kind == STAGE_INDEX:
+                out.append(("index", stage.n, self.held[i], stage.start, stage.step, stage.width))
+            else:
+                out.append(("repeat", stage.n))
+        return out

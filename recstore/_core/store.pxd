@@ -1,0 +1,44 @@
+# Segment for other compiled modules.
+
+
+cdef class Segment(Owner):
+    cdef rs_segment seg
+    cdef rs_store store
+    cdef rs_mapping mapping  # its keys, where it is one
+    cdef readonly bint is_mapping
+    cdef list programs       # of the trees that were read, see program_of
+    cdef bint open_
+    cdef bint closing
+    cdef Py_ssize_t busy
+    cdef readonly str backing
+    cdef readonly str path
+    cdef readonly object owner_pid
+    cdef bytes encoded       # path, where this process may have to remove it
+    cdef public object kept_bytes
+    cdef public bint kept    # named: stays after its last user
+    cdef public object name  # named: what its users call it
+    cdef object reader_
+    cdef bint views_  # what reader_ says of arrays
+    cdef object order_blob   # a weak reference
+    cdef object __weakref__
+    cdef int prepare(self, object limits) except -1
+    cpdef int require_open(self) except -1
+    cdef int enter(self) except -1
+    cdef void leave(self)
+    cdef void leave_closing(self)
+    cdef object get(self, int store, uint64_t index)
+    cdef int fail(self, int store, uint64_t index) except -1
+    cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
+    cdef rs_store *numbered(self, int store)
+    cdef list listed(self, int number, list (*list_them)(rs_store *))
+    cdef rs_slice key_index(self) except *
+    cdef int key_equals_str(self, int store, uint64_t index, object key) except -2
+    cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2
+    cdef Program program(self, const rs_tree *tree)
+    cdef bint release(self)
+    cdef inline Owner owner(self)
+    cdef int give_up_name(self)
+
+
+cdef int set_label(rs_builder *builder, object label) except -1
+cdef object sealed(rs_segment_writer *writer, str backing, path, reader)

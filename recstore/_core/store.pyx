@@ -1,0 +1,691 @@
+"""Segments and their builder: with _blobs, the only place that owns mappings.
+
+Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never
+point into it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close`
+unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+"""
+
+
+
+# Errors that speak of one record, which whoever reads it names.
+cdef tuple RECORD_ERRORS = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
+
+# Limits for bytes that this library wrote itself and reached by a build or a handle: whatever was built can be read.
+OURS = 2**64 - 1, 2**64 - 1
+
+
+@cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
+cdef class Segment(Owner):
+    """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
+
+    Attributes: ``backing`` ("anonymous", "directory", "file", "named", or "shm", a file in /dev/shm without a name),
+    ``path`` (None for anonymous and shm), ``owner_pid`` (the process that unlinks a directory segment's file, or a
+    named one's with its last user, else None), ``kept`` and ``name`` (of named ones), ``kept_bytes`` (private memory
+    that a build left behind), ``reader`` (a trust.Reader, set before the first record is read; None for the defaults
+    of trusted bytes).
+    """
+
+    def __cinit__(self):
+        self.open_ = False
+        self.closing = False
+        self.busy = 0
+        self.path = None
+        self.owner_pid = None
+        self.encoded = None
+        self.kept_bytes = None
+        self.kept = False
+        self.name = None
+        self.order_blob = None
+        self.reader_ = None
+        self.views_ = False
+        self.seg.fd = -1
+
+    def __dealloc__(self):
+        # A name is given back by its owner only, and before the mapping: an attacher finds it gone or whole.
+        if self.open_:
+            self.release()
+
+    cdef int prepare(self, object limits) except -1:
+        """Reads header and directory of the mapping just made; on failure everything is given back."""
+        cdef rs_error err
+        cdef rs_limits accepted
+        cdef rs_limits *chosen = NULL
+        cdef rs_status status
+        try:
+            if limits is not None:
+                accepted.max_values, accepted.max_bytes = limits
+                chosen = &accepted
+            status = rs_store_open(&self.store, rs_slice_of(self.seg.data, self.seg.size_bytes), chosen, &err)
+            check(status, &err)
+            self.is_mapping = self.store.header.content == RS_FMT_CONTENT_MAPPING
+            if self.is_mapping:
+                status = rs_mapping_open(&self.mapping, &self.store, &err)
+                if status != RS_OK:
+                    rs_store_close(&self.store)
+                check(status, &err)
+            self.programs = []
+        except BaseException:
+            rs_segment_close(&self.seg)
+            raise
+        self.open_ = True
+        return 0
+
+    cdef int enter(self) except -1:
+        """Begins a call that reads the mapping and may let other threads run: it stays until `leave`."""
+        if self.closing or not self.open_:
+            raise errors.ClosedError("the store is closed")
+        self.busy += 1
+        return 0
+
+    def forget_calls(self):
+        """In a forked child: calls that other threads of the parent were in go on in the parent only."""
+        self.busy = 0
+
+    cdef void leave(self):
+        if self.busy > 0:
+            self.busy -= 1
+        if self.closing:
+            self.leave_closing()
+
+    cdef void leave_closing(self):
+        if self.busy == 0 and self.exports == 0:
+            self.release()
+
+    cdef void exports_ended(self):
+        # Only where a call that was in flight when `close` came has given out an array.
+        if self.closing and self.busy == 0:
+            self.release()
+
+    @property
+    def reader(self):
+        return self.reader_
+
+    @reader.setter
+    def reader(self, reader):
+        self.reader_ = reader
+        self.views_ = reader is not None and reader.arrays == "view"
+
+    @property
+    def exported(self):
+        """How many arrays over the mapping are alive."""
+        return self.exports
+
+    @property
+    def closed(self):
+        return self.closing or not self.open_
+
+    @property
+    def records(self):
+        return self.store.header.n_records
+
+    @property
+    def nbytes(self):
+        """Bytes of the whole segment, all sections."""
+        return self.store.header.segment_size
+
+    @property
+    def id(self):
+        return PyBytes_FromStringAndSize(<const char *>self.store.header.segment_id, 16)
+
+    @property
+    def created_ns(self):
+        """When it was written, in nanoseconds since 1970."""
+        return self.store.header.created_ns
+
+    def label(self):
+        """`(count, bytes)` of the LABEL section; None where it has none, or one that does not fit its checksum."""
+        cdef const rs_section *section = &self.store.directory.label
+        self.require_open()
+        if section.off == 0 or section.size_bytes > 1 << 20:
+            return None
+        bytes_ = PyBytes_FromStringAndSize(<const char *>self.seg.data + section.off, <Py_ssize_t>section.size_bytes)
+        if rs_crc32c(0, <const char *>bytes_, len(bytes_)) != section.crc:
+            return None
+        return section.count, bytes_
+
+    @property
+    def identity(self):
+        """`(device, inode)` of what is mapped."""
+        return self.seg.identity.device, self.seg.identity.inode
+
+    @property
+    def sealed(self):
+        return self.open_ and rs_os_is_sealed(self.seg.fd)
+
+    def fileno(self):
+        self.require_open()
+        return self.seg.fd
+
+    @property
+    def mapped(self):
+        """`(address, bytes)` of the mapping."""
+        self.require_open()
+        return <size_t>self.seg.data, self.seg.size_bytes
+
+    def offset_of(self, address):
+        """Where in the segment an address within the mapping lies; ValueError for any other."""
+        cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data
+        self.require_open()
+        if offset >= self.seg.size_bytes:
+            raise ValueError("the address is outside the mapping")
+        return offset
+
+    def sections(self):
+        """`{name: bytes}` of the sections."""
+        self.require_open()
+        names = ("heap", "offsets", "groups", "blocks", "trees", "tree table")
+        out = {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
+        if self.store.n_tables != 0:
+            out["tables"] = self.store.directory.sections[RS_FMT_SECTION_TABLES].size_bytes
+        if self.is_mapping:
+            for i, name in enumerate((*names[1:], "index", "order"), 2):
+                out[f"key {name}"] = self.mapping.keys.directory.sections[i].size_bytes
+            if self.mapping.keys.n_tables != 0:
+                out["key tables"] = self.mapping.keys.directory.sections[RS_FMT_SECTION_TABLES].size_bytes
+        return out
+
+    def trees(self, int number=0):
+        """For each tree of a store: a list of `(kind, param, fixed, children, size, bits, aux, flags, count)` by node
+        number; an empty one for a tree that nothing uses."""
+        return self.listed(number, list_trees)
+
+    def tables(self, int number=0):
+        """`(entries, heap bytes, tree)` of each table of a store; of one of symbols their number and None for the tree."""
+        return self.listed(number, list_tables)
+
+    def blocks(self, int number=0):
+        """`(first record, records, tree, heap bytes, array bytes)` of each block of a store."""
+        return self.listed(number, list_blocks)
+
+    cdef list listed(self, int number, list (*list_them)(rs_store *)):
+        self.store_records(number)
+        self.enter()
+        try:
+            return list_them(self.numbered(number))
+        finally:
+            self.leave()
+
+    def record_bytes(self, int number, uint64_t index):
+        """Bytes that a record takes in its heap."""
+        cdef rs_record record
+        cdef rs_error err
+        self.store_records(number)
+        self.require_open()
+        check(rs_store_find(self.numbered(number), index, &record, &err), &err)
+        return record.bytes.end - record.bytes.ptr
+
+    cpdef int require_open(self) except -1:
+        if self.closing or not self.open_:
+            raise errors.ClosedError("the store is closed")
+        return 0
+
+    @property
+    def n_stores(self):
+        """How many stores the segment holds: a mapping has two."""
+        return 1 + self.is_mapping
+
+    def store_records(self, int store):
+        """How many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
+        self.require_open()
+        if not 0 <= store <= self.is_mapping:
+            raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")
+        return self.store.header.n_records
+
+    cdef rs_store *numbered(self, int store):
+        return &self.store if store == 0 else &self.mapping.keys
+
+    cdef rs_slice key_index(self) except *:
+        """The bytes of KEY_INDEX."""
+        cdef const rs_section *section = &self.mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX]
+        self.require_open()
+        if not self.is_mapping:
+            raise errors.CorruptError("the segment holds a list, not a mapping")
+        return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
+
+    def order(self):
+        """`(blob, width)` of ORDER: for each entry the records of its key and of its value; None when all records are
+        entries."""
+        cdef Blob blob
+        self.require_open()
+        if not self.is_mapping or self.mapping.order == NULL:
+            return None
+        blob = None if self.order_blob is None else self.order_blob()
+        if blob is None:
+            blob = Blob.__new__(Blob)
+            blob.section_of = self
+            blob.data = self.mapping.order
+            blob.size = 2 * self.mapping.order_width * self.mapping.n_entries
+            self.order_blob = ref(blob)
+        return blob, self.mapping.order_width
+
+    cdef int key_equals_str(self, int store, uint64_t index, object key) except -2:
+        """Whether a record of a store is this str, without making it: 1, 0, or -1 when it has to be made to tell."""
+        cdef rs_key_match match
+        if self.closing or not self.open_:
+            self.require_open()
+        match = rs_store_key_equals_str(self.numbered(store), index, <unsigned>PyUnicode_KIND(key),
+                                        <const uint8_t *>PyUnicode_DATA(key), <uint64_t>PyUnicode_GET_LENGTH(key))
+        return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
+
+    cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2:
+        """The same for an int of 64 bits."""
+        cdef rs_key_match match
+        if self.closing or not self.open_:
+            self.require_open()
+        match = rs_store_key_equals_int(self.numbered(store), index, key)
+        return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
+
+    cdef object get(self, int store, uint64_t index):
+        """The record `index`, which is in range, of a store, decoded."""
+        cdef PyObject *value
+        cdef rs_record record
+        cdef rs_error err
+        cdef rs_status status
+        if self.closing or not self.open_:
+            self.require_open()
+        status = rs_store_find(&self.store if store == 0 else &self.mapping.keys, index, &record, &err)
+        if status != RS_OK or record.tree.program == NULL:
+            return self.get_first(store, index, status, record.tree, &err)
+        # Decoding arrays runs Python code, which may switch threads: the mapping stays until the call is over.
+        self.busy += 1
+        value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
+        self.busy -= self.busy > 0  # `forget_calls` may have been called meanwhile
+        if value == NULL:
+            self.fail(store, index)
+        out = <object>value
+        Py_DECREF(value)
+        if self.closing:
+            self.leave_closing()
+        return out
+
+    cdef int fail(self, int store, uint64_t index) except -1:
+        """Raises what is set, for a record; the call that it ends may be the last before the mapping goes."""
+        try:
+            name_record(store, index, RS_OK, NULL)
+        finally:
+            if self.closing:
+                self.leave_closing()
+
+    cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
+        """The rest of get: what cannot be found, and the first record of a tree."""
+        if found != RS_OK:
+            name_record(store, index, found, err)
+        self.enter()
+        try:
+            self.program(tree)
+        except errors.Error as e:
+            if type(e) not in RECORD_ERRORS:
+                raise
+            raise in_record_of(e, store, index) from None
+        finally:
+            self.leave()
+        return self.get(store, index)
+
+    cdef Program program(self, const rs_tree *tree):
+        """The program of a tree of one of the stores."""
+        return <Program>tree.program if tree.program != NULL else program_of(tree, self.reader_, self.programs)
+
+    cdef Owner owner(self):
+        """What arrays that look at the bytes hold; None when they are to be copied."""
+        return self if self.views_ else None
+
+    def verify(self, limits=None):
+        """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
+        cdef rs_error err
+        cdef rs_status status
+        cdef rs_limits accepted
+        cdef rs_slice bytes_
+        if limits is None:
+            limits = self.store.header.max_values, self.store.header.max_bytes
+        accepted.max_values, accepted.max_bytes = limits
+        self.enter()
+        try:
+            bytes_ = rs_slice_of(self.seg.data, self.seg.size_bytes)
+            with nogil:
+                status = rs_verify_segment(bytes_, &accepted, &err)
+            check(status, &err)
+            # That dict keys can be hashed and differ, and that text in arrays is text, only Python tells.
+            for number in range(1 + self.is_mapping):
+                verify_values(StoreReader.apart(self.numbered(number)))
+        finally:
+            self.leave()
+        if self.is_mapping:
+
+            verify_keys(self)
+
+    def write_to(self, temporary):
+        """Writes the bytes to a new file; see `publish`."""
+        cdef rs_segment_writer writer
+        cdef rs_segment out
+        cdef rs_error err
+        cdef rs_status status
+        encoded = encode_path(temporary)
+        cdef const char *c_path = encoded
+        self.enter()
+        try:
+            check(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, c_path, &err), &err)
+            with nogil:
+                status = rs_segment_writer_append(&writer, self.seg.data, self.store.header.segment_size, &err)
+                if status == RS_OK:
+                    status = rs_segment_writer_finish(&writer, &out, &err)
+            if status != RS_OK:
+                rs_segment_writer_abort(&writer)
+                if err.sys_errno == errno.EFAULT:
+                    raise errors.CorruptError("the file that the store is read from was cut meanwhile")
+                raise_status(&err)
+        finally:
+            self.leave()
+        rs_segment_close(&out)
+
+    cdef bint release(self):
+        """Unlinks what is ours, unmaps, closes."""
+        cdef rs_status status = RS_OK
+        if not self.open_:
+            return 0
+        self.open_ = False
+        self.programs.clear()  # they and the list hold each other
+        blob = None if self.order_blob is None else self.order_blob()
+        if blob is not None:
+            (<Blob>blob).data = NULL
+        if self.is_mapping:
+            rs_mapping_close(&self.mapping)
+        rs_store_close(&self.store)
+        status = self.give_up_name()
+        rs_segment_close(&self.seg)
+        # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
+        return status == RS_OK
+
+    cdef int give_up_name(self):
+        """Removes the name if it is ours to remove; a named segment's lease ends then. The mapping stays."""
+        cdef rs_status status = RS_OK
+        cdef rs_bool removed
+        if self.owner_pid is None or self.path is None or self.owner_pid != os.getpid():
+            return status
+        # No Python function is called here: a KeyboardInterrupt in it would be lost, and the name with it.
+        self.owner_pid = None
+        if self.backing != "named":
+            return rs_os_unlink(self.encoded, &self.seg.identity, NULL)
+        if self.kept:
+            rs_os_touch(self.seg.fd)
+            return status
+        # Never an upgrade of the lease: it ends first, so that of two last users at least one finds the file unused.
+        rs_os_close(&self.seg.fd)
+        return rs_os_unlink_unused(self.encoded, &self.seg.identity, &removed, NULL)
+
+    def unlink(self):
+        """Removes a directory segment's file if it is ours, or a named one's if nobody else uses it; the mapping stays."""
+        self.give_up_name()
+
+    def publish(self, path, between=None):
+        """Gives a segment built as "named" its name. SegmentExistsError where it is taken, unless there is a `between`, a free path
+        beside it: then what was there is replaced. OSError; the segment is as before then."""
+        cdef rs_error err
+        cdef const char *c_temporary = NULL
+        cdef const char *c_between = NULL
+        self.require_open()
+        encoded = encode_path(path)
+        if self.path is not None:
+            temporary = encode_path(self.path)
+            c_temporary = temporary
+        if between is not None:
+            beside = encode_path(between)
+            c_between = beside
+        check(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err)
+        self.backing, self.path, self.encoded, self.owner_pid = "named", path, encoded, os.getpid()
+
+    def touch(self):
+        """Sets the file's times to now, where that is possible: when it was last used."""
+        self.require_open()
+        rs_os_touch(self.seg.fd)
+
+    def disown(self):
+        """From now on this object removes no name: what it maps is not what was looked for, or another's to remove."""
+        self.owner_pid = None
+
+    def drop_temporary(self):
+        """Makes a segment built as "named" nameless where it is not."""
+        if self.backing == "shm" and self.path is not None:
+            self.give_up_name()
+            self.path = None
+
+    def close(self):
+        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent.
+
+        BusyError while arrays over it are alive.
+        """
+        if self.exports > 0 and not self.closing:
+            n = "1 array over its bytes is" if self.exports == 1 else f"{self.exports} arrays over its bytes are"
+            raise errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
+        self.closing = True
+        if self.busy == 0 and self.exports == 0:
+            self.release()
+
+
+cdef object in_record_of(error, int store, uint64_t index):
+    return type(error)(f"{'record' if store == 0 else 'key'} {index}: {error}")
+
+
+cdef int name_record(int store, uint64_t index, rs_status status, rs_error *err) except -1:
+    """Raises what a status means, or with RS_OK what is set already, with the record named."""
+    try:
+        if status != RS_OK:
+            raise_status(err)
+        raise_what_is_set()
+    except errors.Error as e:
+        if type(e) not in RECORD_ERRORS:
+            raise
+        raise in_record_of(e, store, index) from None
+
+
+def open_path(path, limits=None, follow_links=True, backing="file"):
+    """Maps a saved store. SegmentNotFoundError, CorruptError, VersionError, OSError."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    encoded = encode_path(path)
+    check(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err)
+    segment.prepare(limits)
+    segment.backing = backing
+    segment.path = os.fspath(path) if isinstance(os.fspath(path), str) else os.fsdecode(path)
+    return segment
+
+
+def open_named(path, limits=None):
+    """Maps a published segment and leases it; this process unlinks it if it is its last user, once `kept` is False. SegmentNotFoundError, PermissionError for
+    what is not this user's, BusyError while somebody may be removing it, CorruptError, VersionError, OSError."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    encoded = encode_path(path)
+    check(rs_segment_open_leased(&segment.seg, encoded, &err), &err)
+    segment.prepare(limits)
+    segment.backing = "named"
+    segment.path = path
+    segment.encoded = encoded
+    segment.kept = True  # until its label has said so: who is interrupted before removes nothing
+    segment.owner_pid = os.getpid()
+    return segment
+
+
+def adopt_fd(int fd, str backing, path=None):
+    """Maps the segment behind a descriptor and takes the descriptor over, also when it raises."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    try:
+        check(rs_segment_adopt(&segment.seg, fd, &err), &err)
+    except BaseException:
+        os.close(fd)
+        raise
+    segment.prepare(OURS)
+    segment.backing = backing
+    segment.path = path
+    return segment
+
+
+def copy_segment(Segment source, limits=None):
+    """The same bytes in sealed memory of this process."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    cdef rs_status status
+    source.enter()
+    try:
+        with nogil:
+            status = rs_segment_copy(&segment.seg, &source.seg, &err)
+    finally:
+        source.leave()
+    check(status, &err)
+    segment.prepare(limits)
+    segment.backing = "anonymous"
+    return segment
+
+
+cdef class Builder:
+    """Streams records into a new segment. Nothing stays behind unless `finish` returned.
+
+    `writer` is a trust.Writer: what to do with values that cannot be stored, and how this process reads the segment.
+    Full blocks are written by a thread, which needs no GIL, unless `threaded` is false; the bytes are the same.
+    """
+
+    cdef rs_segment_writer writer
+    cdef rs_builder builder
+    cdef rs_flusher flusher
+    cdef str backing
+    cdef str path
+    cdef bint active
+    cdef readonly object settings
+    cdef object label
+
+    def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
+                  bint threaded=True):
+        cdef rs_error err
+        self.active = False
+        self.label = label
+        self.backing = backing
+        self.settings = trust.Writer() if writer is None else writer
+        self.path = open_writer(&self.writer, backing, directory, name)
+        self.active = True
+        check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
+        set_label(&self.builder, label)
+        if threaded:
+            self.builder.flusher = &self.flusher
+
+    def __dealloc__(self):
+        self.abort()
+
+    cpdef abort(self):
+        """Drops everything; nothing when finished or aborted already."""
+        if self.active:
+            self.active = False
+            with nogil:
+                rs_builder_close(&self.builder)
+            rs_segment_writer_abort(&self.writer)
+
+    @property
+    def records(self):
+        return self.builder.n_records
+
+    def append(self, record):
+        """Adds one record. EncodeError names it; the builder is as before then."""
+        cdef size_t mark
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        mark = self.builder.arrays.size_bytes
+        try:
+            encode_value(&self.builder.raw, &self.builder.arrays, record, self.settings)
+        except errors.EncodeError as e:
+            rs_builder_drop_record(&self.builder, mark)
+            raise errors.EncodeError(f"record {self.builder.n_records}: {e}") from None
+        except BaseException:
+            rs_builder_drop_record(&self.builder, mark)
+            raise
+        status = rs_builder_end_record(&self.builder, &err)
+        if status != RS_OK:
+            rs_builder_drop_record(&self.builder, mark)
+            if status == RS_E_MEM:
+                raise_status(&err)
+            unsupported = hooks.module("unsupported")
+            why = unsupported.refused(record, err.message.decode())
+            raise errors.EncodeError(f"record {self.builder.n_records}: {why}")
+        if rs_builder_is_full(&self.builder):
+            with nogil:
+                status = rs_builder_flush_beside(&self.builder, &err)
+            check(status, &err)
+
+    def extend(self, records):
+        for record in records:
+            self.append(record)
+            record = None  # the stream's next item must not find the last one alive
+
+    def append_piece(self, bytes packed):
+        """Adds the records of a piece (_shards.ListEncoder), without the GIL."""
+        cdef rs_batch_reader piece
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        check(rs_batch_open(rs_slice_of(<const char *>packed, len(packed)), &piece, &err), &err)
+        with nogil:
+            status = rs_batch_append_all(&piece, &self.builder, &err)
+        check(status, &err)
+
+    def end_block(self):
+        """Ends the block: what comes next is of another kind, and would spoil what the schema of this one has found."""
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        with nogil:
+            status = rs_builder_flush_beside(&self.builder, &err)
+        check(status, &err)
+
+    def finish(self):
+        """Writes tables and header and returns the Segment; the builder is done then, also when this raises."""
+        cdef rs_error err
+        cdef rs_status status
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        try:
+            with nogil:
+                status = rs_builder_finish(&self.builder, &err)
+            check(status, &err)
+            segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
+        except BaseException:
+            self.abort()
+            raise
+        self.active = False
+        rs_builder_close(&self.builder)
+        rs_os_trim()
+        return segment
+
+
+cdef int set_label(rs_builder *builder, label) except -1:
+    """What the segment says of where it comes from: `(count, bytes)`, which the caller keeps, or None."""
+    if label is None:
+        return 0
+    cdef bytes content = label[1]
+    builder.label = rs_slice_of(<const char *>content, len(content))
+    builder.label_pairs = label[0]
+    return 0
+
+
+cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
+    """Finishes a writer whose header is written: the Segment. When this raises, the caller still aborts the writer."""
+    cdef Segment segment = Segment.__new__(Segment)
+    cdef rs_error err
+    cdef rs_status status
+    with nogil:
+        status = rs_segment_writer_finish(writer, &segment.seg, &err)
+    check(status, &err)
+    segment.backing = "shm" if backing in ("named", "temporary") else backing
+    segment.path = path
+    if path is not None and backing != "file":
+        segment.encoded = os.fsencode(path)
+        segment.owner_pid = os.getpid()
+    segment.reader = reader
+    try:
+        segment.prepare(OURS)
+    except BaseException:
+        if path is not None:
+            os.unlink(path)
+        raise
+    return segment

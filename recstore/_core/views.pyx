@@ -1,0 +1,345 @@
+"""The base of the record containers: the records of a Selection (_selections), read in some way, one by one, many at
+once or in turn.
+"""
+
+
+cdef extern from *:
+    """
+    /* An int that is one, -1 for those that do not fit. */
+    static inline Py_ssize_t rs_as_ssize(PyObject *number) {
+        Py_ssize_t value = PyLong_AsSsize_t(number);
+        if (value == -1 && PyErr_Occurred()) PyErr_Clear();
+        return value;
+    }
+    """
+    Py_ssize_t as_ssize "rs_as_ssize"(object number) noexcept
+
+
+cdef class How:
+    """How a record is read: whole. Subclasses read a part of it."""
+
+    cdef object read(self, Segment segment, int store, Py_ssize_t index):
+        return segment.get(store, <uint64_t>index)
+
+    cdef object read_position(self, Selection selection, Py_ssize_t position):
+        """What stands at a position of a selection."""
+        cdef Leaf leaf
+        selection.locate(position, &leaf)
+        return self.read(<Segment>leaf.segment, leaf.store, leaf.index)
+
+    def describe(self):
+        """A picklable description, from which the handle of a view makes an equal one."""
+        return None
+
+
+cdef class GroupHow(How):
+    """Reads position g as the view of group g: the rows starts[g] to starts[g + 1] of an index array over `records`.
+    `starts` and `rows` are Blobs of `width` bytes an entry; there are `n` groups."""
+
+    def __init__(self, records, Blob starts, Blob rows, unsigned width, Py_ssize_t n):
+        if width not in (4, 8) or n < 0 or starts.size != (<object>n + 1) * width:
+            raise errors.CorruptError(f"{n} groups in {starts.size} bytes")
+        self.records = records
+        self.starts = starts
+        self.rows = rows
+        self.width = width
+        self.n = n
+
+    cdef object read_position(self, Selection selection, Py_ssize_t position):
+        cdef Py_ssize_t group = selection.base_position(position)
+        cdef uint64_t begin, end
+        cdef const uint8_t *entry
+        if group >= self.n:
+            raise errors.CorruptError(f"group {group} of {self.n}")
+        entry = self.starts.data
+        if entry == NULL:
+            raise errors.ClosedError("the store is closed")
+        entry += group * self.width
+        if self.width == 4:
+            begin, end = rs_load_u32(entry), rs_load_u32(entry + 4)
+        else:
+            begin, end = rs_load_u64(entry), rs_load_u64(entry + 8)
+        if begin > end or end > <uint64_t>self.rows.size // self.width:
+            raise errors.CorruptError(f"group {group} has rows {begin} to {end} of {self.rows.size // self.width}")
+        chosen = self.records.selection.indexed(self.rows, <Py_ssize_t>begin, self.width, <Py_ssize_t>(end - begin))
+        return self.records._derive(chosen)
+
+    def over(self, records):
+        """The same groups of the same records, read in another way."""
+        return GroupHow(records, self.starts, self.rows, self.width, self.n)
+
+
+cdef class Records:
+    """Base of RecordList and its views: the records of a Selection, read in some way.
+
+    Indexing, length and iteration live here, compiled; everything else in recstore.records and recstore.views.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.selection = None
+        self.how = None
+        self.detached = None
+        self._spilled = None
+        self.direct = None
+        self.store = 0
+        self.start = 0
+        self.step = 1
+        self.length = 0
+
+    def _set(self, Selection selection not None, How how=None, detached=None):
+        """Makes this the records of `selection`, read as `how` says (None: whole); with `detached`, the reason why
+        there are none."""
+        self.selection = selection
+        self.how = how
+        self.detached = detached
+        self.length = selection.length
+        self.direct = None
+        if how is None and detached is None and selection.is_flat(&self.start, &self.step):
+            self.direct = selection.segment
+            self.store = selection.store
+        return self
+
+    @property
+    def segments(self):
+        """The segments that the records come from, each once; none when detached."""
+        if self.detached is not None or self.selection is None:
+            return []
+        out = {id(segment): segment for segment, _ in self.selection.leaves()}
+        if isinstance(self.how, GroupHow):
+            for segment in (<GroupHow>self.how).records.segments:
+                out[id(segment)] = segment
+        return list(out.values())
+
+    @property
+    def blobs(self):
+        """The index arrays that the records are found through, each once."""
+        out = [] if self.selection is None else self.selection.blobs()
+        if isinstance(self.how, GroupHow):
+            how = <GroupHow>self.how
+            below = (how.starts, how.rows, *how.records.blobs)
+            out.extend(blob for blob in below if not any(blob is other for other in out))
+        return out
+
+    @property
+    def segment(self):
+        """The segment that all records come from; None when detached, or when there are several."""
+        segments = self.segments
+        return segments[0] if len(segments) == 1 else None
+
+    cdef inline object at(self, Py_ssize_t i):
+        if i < 0:
+            i += self.length
+        if i < 0 or i >= self.length:
+            raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
+        if self.direct is not None:
+            return self.direct.get(self.store, <uint64_t>(self.start + self.step * i))
+        return self.at_slowly(i)
+
+    cdef object at_slowly(self, Py_ssize_t i):
+        cdef Leaf leaf
+        if self.detached is not None or self.selection is None:
+            self._require()
+        if self.how is not None:
+            return self.how.read_position(self.selection, i)
+        self.selection.locate(i, &leaf)
+        return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
+
+    def _require(self):
+        """SegmentNotFoundError when detached, ClosedError when closed."""
+        if self.detached is not None or self.selection is None:
+            raise errors.SegmentNotFoundError(2, self.detached or "the store was never built")
+        for segment in self.segments:
+            segment.require_open()
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, key):
+        cdef Py_ssize_t i
+        if PyLong_CheckExact(key):
+            i = as_ssize(key)
+            if i == -1:
+                i = PyNumber_AsSsize_t(key, IndexError)  # or it was too large
+            return self.at(i)
+        if PySlice_Check(key):
+            return self._slice(key)
+        # An array of numpy or torch claims to be an index whatever its shape.
+        if PyIndex_Check(key) and not getattr(key, "ndim", 0):
+            return self.at(PyNumber_AsSsize_t(key, IndexError))
+        return self._take(key)
+
+    def __iter__(self):
+        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
+        it.begin(self, 0, 1)
+        return it
+
+    def __reversed__(self):
+        cdef RecordIterator it = RecordIterator.__new__(RecordIterator)
+        it.begin(self, self.length - 1, -1)
+        return it
+
+    def _many(self, indices, default, bint has_default):
+        """Decoded records at `indices`, in one call; what is known of the future is fetched ahead."""
+        cdef Leaf leaves[CHUNK]
+        cdef Py_ssize_t n
+        cdef list out = []
+        keys = iter(indices)
+        while True:
+            failure = None
+            n = 0
+            try:
+                self.gather(keys, has_default, leaves, &n)
+            except BaseException as e:
+                failure = e  # what comes before it is read first, as one at a time would be
+            self.read_gathered(leaves, n, default, out)
+            if failure is not None:
+                raise failure
+            if n < CHUNK:
+                return out
+
+    cdef Py_ssize_t gather(self, keys, bint has_default, Leaf *leaves, Py_ssize_t *n) except -1:
+        """Up to CHUNK places of records; `n` counts them also when this raises. A leaf without a segment stands for the
+        default, or with an index that is not -1 for a position that `at` reads."""
+        cdef Py_ssize_t i
+        cdef Leaf *leaf
+        for key in keys:
+            leaf = &leaves[n[0]]
+            leaf.segment = NULL
+            leaf.index = -1
+            if not PyIndex_Check(key):
+                raise TypeError(f"get_many takes integers, not {type(key).__name__}")
+            try:
+                i = as_ssize(key) if PyLong_CheckExact(key) else -1
+                if i == -1:
+                    i = PyNumber_AsSsize_t(key, IndexError)
+            except IndexError:
+                if not has_default:
+                    raise
+                i = self.length
+            if i < 0:
+                i += self.length
+            if 0 <= i < self.length:
+                self.find(i, leaf)
+            elif not has_default:
+                raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
+            n[0] += 1
+            if n[0] == CHUNK:
+                break
+        return n[0]
+
+    cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1:
+        """Where the record at a position within range lies, if that is all it takes to read it."""
+        if self.direct is not None:
+            leaf.segment = <void *>self.direct
+            leaf.store = self.store
+            leaf.index = self.start + self.step * i
+        elif self.how is None and self.detached is None and self.selection is not None:
+            self.selection.locate(i, leaf)
+        else:
+            leaf.segment = NULL
+            leaf.index = i
+        return 0
+
+    cdef int read_gathered(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1:
+        cdef Py_ssize_t i
+        cdef Leaf *leaf
+        for i in range(min(n, FAR)):
+            fetch_offsets(&leaves[i])
+        for i in range(min(n, NEAR)):
+            fetch_record(&leaves[i])
+        for i in range(n):
+            if i + FAR < n:
+                fetch_offsets(&leaves[i + FAR])
+            if i + NEAR < n:
+                fetch_record(&leaves[i + NEAR])
+            leaf = &leaves[i]
+            if leaf.segment != NULL:
+                out.append((<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index))
+            else:
+                out.append(default if leaf.index == -1 else self.at_slowly(leaf.index))
+        return 0
+
+
+cdef inline void fetch_offsets(Leaf *leaf) noexcept:
+    """Asks for where it stands how a record is found. Reading records may run Python code, which may close the
+    store."""
+    if leaf.segment != NULL and (<Segment>leaf.segment).open_:
+        rs_store_prefetch_offsets((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
+
+
+cdef inline void fetch_record(Leaf *leaf) noexcept:
+    """Asks for the beginning of a record, once its offsets are there."""
+    if leaf.segment != NULL and (<Segment>leaf.segment).open_:
+        rs_store_prefetch((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
+
+
+cdef class RecordIterator:
+    """Iterates over Records, forwards or backwards, and keeps them alive until it is exhausted.
+
+    Where the records that come next are not beside each other it looks ahead: `leaves` is a ring of the places of the
+    next FAR ones, `located` the position after the last of them.
+    """
+
+    cdef Records records
+    cdef Py_ssize_t next
+    cdef Py_ssize_t step
+    cdef Py_ssize_t located
+    cdef bint ahead
+    cdef Leaf leaves[FAR]
+
+    cdef void begin(self, Records records, Py_ssize_t first, Py_ssize_t step):
+        self.records = records
+        self.next = self.located = first
+        self.step = step
+        # The processor itself fetches what is read in order.
+        self.ahead = records.how is None and records.detached is None and (records.direct is None or
+                                                                          not -FAR < records.step < FAR)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Py_ssize_t i = self.next
+        # Reading may run anybody's code, which may exhaust this iterator: it must not drop the last reference.
+        cdef Records records = self.records
+        cdef Leaf leaf
+        if records is None or i < 0 or i >= records.length:
+            self.records = None
+            raise StopIteration
+        self.next = i + self.step
+        if not self.ahead:
+            return records.at(i)
+        self.look_ahead(i)
+        leaf = self.leaves[i & (FAR - 1)]
+        if leaf.segment == NULL:
+            return records.at(i)
+        return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
+
+    cdef int look_ahead(self, Py_ssize_t i) except -1:
+        """Locates the records up to FAR - 1 after position i, which is the first not read yet, and asks for them."""
+        cdef Py_ssize_t last = i + self.step * (FAR - 1)
+        cdef Leaf *leaf
+        while (self.located - last) * self.step <= 0 and 0 <= self.located < self.records.length:
+            leaf = &self.leaves[self.located & (FAR - 1)]
+            try:
+                self.records.find(self.located, leaf)
+            except errors.Error:
+                leaf.segment = NULL  # reading it will raise this again, in its turn
+            fetch_offsets(leaf)
+            self.located += self.step
+        i += self.step * NEAR
+        if 0 <= i < self.records.length:
+            fetch_record(&self.leaves[i & (FAR - 1)])
+        return 0
+
+    def __length_hint__(self):
+        if self.records is None:
+            return 0
+        return self.records.length - self.next if self.step > 0 else self.next + 1
+
+    def __reduce__(self):
+        if self.records is None:
+            return iter, ([],)
+        if self.step > 0:
+            return iter, (self.records._slice(slice(self.next, None)),)
+        return iter, (self.records._slice(slice(self.next, None, -1)) if self.next >= 0 else [],)

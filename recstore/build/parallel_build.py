@@ -1,0 +1,387 @@
+"""Building with workers: N processes iterate over the shards of what is built and encode their records; the process
+that builds appends them in the order of the shards, so that the bytes are those that it would write alone (a set's
+elements excepted, whose order is that of the process that encodes them).
+
+To each worker go two pipes: one brings shards, pickled, one at a time; the other takes back pieces (_shards), and after
+them an end or an error. The builder's process reads ahead of the shard whose turn it is up to RUN_AHEAD bytes, and then
+leaves the other workers waiting in their pipes: memory is bounded, and shards much larger than that share of it are
+read one after another. What a worker raises is raised when its turn comes; that a worker died, at once. A worker ends
+when its pipe of shards is closed, by the builder's will or its death.
+"""
+
+import itertools
+import os
+import pickle
+import sys
+from _collections_abc import Mapping
+from collections import deque
+from contextlib import closing, suppress
+from multiprocessing import connection, current_process, get_context, get_start_method, reduction
+
+from recstore._core import native, trust
+from recstore.errors import BuildError, EncodeError, Error
+
+RUN_AHEAD = 32 << 20
+PIECE, END, ERROR = b"P", b"E", b"X"
+_PATIENCE_S = 5  # for a process that has been told to end
+
+# The ends of pipes that this process has open: a forked worker has copies, which would keep others from seeing that a
+# process has gone.
+_open = set()
+
+
+class WorkerTraceback(Exception):
+    """Where an exception comes from that was raised in a worker."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self):
+        return f"\n{self.text}"
+
+
+def fill(builder, shards, options):
+    """Appends the records, or pairs, of all shards to a builder. Raises what iterating over them raises, EncodeError,
+    BuildError where a worker died, TypeError for what is no iterable of shards. No process is left in either case."""
+    if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
+        raise TypeError(
+            f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
+            f"a {type(shards).__name__}"
+        )
+    if current_process().daemon:
+        raise BuildError(
+            "this process is a daemonic child of multiprocessing, which may have no children: build with workers=0"
+        )
+    with closing(_Team(builder, options).run(shards)) as finished:
+        if options.progress:
+            from recstore.cli import bars
+
+            finished = bars.track(finished, len(shards) if hasattr(shards, "__len__") else None)
+        deque(finished, 0)
+
+
+_MAPPED = 4096  # records of a shard
+
+
+class _Mapped:
+    """A shard of what a function makes of records."""
+
+    def __init__(self, fn, records):
+        self.fn, self.records = fn, records
+
+    def __iter__(self):
+        return map(self.fn, self.records)
+
+
+def mapped(fn, records):
+    """The shards of map(fn, records)."""
+    return (_Mapped(fn, records[i : i + _MAPPED]) for i in range(0, len(records), _MAPPED))
+
+
+class _Worker:
+    """A process and this side of its pipes."""
+
+    def __init__(self, context, *arguments):
+        theirs, self.shards = context.Pipe(duplex=False)
+        self.pieces, other = context.Pipe(duplex=False)
+        _open.update((theirs, self.shards, self.pieces, other))
+        self.shard = None
+        self.heard = False  # whether anything has come from it
+        self.process = context.Process(target=_work, args=(theirs, other, *arguments), daemon=True)
+        try:
+            self.process.start()
+        except BaseException:
+            _close(self.shards, self.pieces)
+            raise
+        finally:
+            _close(theirs, other)
+
+    def died(self):
+        """The BuildError for a process whose pipe is at its end."""
+        self.process.join(_PATIENCE_S)
+        code = self.process.exitcode
+        if code is None:
+            how = "stopped answering"
+        elif code < 0:
+            how = f"was killed by signal {-code}" + ("; for lack of memory perhaps" if code == -9 else "")
+        else:
+            how = f"ended with status {code}"
+            if code == 1 and not self.heard and get_start_method() != "fork":
+                how += (
+                    "; its main module is imported first: what builds a store there stands under "
+                    'if __name__ == "__main__":'
+                )
+        return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
+
+    def end(self):
+        """Sees the process end, which has been told to."""
+        self.process.join(_PATIENCE_S)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+        _close(self.shards, self.pieces)
+
+
+def _close(*pipes):
+    for pipe in pipes:
+        _open.discard(pipe)
+        pipe.close()
+
+
+class _Team:
+    """The workers of one build, and what has come of them and is not appended yet."""
+
+    def __init__(self, builder, options):
+        self.builder = builder
+        self.options = options
+        self.hashes = getattr(builder, "hashes", None)  # of a mapping's keys
+        self.workers = []
+        self.shards = iter(())
+        self.queues = {}  # number of a shard -> its messages
+        self.waiting = 0  # bytes in all of them
+        self.opaque = {}  # of the shard whose turn it is: number of a key among its keys -> the key
+
+    def run(self, shards):
+        """Yields whenever a shard is finished."""
+        try:
+            self.shards = enumerate(shards)
+            first = list(itertools.islice(self.shards, self.options.workers))
+            self.start(len(first))
+            for worker, shard in zip(self.workers, first):
+                self.send(worker, *shard)
+            del first
+            turn = 0
+            while self.queues:
+                self.read(turn)
+                if self.queues[turn] and self.take(turn, self.queues[turn].popleft()):
+                    del self.queues[turn]
+                    self.opaque = {}
+                    turn += 1
+                    yield
+            for worker in self.workers:
+                with suppress(OSError):  # who died after the last shard is not missed
+                    worker.shards.send_bytes(b"")
+        except BaseException:
+            # They may be anywhere in what others have written.
+            for worker in self.workers:
+                worker.process.terminate()
+            raise
+        finally:
+            for worker in self.workers:
+                worker.end()
+
+    def start(self, n):
+        context, options = get_context(), self.options
+        seed = None if self.hashes is None else self.hashes.seed
+        for _ in range(n):
+            self.workers.append(_Worker(context, options.on_unsupported == "pickle", options.arrays, seed))
+
+    def send(self, worker, number, shard):
+        """Gives a shard to an idle worker."""
+        self.check(number, shard)
+        try:
+            data = reduction.ForkingPickler.dumps(shard)
+        except (pickle.PicklingError, TypeError, AttributeError) as e:
+            raise TypeError(
+                f"shard {number}, a {type(shard).__name__}, cannot be sent to a worker: {e}; give a list, "
+                "or an object whose class, at the top of a module, has __iter__"
+            ) from e
+        worker.shard = number
+        self.queues[number] = deque()
+        try:
+            worker.shards.send_bytes(data)
+        except OSError:
+            raise worker.died() from None
+
+    def check(self, number, shard):
+        """TypeError for what was hardly meant as a shard: records instead of shards would give a store of their
+        keys."""
+        kind, what = type(shard), "of records"
+        refused = str, bytes, bytearray
+        if self.hashes is None:
+            refused += Mapping, native.Mapping
+        else:
+            what = "of pairs or a mapping"
+        if isinstance(shard, refused) or not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+            raise TypeError(
+                f"shard {number} is a {kind.__name__}: with workers={self.options.workers} the argument is "
+                f"an iterable of shards, each an iterable {what}"
+            )
+
+    def read(self, turn):
+        """Takes a message of each worker that has one; waits for one where there is nothing to append."""
+        busy = {
+            worker.pieces: worker
+            for worker in self.workers
+            if worker.shard is not None and (worker.shard == turn or self.waiting < RUN_AHEAD)
+        }
+        for pipe in connection.wait(busy, 0 if self.queues[turn] else None):
+            worker = busy[pipe]
+            try:
+                message = pipe.recv_bytes()
+            except (EOFError, OSError):
+                raise worker.died() from None
+            worker.heard = True
+            self.queues[worker.shard].append(message)
+            self.waiting += len(message)
+            if message[:1] == ERROR:
+                self.shards = iter(())
+            if message[:1] != PIECE:
+                worker.shard = None
+                for shard in itertools.islice(self.shards, 1):
+                    self.send(worker, *shard)
+
+    def take(self, turn, message):
+        """Appends a message of the shard whose turn it is; True for its last."""
+        self.waiting -= len(message)
+        kind, content = message[:1], memoryview(message)[1:]
+        if kind == ERROR:
+            self.fail(turn, *pickle.loads(content))
+        if kind == PIECE:
+            arguments, seen, foreign = pickle.loads(content)
+            self.learn(seen, foreign)
+            if self.hashes is not None:
+                *arguments, opaque = arguments
+                arguments.append([(number, self.opaque.setdefault(first, key)) for number, first, key in opaque])
+            self.builder.append_piece(*arguments)
+        return kind == END
+
+    def learn(self, seen, foreign):
+        """Classes that a worker has stored are trusted as if this process had: it has to know them."""
+        writer = self.builder.settings
+        writer.foreign = writer.foreign or foreign
+        for name in seen:
+            try:
+                cls = trust.Reader().find(*name)
+            except Error as e:
+                what = f"values of a class that only a worker knows: {e}; define it at the top of a module"
+                raise EncodeError(what) from None
+            writer.note(name, cls)
+
+    def fail(self, shard, refused, error, text):
+        """Raises what a worker has raised."""
+        if refused is not None:
+            what = f"record {self.builder.records}" if self.hashes is None else f"entry {self.hashes.n}"
+            raise EncodeError(what + refused)
+        try:
+            error = pickle.loads(error) if error is not None else None
+        except Exception:
+            error = None
+        if not isinstance(error, BaseException):
+            raise BuildError(f"reading shard {shard} failed in a worker:\n{text}")
+        raise error from WorkerTraceback(f"in a worker, reading shard {shard}:\n{text}")
+
+
+# ---- In the worker ----
+
+
+def _work(shards, pieces, pickled, arrays, seed):
+    """What a worker runs."""
+    import _thread
+    import signal
+    from _queue import SimpleQueue
+
+    for pipe in _open - {shards, pieces}:
+        pipe.close()
+    _open.clear()
+    # Ctrl-C is for all of the terminal: the builder says what becomes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _be_main()
+    incoming = SimpleQueue()
+    _thread.start_new_thread(_receive, (shards, incoming))
+    writer, told = trust.Writer(pickled, arrays), 0
+
+    def send(kind, content):
+        message = kind + pickle.dumps(content, 5)
+        try:
+            pieces.send_bytes(message)
+        except OSError:
+            os._exit(1)  # nobody is there to read it
+
+    def send_piece():
+        nonlocal told
+        arguments = encoder.take()
+        if arguments is not None:
+            seen = list(writer.seen or ())[told:]
+            told += len(seen)
+            send(PIECE, (arguments, seen, writer.foreign))
+
+    while (shard := incoming.get()) is not None:
+        encoder = _encoder(writer, seed)
+        failure = _read(shard, encoder, send_piece, seed is not None)
+        shard = None
+        if failure is None:
+            send(END, None)
+        else:
+            send(ERROR, failure)
+
+
+def _encoder(writer, seed):
+
+    return native.ListEncoder(writer) if seed is None else native.PairEncoder(writer, seed)
+
+
+def _read(pickled, encoder, send_piece, pairs):
+    """Encodes a shard; None, or what _Team.fail takes."""
+    from recstore.build import building
+
+    failure = None
+    try:
+        shard = pickle.loads(pickled)
+        pickled = None
+        encoder.extend(building.pairs_of(shard) if pairs else shard, send_piece)
+    except native.Refused as e:
+        failure = str(e), None, None
+    except BaseException as e:
+        failure = _failure(e)
+    try:
+        send_piece()  # what came before the failure counts in the number of the record
+    except Exception as e:
+        failure = failure or _failure(e)
+    return failure
+
+
+def _failure(error):
+    import traceback
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-60000:]
+    try:
+        error = pickle.dumps(error)
+        pickle.loads(error)  # many exceptions can be pickled and not made again
+    except Exception:
+        error = None
+    return None, error, text
+
+
+def _receive(shards, incoming):
+    """Runs beside: shards are taken while one is read, and the process ends with the one that sends them."""
+    try:
+        while True:
+            data = shards.recv_bytes()
+            if not data:
+                incoming.put(None)
+                return
+            incoming.put(data)
+            del data
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _be_main():
+    """A spawned process has imported the main module under another name. What is stored says what the builder would
+    say."""
+    main = sys.modules.get("__mp_main__")
+    if main is not None and main is sys.modules.get("__main__"):
+        for value in list(vars(main).values()):
+            _rename(value)
+
+
+def _rename(value):
+    if isinstance(value, (type, type(_rename))) and value.__module__ == "__mp_main__":
+        value.__module__ = "__main__"
+        if isinstance(value, type):
+            for inner in list(vars(value).values()):
+                _rename(inner)

@@ -1,0 +1,110 @@
+"""Arrays and tensors as share_dataset finds them: which can be shared, and which share memory with others."""
+
+import sys
+
+from recstore.dataset import object_graph
+
+SMALLEST = 1024  # smaller ones are copied by readers (RS_FMT_ARRAY_INLINE)
+MAPPED = "its memory is mapped from a file, which processes share already"
+BY_TORCH = "torch has it in shared memory already"
+SHARED = (MAPPED, BY_TORCH)
+
+
+class Cluster:
+    """Arrays and tensors whose memory overlaps: one span of bytes. `members` are Founds of planning."""
+
+    __slots__ = ("low", "high", "members", "record", "offset", "size")
+
+    def __init__(self, low, high, member):
+        self.low, self.high, self.members = low, high, [member]
+        self.record = self.offset = self.size = None
+
+
+def extent(value):
+    """`(first, past the last)` address of an array or tensor that is not empty and lies in main memory."""
+    from recstore.dataset import shared_arrays
+
+    if object_graph.is_array(value):
+        return shared_arrays.extent(value)
+    return value.data_ptr(), value.data_ptr() + shared_arrays.span_of(value) * value.element_size()
+
+
+def merged(clusters):
+    """The clusters with those that overlap made one."""
+    out = []
+    for cluster in sorted(clusters, key=lambda c: c.low):
+        if out and cluster.low < out[-1].high:
+            out[-1].high = max(out[-1].high, cluster.high)
+            out[-1].members.extend(cluster.members)
+        else:
+            out.append(cluster)
+    return out
+
+
+def settle(arrays, found):
+    """Sees to it that of arrays that share memory all are replaced or none, however small they are: else the old memory
+    stays beside the new, and what is written to one is not seen by the other. `arrays` are the Founds of all, by id;
+    `found` gets those that are to be replaced."""
+    clusters = [Cluster(*extent(one.value), one) for one in arrays.values() if _has_memory(one.value)]
+    for cluster in merged(clusters):
+        if len(cluster.members) == 1 or all(one.kind is None or one.little for one in cluster.members):
+            continue
+        refused = next((one for one in cluster.members if one.kind is None), None)
+        for one in cluster.members:
+            if refused is None:
+                one.little = False
+                found.setdefault(id(one.value), one)
+                one.after, one.records = one.before, 1
+            elif one.kind is not None and not one.little:
+                one.skip(f"it shares memory with {refused.path}, which stays: {refused.reason}", chosen=refused.chosen)
+
+
+def _has_memory(value):
+    if object_graph.is_array(value):
+        return value.nbytes > 0
+    torch = sys.modules["torch"]
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.is_nested or value.layout is not torch.strided:
+        return False
+    return value.device.type == "cpu" and value.numel() > 0 and not value.is_quantized
+
+
+def refusal(value):
+    """Why an array or tensor cannot be shared, whatever its size; None for one that can."""
+    return _refused_array(value) if object_graph.is_array(value) else _refused_tensor(value)
+
+
+def _refused_array(array):
+    import numpy
+
+    if type(array) is numpy.memmap or _is_mapped(array):
+        return MAPPED
+    if type(array) is not numpy.ndarray:
+        return f"a {object_graph.type_name(array)}; convert it with numpy.asarray() first"
+    if array.dtype.hasobject or array.dtype.kind == "T":
+        return f"its dtype {array.dtype} holds Python objects; make it a list, .tolist()"
+    return None if array.nbytes else "it is empty"
+
+
+def _is_mapped(array):
+    mmap = sys.modules.get("mmap")
+    base = array.base
+    while base is not None and mmap is not None:
+        if isinstance(base, mmap.mmap):
+            return True
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+    return False
+
+
+def _refused_tensor(tensor):
+    from recstore.values import tensors
+
+    if tensor.numel() == 0:
+        return "it is empty"
+    reason = tensors.refusal(tensor)
+    if reason is not None and "has no place in the format" not in reason:
+        return reason
+    if tensor.is_conj() or tensor.is_neg():
+        return "it is a lazy conjugate or negative; convert it with .clone() first"
+    if tensor.is_shared():
+        return BY_TORCH
+    return None

@@ -1,0 +1,256 @@
+"""Walks what an object holds and can put other values in its places, without running any code of the object's class.
+
+Attributes are read from instance dictionaries and `__slots__` by the interpreter's own descriptors: properties,
+`__getattr__`, `__getattribute__` and `__setattr__` are never called.
+"""
+
+import sys
+import types
+
+from recstore import dicts
+from recstore._core import native
+from recstore._core.native import Record
+
+# Objects of the standard library are not looked into (loggers, locks, queues hold half the process), but for these
+# modules' classes.
+_WALKED = {"argparse", "collections", "types"}
+# Nor those of libraries that keep data in memory of their own, by their own rules.
+_OPAQUE = {
+    "PIL",
+    "av",
+    "cv2",
+    "datasets",
+    "decord",
+    "fsspec",
+    "h5py",
+    "jax",
+    "lmdb",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "tensorflow",
+    "tokenizers",
+    "transformers",
+    "zarr",
+}
+_WALKED_TORCH = ("torch.utils.data", "torch.nn")
+CONTAINERS = (list, dict, tuple, set, frozenset)
+
+_members = {}  # class -> [(name, member descriptor)]; emptied when it gets long
+
+
+class Slot:
+    """A place that holds a value. `path` is how a program would write it, from the object given."""
+
+    __slots__ = ("path", "holder", "key")
+
+    def __init__(self, path, holder, key):
+        self.path = path
+        self.holder = holder
+        self.key = key
+
+
+class ItemSlot(Slot):
+    """An entry of a list or dict, instance dictionaries among them."""
+
+    __slots__ = ()
+
+    def get(self):
+        if is_a(self.holder, dict):
+            return dict.get(self.holder, self.key)
+        return list.__getitem__(self.holder, self.key) if self.key < list.__len__(self.holder) else None
+
+    def put(self, value):
+        (dict if is_a(self.holder, dict) else list).__setitem__(self.holder, self.key, value)
+
+
+class MemberSlot(Slot):
+    """An attribute that `__slots__` made; the key is its descriptor."""
+
+    __slots__ = ()
+
+    def get(self):
+        try:
+            return self.key.__get__(self.holder)
+        except AttributeError:
+            return None
+
+    def put(self, value):
+        self.key.__set__(self.holder, value)
+
+
+class ClassSlot(Slot):
+    """An attribute of a class."""
+
+    __slots__ = ()
+
+    def get(self):
+        return self.holder.__dict__.get(self.key)
+
+    def put(self, value):
+        type.__setattr__(self.holder, self.key, value)
+
+
+class TupleSlot(Slot):
+    """An entry of a plain tuple: it changes by another tuple taking its place."""
+
+    __slots__ = ()
+
+
+class FixedSlot(Slot):
+    """A place that cannot get another value; the key says why."""
+
+    __slots__ = ()
+
+
+def is_a(value, cls):
+    """isinstance without asking the value: of a proxy it would run code, and believe what that says."""
+    return issubclass(type(value), cls)
+
+
+def base_of(value):
+    """The builtin container that a value is an instance of, by its class or that one's bases; None for other values."""
+    kind = type(value)
+    for base in CONTAINERS:
+        if kind is base or issubclass(kind, base):
+            return base
+    return None
+
+
+def length(value):
+    """The number of entries of a builtin container, whatever a subclass says."""
+    return base_of(value).__len__(value)
+
+
+def entries(value):
+    """An iterator over the entries of a builtin container, pairs of a dict, whatever a subclass says."""
+    return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
+
+
+def class_of(value):
+    """`(top module, module)` of a value's class, as the class itself says."""
+    module = type(value).__dict__.get("__module__", "builtins")
+    module = module if isinstance(module, str) else ""
+    return module.partition(".")[0], module
+
+
+def type_name(value):
+    """The name of a value's class, for people."""
+    return type(value).__name__
+
+
+def is_store(value):
+    """Whether it is a container of ours, or a part of one: its records are shared already."""
+    return is_a(value, (native.Records, native.Mapping, dicts._Positions, dicts.RecordPairs, Record))
+
+
+def is_array(value):
+    """Whether it is a numpy array; numpy is not imported for it."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and is_a(value, numpy.ndarray)
+
+
+def is_tensor(value):
+    """Whether it is a torch tensor; torch is not imported for it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
+
+
+def is_walked(value):
+    """Whether attributes of a value are looked at."""
+    if is_a(value, (type, types.ModuleType)):
+        return False
+    top, module = class_of(value)
+    if module == "recstore.dataset.reports":
+        return False
+    if top == "torch":
+        return module.startswith(_WALKED_TORCH)
+    return top in _WALKED or not (top in _OPAQUE or top in sys.stdlib_module_names)
+
+
+def instance_dict(value):
+    """The instance dictionary itself, whatever the class calls `__dict__`; None where there is none."""
+    for cls in type(value).__mro__:
+        found = cls.__dict__.get("__dict__")
+        if type(found) is types.GetSetDescriptorType:
+            return found.__get__(value)
+    return None
+
+
+def _members_of(cls):
+    known = _members.get(cls)
+    if known is None:
+        if len(_members) > 1000:
+            _members.clear()
+        known = _members[cls] = [
+            (name, member)
+            for base in cls.__mro__
+            if "__slots__" in base.__dict__
+            for name, member in base.__dict__.items()
+            if type(member) is types.MemberDescriptorType
+        ]
+    return known
+
+
+def attributes(value, path=""):
+    """A Slot and a value for each attribute of an object."""
+    dot = f"{path}." if path else ""
+    entries = instance_dict(value)
+    if entries is not None:
+        for name in list(dict.keys(entries)):
+            yield ItemSlot(f"{dot}{name}", entries, name), dict.get(entries, name)
+    for name, member in _members_of(type(value)):
+        slot = MemberSlot(f"{dot}{name}", value, member)
+        found = slot.get()
+        if found is not None:
+            yield slot, found
+
+
+def class_attributes(value, path=""):
+    """The same for the attributes of its classes, as far as they are lists, dicts, arrays or tensors."""
+    dot = f"{path}." if path else ""
+    for cls in type(value).__mro__:
+        if cls.__flags__ & 1 << 9:  # a class that Python code made
+            for name, found in list(cls.__dict__.items()):
+                if not name.startswith("__") and (type(found) in (list, dict) or is_array(found) or is_tensor(found)):
+                    yield ClassSlot(f"{dot}__class__.{name}", cls, name), found
+
+
+def items(value, path):
+    """A Slot and a value for each entry of a builtin container, or of an instance of a subclass of one."""
+    base = base_of(value)
+    if base is dict:
+        for key, item in list(dict.items(value)):
+            yield ItemSlot(f"{path}[{shown(key)}]", value, key), item
+        return
+    names = getattr(type(value), "_fields", ()) if base is tuple else ()
+    for i, item in enumerate(list(entries(value))):
+        if base is list:
+            yield ItemSlot(f"{path}[{i}]", value, i), item
+        elif type(value) is tuple:
+            yield TupleSlot(f"{path}[{i}]", value, i), item
+        elif base is tuple:
+            name = f".{names[i]}" if i < len(names) else f"[{i}]"
+            yield (
+                FixedSlot(
+                    f"{path}{name}", value, f"it is in a {type_name(value)}, which is a tuple and cannot be changed"
+                ),
+                item,
+            )
+        else:
+            yield (
+                FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, which has no places to put others"),
+                item,
+            )
+
+
+def shown(key):
+    """A dict key as it stands between brackets; keys that are no basic values by their type."""
+    if type(key) in (str, bytes, int, float, bool, type(None)):
+        text = repr(key)
+        return text if len(text) <= 40 else text[:37] + "..."
+    return f"<{type(key).__name__}>"

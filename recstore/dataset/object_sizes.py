@@ -1,0 +1,241 @@
+"""Sizes: of text such as "1MiB", of objects with all they hold, and of their pickles. The latter two sample what is
+long."""
+
+import sys
+from itertools import islice
+
+from recstore.dataset import object_graph
+
+_UNITS = {"": 1, "b": 1} | {
+    f"{letter}{tail}": base**power
+    for power, letter in enumerate("kmgt", 1)
+    for tail, base in (("b", 1000), ("ib", 1024))
+}  # fmt: skip
+# How many entries of a container are looked at, by how deep it lies; those of twice as many are all looked at.
+_SAMPLES = (500, 100, 30, 10)
+_DEEPEST = 60
+_PLAIN = {str, bytes, int, float, complex}
+_HANDLE = 300  # what a handle takes at most (handles.HANDLE_BYTES), arrays' among them
+
+
+def parse(size):
+    """The number of bytes that an int or a text such as "1MiB", "500 kB" or "2GB" means.
+
+    >>> parse("1MiB"), parse("500 kB"), parse("1.5 GB"), parse(4096)
+    (1048576, 500000, 1500000000, 4096)
+    """
+    if isinstance(size, str):
+        text = size.strip()
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+        scale = _UNITS.get(text[len(number) :].strip().lower())
+        try:
+            value = int(float(number) * scale) if scale is not None else -1
+        except (ValueError, OverflowError):
+            value = -1
+    elif isinstance(size, int) and not isinstance(size, bool):
+        value = size
+    else:
+        raise TypeError(f'a size is an int or a text such as "1MiB", not {type(size).__name__}')
+    if value < 0:
+        raise ValueError(f'a size is a number of bytes, or a text such as "1MiB", "500 kB" or "2 GB", not {size!r:.80}')
+    return value
+
+
+def human(n):
+    """A number of bytes for people, in the units of `parse`.
+
+    >>> human(700), human(1536), human(3 * 2**30)
+    ('700 B', '1.5 KiB', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
+            break
+        n, unit = n / 1024, "TiB"
+    else:
+        unit = "TiB"
+    return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
+
+
+def sampled(container, most):
+    """`(entries, how many there are)`: at most `most` entries of a builtin container, from all over it; those of a dict
+    are pairs."""
+    n = object_graph.length(container)
+    if n <= most:
+        return list(object_graph.entries(container)), n
+    if type(container) in (list, tuple):
+        return [container[i * n // most] for i in range(most)], n
+    return list(islice(object_graph.entries(container), 0, None, n // most))[:most], n
+
+
+# ---- Deep sizes ----
+
+
+def deep(value):
+    """About how many bytes an object and everything reached from it take. Quick: long containers are sampled, evenly,
+    and what only the first half of the sample brings in is taken to be shared by all.
+
+    What recstore holds counts nothing, and neither do classes, modules and functions.
+    """
+    return _deep(value, set(), 0)
+
+
+def _deep(value, seen, depth):
+    kind = type(value)
+    if value is None or kind is bool or kind is type or (kind is int and -6 < value < 257):
+        return 0
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    if kind in _PLAIN:
+        return sys.getsizeof(value)
+    if object_graph.is_array(value):
+        return _array_bytes(value, seen, depth)
+    if object_graph.is_tensor(value):
+        return 0 if is_ours(value) else tensor_bytes(value)
+    if object_graph.is_store(value) or depth > _DEEPEST:
+        return 0
+    base = object_graph.base_of(value)
+    size = 0 if base is None else base.__sizeof__(value) + 16 + _entries_bytes(value, seen, depth)
+    if object_graph.is_walked(value):
+        size += 0 if size else object.__sizeof__(value) + 16
+        entries = object_graph.instance_dict(value)
+        if entries is not None:
+            size += dict.__sizeof__(entries)
+        return size + sum(_deep(held, seen, depth + 1) for _, held in object_graph.attributes(value))
+    return size or _opaque_bytes(value)
+
+
+def _opaque_bytes(value):
+    """What an object of the standard library, or of one that keeps memory of its own, says of itself."""
+    if callable(value):
+        return 0
+    try:
+        return sys.getsizeof(value, 64)
+    except Exception:
+        return 64  # its __sizeof__ failed: it is only asked out of courtesy
+
+
+def _entries_bytes(value, seen, depth):
+    half = _SAMPLES[min(depth, len(_SAMPLES) - 1)]
+    entries, n = sampled(value, 2 * half)
+    if object_graph.is_a(value, dict):
+
+        def measure(pairs):
+            return sum(_deep(key, seen, depth + 1) + _deep(item, seen, depth + 1) for key, item in pairs)
+    else:
+
+        def measure(chosen):
+            return sum(_deep(item, seen, depth + 1) for item in chosen)
+
+    if n <= 2 * half:
+        return measure(entries)
+    first, second = entries[::2], entries[1::2]
+    return measure(first) + measure(second) * (n - len(first)) // len(second)
+
+
+def _array_bytes(array, seen, depth):
+    if is_ours(array):
+        return 0
+    size = 112 + array.nbytes
+    if array.dtype.hasobject and type(array).__module__ == "numpy" and array.dtype.kind == "O":
+        flat = array.ravel("K") if array.flags.forc else array.flat
+        most = 2 * _SAMPLES[min(depth, len(_SAMPLES) - 1)]
+        items = [flat[i * array.size // most] for i in range(most)] if array.size > most else list(array.flat)
+        if items:
+            size += sum(_deep(item, seen, depth + 1) for item in items) * array.size // len(items)
+    return size
+
+
+def tensor_bytes(tensor):
+    """Bytes of a tensor's elements in main memory. Classes derived of Tensor have rules of their own and are not
+    asked."""
+    torch = sys.modules["torch"]
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return 64
+    if tensor.device.type != "cpu" or tensor.is_nested:
+        return 64
+    if tensor.layout is not torch.strided:
+        return 64 + (tensor._nnz() * tensor.element_size() if tensor.layout is torch.sparse_coo else 0)
+    return 64 + tensor.numel() * tensor.element_size()
+
+
+# ---- Pickles ----
+
+
+def pickled(value):
+    """`(bytes, exact, error)`: about what pickling an object writes when a worker gets it, and None; or why it cannot
+    be pickled.
+
+    Long lists, dicts and tuples are sampled. Stores, arrays that share_dataset made and tensors count as the handles
+    that they travel as, and nothing is done to them. Classes that say how they are pickled are asked, as pickling does.
+    """
+    counter = _new_counter()
+    try:
+        counter.dump(value)
+    except RecursionError:
+        return 0, False, "RecursionError: it is nested too deeply"
+    except Exception as e:  # whatever the classes of the object raise
+        return 0, False, f"{type(e).__name__}: {e}"
+    return counter.total(), counter.exact, None
+
+
+class _Sink:
+    def __init__(self):
+        self.n = 0
+
+    def write(self, data):
+        self.n += memoryview(data).nbytes
+
+
+def _new_counter():
+    # Of the start methods' own pickler: it knows what multiprocessing and torch registered.
+    from multiprocessing.reduction import ForkingPickler
+
+    class Counter(ForkingPickler):
+        def __init__(self, level=0, whole=None):
+            self.sink, self.level, self.more, self.exact, self.sampled = _Sink(), level, 0, True, set()
+            self.whole = whole  # a sample: it is not sampled once more
+            super().__init__(self.sink, 5)
+
+        def total(self):
+            return self.sink.n + self.more
+
+        def persistent_id(self, value):
+            kind = type(value)
+            if (
+                value is self.whole
+                or kind not in object_graph.CONTAINERS
+                or len(value) <= 4 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)]
+            ):
+                if kind is not type and (
+                    object_graph.is_tensor(value) or object_graph.is_store(value) or is_ours(value)
+                ):
+                    self.more += _HANDLE if id(value) not in self.sampled else 0
+                    self.sampled.add(id(value))
+                    return "handle"
+                return None
+            if id(value) not in self.sampled:
+                self.sampled.add(id(value))
+                self.estimate(value)
+            return "sampled"
+
+        def estimate(self, value):
+            entries, n = sampled(value, 2 * _SAMPLES[min(self.level, len(_SAMPLES) - 1)])
+            flat = [part for entry in entries for part in entry] if type(value) is dict else entries
+            inner = Counter(self.level + 1, flat)
+            inner.sampled = self.sampled
+            inner.dump(flat)
+            self.more += inner.total() * n // len(entries)
+            self.exact = False
+
+    return Counter()
+
+
+def is_ours(value):
+    """Whether it is an array or tensor that share_dataset made."""
+    inplace = sys.modules.get("recstore.dataset.shared_arrays")
+    if inplace is None:
+        return False
+    if object_graph.is_array(value):
+        return inplace.mapping_of(value) is not None
+    return object_graph.is_tensor(value) and inplace.mapping_of_tensor(value) is not None

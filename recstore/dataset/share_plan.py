@@ -1,0 +1,388 @@
+"""What share_dataset would replace: every large list, dict, array and tensor that an object leads to, where it is held,
+and whether it can be stored. Nothing is changed here."""
+
+import sys
+from fnmatch import fnmatchcase
+
+from recstore.build import building
+from recstore.dataset import memory_overlaps, object_graph, object_sizes
+from recstore.errors import EncodeError
+
+_FEW_PARTS = 256
+_MOST_LOOKED_AT = 5000
+_PROBED = 64  # how many entries are stored on trial
+_FEW = 16
+_PART_ENTRIES = 64
+_PART_BYTES = 64 * 1024
+_MOST_PARTS = 10_000
+_DEEPEST = 100  # objects in objects; a walk takes some frames for each, of the thousand that Python has
+
+LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
+
+
+class Found:
+    """A large value: `kind` is what it is replaced as, None when `reason` says why it is not; `chosen`, that this is as
+    it should be, no failure; `little`, of an array, that it is too small to be replaced for its own sake. `after` is an
+    estimate until it is built."""
+
+    __slots__ = ("value", "kind", "slots", "before", "after", "reason", "records", "chosen", "little")
+
+    def __init__(self, value, kind, before, reason=None):
+        self.value = value
+        self.kind = kind
+        self.slots = []
+        self.before = before
+        self.after = None
+        self.reason = reason
+        self.records = 0
+        self.chosen = self.little = False
+
+    def skip(self, reason, chosen=False):
+        self.kind, self.reason, self.chosen, self.after = None, reason, chosen, None
+
+    @property
+    def path(self):
+        return self.slots[0].path
+
+
+class Patterns:
+    """`only` and `skip`: paths, or patterns of them as fnmatch has them, for an attribute and all it holds."""
+
+    def __init__(self, only, skip):
+        self.only, self.skip = _patterns(only, "only"), _patterns(skip, "skip")
+        self.used = set()
+
+    def _match(self, path, patterns):
+        hit = False
+        for pattern in patterns or ():
+            if (
+                path == pattern
+                or fnmatchcase(path, pattern)
+                or (path.startswith(pattern) and path[len(pattern)] in ".[")
+            ):
+                self.used.add(pattern)
+                hit = True
+        return hit
+
+    def skips(self, path):
+        return self._match(path, self.skip)
+
+    def wants(self, path):
+        return self.only is None or self._match(path, self.only)
+
+    def names_class(self, path):
+        """Class attributes have to be asked for: by a pattern of `only` that says so."""
+        return self._match(path, [p for p in self.only or () if "__class__" in p])
+
+    def unused(self):
+        return [p for p in (*(self.only or ()), *(self.skip or ())) if p not in self.used]
+
+
+def _patterns(given, name):
+    if given is None:
+        return None
+    out = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(pattern, str) for pattern in out):
+        raise TypeError(f"{name} is a path such as 'dataset.samples', a pattern such as '*.samples', or a list of them")
+    return out
+
+
+class Plan:
+    """All that was found from one object on. `found` by identity of the value, in the order of the walk."""
+
+    def __init__(self, root, threshold, patterns, options):
+        self.root, self.threshold, self.patterns, self.options = root, threshold, patterns, options
+        self.found = {}
+        self._arrays = {}  # the same for all arrays and tensors, small ones too
+        self.tuples = {}  # id -> (tuple, its slots)
+        self.stores = []  # (path, store) of what is shared already
+        self.small = 0
+        self.hits = 0  # how often something large was come across
+        self.too_deep = None  # a path where the walk stopped
+        self._seen = set()
+        self._depth = 0
+        self._keep = []  # what ids were taken of
+        if object_graph.is_walked(root) and object_graph.base_of(root) is None:
+            self._walk_object(root, "")
+        else:
+            self._visit(root, object_graph.FixedSlot("", None, _itself(root)))
+        self._take_apart()
+        for found in (self.found | self._arrays).values():
+            self._settle(found)
+        memory_overlaps.settle(self._arrays, self.found)
+
+    # ---- The walk ----
+
+    def _walk_object(self, value, path):
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        self._keep.append(value)
+        for slot, held in object_graph.attributes(value, path):
+            self._visit(held, slot)
+        for slot, held in object_graph.class_attributes(value, path):
+            self._visit(held, slot)
+
+    def _visit(self, value, slot):
+        """Deals with one value in one place."""
+        if self._depth == _DEEPEST:
+            self.too_deep = slot.path
+            return
+        self._depth += 1
+        try:
+            self._deal_with(value, slot)
+        finally:
+            self._depth -= 1
+
+    def _deal_with(self, value, slot):
+        if self.patterns.skips(slot.path):
+            return
+        self.patterns.wants(slot.path)  # it is there, however small it may be
+        if value is None or type(value) in (bool, int, float, str, bytes):
+            return
+        if type(value) is tuple:
+            self.tuples.setdefault(id(value), (value, []))[1].append(slot)
+        if id(value) in self.found:
+            self.hits += 1
+            self.found[id(value)].slots.append(slot)
+            return
+        if object_graph.is_store(value) or object_sizes.is_ours(value):
+            self.hits += 1
+            self.stores.append((slot.path, value))
+        elif object_graph.is_array(value):
+            self._visit_array(value, slot, ARRAY, value.nbytes)
+        elif object_graph.is_tensor(value):
+            self._visit_array(value, slot, TENSOR, object_sizes.tensor_bytes(value))
+        elif object_graph.base_of(value) is not None:
+            self._visit_container(value, slot)
+        elif object_graph.is_walked(value):
+            self._walk_object(value, slot.path)
+        else:
+            self._visit_opaque(value, slot)
+
+    def _add(self, value, slot, kind, before, reason=None):
+        self.hits += 1
+        found = self.found[id(value)] = Found(value, kind, before, reason)
+        found.slots.append(slot)
+        return found
+
+    def _visit_array(self, value, slot, kind, size):
+        self.hits += size >= self.threshold
+        found = self._arrays.get(id(value))
+        if found is not None:
+            found.slots.append(slot)
+            return
+        found = self._arrays[id(value)] = Found(value, kind, size)
+        found.slots.append(slot)
+        found.little = size < max(self.threshold, memory_overlaps.SMALLEST)
+        reason = memory_overlaps.refusal(value)
+        if reason is not None:
+            found.skip(reason, chosen=reason in memory_overlaps.SHARED)
+        else:
+            found.after, found.records = size, 1
+        if found.little:
+            self.small += 1
+        else:
+            self.found[id(value)] = found
+
+    def _visit_opaque(self, value, slot):
+        size = object_sizes.deep(value)
+        if size >= max(self.threshold, 1):
+            self._add(value, slot, None, size, f"a {object_graph.type_name(value)} keeps its data by rules of its own")
+
+    def _visit_container(self, value, slot):
+        if id(value) in self._seen:
+            return
+        kind = _kind_of(value)
+        size = object_sizes.deep(value)
+        if size < self.threshold or not object_graph.length(value):
+            self.small += 1
+            self._walk_items(value, slot.path)
+        elif kind is None:
+            before = self.hits
+            self._walk_items(value, slot.path)
+            if self.hits == before:
+                self._add(value, slot, None, size, _unlike(value))
+        elif self._is_of_parts(value):
+            self._walk_items(value, slot.path)
+        else:
+            found = self._add(value, slot, kind, size)
+            if not self.patterns.wants(slot.path):
+                self._walk_items(value, slot.path)  # a pattern may name what it holds
+                return
+            found.reason = self._try(found)
+            if found.reason is not None:
+                found.kind, found.after, before = None, None, self.hits
+                self._walk_items(value, slot.path)
+                if self.hits > before:
+                    del self.found[id(value)]  # not itself data, but what holds data
+
+    def _walk_items(self, value, path):
+        if id(value) in self._seen or object_graph.length(value) > max(_MOST_PARTS, self.threshold // 8):
+            return
+        self._seen.add(id(value))
+        self._keep.append(value)
+        for slot, held in object_graph.items(value, path):
+            self._visit(held, slot)
+        if type(value) not in object_graph.CONTAINERS and object_graph.is_walked(value):
+            for slot, held in object_graph.attributes(value, path):
+                self._visit(held, slot)
+
+    def _take_apart(self):
+        """Keeps no short list or dict as a whole that holds what is to be replaced elsewhere: that would be there twice
+        then."""
+        again = True
+        while again:
+            again = False
+            for found in list(self.found.values()):
+                if found.kind in (LIST, DICT) and self._holds_found(found.value, [_MOST_LOOKED_AT]):
+                    del self.found[id(found.value)]
+                    self._walk_items(found.value, found.path)
+                    again = True
+
+    def _holds_found(self, value, budget):
+        for child in walking_values(value, _FEW_PARTS)[0] if object_graph.length(value) <= _FEW_PARTS else ():
+            budget[0] -= 1
+            if budget[0] < 0:
+                return False
+            if id(child) in self.found or id(child) in self._arrays:
+                return True
+            if type(child) in (list, dict, tuple) and self._holds_found(child, budget):
+                return True
+        return False
+
+    # ---- Judging ----
+
+    def _is_of_parts(self, value):
+        """Whether a container holds few large things, each to be replaced by itself, and not many records."""
+        entries, n = walking_values(value, _FEW_PARTS)
+        large = max(self.threshold, _PART_BYTES)
+        measured = [object_sizes.deep(entry) for entry in entries]
+        if n <= _FEW_PARTS and any(size >= large for size in measured):
+            return True
+        if sum(measured) >= large * len(measured):
+            return True
+        if n > _FEW:
+            return False
+        return any(size >= self.threshold and _is_part(entry, size) for entry, size in zip(entries, measured))
+
+    def _try(self, found):
+        """Stores a sample of a list or dict: why it cannot be stored, or None. Sets what all of it may take."""
+        entries, n = object_sizes.sampled(found.value, _PROBED)
+        if found.kind is DICT:
+            columns = [[key for key, _ in entries], [item for _, item in entries]]
+        else:
+            columns = [entries]
+        total = 0
+        try:
+            for column in columns:
+                total += trial(column, self.options)
+        except EncodeError as e:
+            return _reason(e)
+        found.after = total * n // max(1, len(entries))
+        found.records = n * len(columns)
+        return None
+
+    def _settle(self, found):
+        """Decides by all the places where a value was found."""
+        path = found.slots[0].path
+        if not any(self.patterns.wants(slot.path) for slot in found.slots):
+            found.skip("not in only=", chosen=True)
+        for slot in found.slots:
+            if found.kind is None:
+                return
+            if isinstance(slot, object_graph.FixedSlot):
+                where = f" at {slot.path}" if slot.path != path else ""
+                found.skip(slot.key if not slot.path else f"{slot.key}{where}")
+            elif isinstance(slot, object_graph.ClassSlot) and not self.patterns.names_class(slot.path):
+                found.skip(
+                    f"a class attribute, which all instances share: only={slot.path!r} replaces it, where workers are"
+                    " forked",
+                    chosen=True,
+                )
+            elif isinstance(slot, object_graph.TupleSlot) and not self._can_change(slot.holder, set()):
+                found.skip(f"the tuple that it is in is itself in a place that cannot be changed ({slot.path})")
+
+    def _can_change(self, holder, above):
+        """Whether another tuple can take the place of this one everywhere."""
+        if id(holder) in above:
+            return False
+        for slot in self.tuples[id(holder)][1]:
+            if isinstance(slot, (object_graph.FixedSlot, object_graph.ClassSlot)):
+                return False
+            if isinstance(slot, object_graph.TupleSlot) and not self._can_change(slot.holder, above | {id(holder)}):
+                return False
+        return True
+
+
+def _is_part(entry, size):
+    if type(entry) in (list, dict):
+        return len(entry) >= _PART_ENTRIES
+    return (object_graph.is_array(entry) or object_graph.is_tensor(entry)) and size >= memory_overlaps.SMALLEST
+
+
+def walking_values(value, most):
+    """Like `object_sizes.sampled`, of the values of a dict."""
+    entries, n = object_sizes.sampled(value, most)
+    return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n
+
+
+def trial(records, options):
+    """Bytes that records take in a store, which is dropped again. EncodeError."""
+    from recstore._core import native
+
+    builder = building.new_builder(native.Builder, options)
+    try:
+        builder.extend(records)
+        segment = builder.finish()
+    except BaseException:
+        builder.abort()
+        raise
+    try:
+        return sum(heap + arrays for _, _, _, heap, arrays in segment.blocks())
+    finally:
+        segment.close()
+
+
+def _reason(error):
+    """An EncodeError without the number that the record had on trial."""
+    return str(error).partition(": ")[2] if str(error).startswith("record ") else str(error)
+
+
+def _kind_of(value):
+    kind = type(value)
+    if kind is list:
+        return LIST
+    collections = sys.modules.get("collections")
+    if kind is dict or (collections is not None and kind is collections.OrderedDict):
+        return DICT
+    if (
+        collections is not None
+        and kind is collections.defaultdict
+        and any(value.default_factory is f for f in building.FACTORIES)
+    ):
+        return DICT
+    return None
+
+
+def _unlike(value):
+    name = object_graph.type_name(value)
+    if type(value) is tuple:
+        return "a tuple, which a list-like store is not; make it a list"
+    base = object_graph.base_of(value)
+    if base is tuple:
+        return f"a {name}, which is a tuple and cannot be changed"
+    if base in (set, frozenset):
+        return f"a {name}, which has no order; dict.fromkeys(...) makes a dict of it"
+    collections = sys.modules.get("collections")
+    if collections is not None and type(value) is collections.defaultdict:
+        return "its default factory is no builtin type such as list; convert it with dict()"
+    return f"a {name}, a subclass of {base.__name__} with a behaviour of its own; convert it with {base.__name__}()"
+
+
+def _itself(root):
+    if object_graph.is_a(root, (list, tuple)):
+        return "it is the object given, which only its holder can replace: x = recstore.RecordList(x)"
+    if object_graph.is_a(root, dict):
+        return "it is the object given, which only its holder can replace: x = recstore.RecordDict(x)"
+    return "it is the object given, which only its holder can replace"

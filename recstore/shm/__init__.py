@@ -1,0 +1,1 @@
+"""Handles, named segments, leases, identities of processes, and the registry of the segments attached here."""

@@ -1,0 +1,176 @@
+"""What named segments there are: the list of them, for people, and the removal of one by hand."""
+
+import os
+import time
+
+from recstore.build.building import human
+from recstore.errors import CorruptError, SegmentNotFoundError, VersionError
+from recstore.sharing import duration
+from recstore.shm import named_segments
+
+_COLUMNS = ("name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state")
+
+
+class SegmentInfo:
+    """A named segment at one moment.
+
+    Attributes: ``name`` and ``fingerprint`` (None of a damaged one), ``records``, ``nbytes``, ``age`` in seconds,
+    ``builder`` (its process and command), ``attached`` (how many processes of this user have it open; None where the
+    system does not tell), ``keep`` (None, seconds, or "for ever"), ``path``, and ``state``: "in use", "kept", "orphan"
+    (nobody's, and removed by the next call that collects), "damaged", or "another version's".
+    """
+
+    __slots__ = ("age", "attached", "builder", "fingerprint", "keep", "name", "nbytes", "path", "records", "state")
+
+    def __init__(self, **values):
+        for slot in self.__slots__:
+            setattr(self, slot, values.get(slot))
+
+    def row(self):
+        """The columns of the table, as str."""
+        unknown = "?"
+        values = [
+            self.name,
+            self.fingerprint,
+            self.records,
+            self.nbytes,
+            self.age,
+            self.builder,
+            self.attached,
+            self.state,
+        ]
+        shown = [
+            str,
+            lambda text: (text or "-")[:33],
+            lambda n: f"{n:,}",
+            human,
+            duration,
+            lambda text: text[:40],
+            str,
+            str,
+        ]
+        return [unknown if value is None else show(value) for show, value in zip(shown, values)]
+
+    def __repr__(self):
+        said = ", ".join(f"{column} {text}" for column, text in zip(_COLUMNS[1:], self.row()[1:]))
+        return f"<segment {self.name!r}: {said}>"
+
+
+class SegmentTable(list):
+    """A list of SegmentInfo that prints as a table."""
+
+    def __str__(self):
+        rows = [list(_COLUMNS), *(info.row() for info in self)]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        numbers = {2, 3, 4, 6}
+        lines = []
+        for row in rows:
+            cells = (
+                text.rjust(width) if i in numbers else text.ljust(width)
+                for i, (text, width) in enumerate(zip(row, widths))
+            )
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def segments(name, dir):
+    """The SegmentTable of this user's segments, or of those of one name."""
+    place = named_segments.folder(dir)
+    if name is not None:
+        named_segments.check_name(name)
+        paths = named_segments.found(name, dir)
+    else:
+        paths = [os.path.join(place, one) for one in sorted(os.listdir(place)) if named_segments.is_segment(one)]
+    users = _users()
+    infos = (_describe(path, users) for path in paths)
+    table = SegmentTable(info for info in infos if info is not None)
+    table.sort(key=lambda info: (info.name or "", info.age or 0.0))
+    return table
+
+
+def _describe(path, users):
+    """The SegmentInfo of a path; None for what is gone, or of another user, or no file that a build makes."""
+    from recstore._core import native
+
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if status.st_uid != os.geteuid() or status.st_mode & 0o177777 != 0o100400:
+        return None
+    attached = None if users is None else len(users.get((status.st_dev, status.st_ino), ()))
+    values = {
+        "path": path,
+        "nbytes": status.st_size,
+        "attached": attached,
+        "age": max(0.0, time.time() - status.st_mtime),
+    }
+    try:
+        segment = native.open_path(path, native.OURS, follow_links=False, backing="named")
+    except SegmentNotFoundError:
+        return None
+    except CorruptError:
+        return SegmentInfo(**values, state="damaged")
+    except VersionError:
+        return SegmentInfo(**values, state="another version's")
+    label = named_segments.Label.of(segment)
+    values.update(records=segment.records, nbytes=segment.nbytes, age=max(0.0, time.time() - segment.created_ns / 1e9))
+    segment.close()
+    if label is None:
+        return SegmentInfo(**values, state="damaged")
+    values.update(name=label.name, fingerprint=label.fingerprint, builder=label.builder, keep=label.get("keep"))
+    state = "in use" if _leased(path) else "orphan" if named_segments.expired(label, status.st_mtime) else "kept"
+    return SegmentInfo(**values, state=state)
+
+
+def _leased(path):
+    """Whether a process holds a lease."""
+    from recstore._core import native
+
+    try:
+        return native.is_leased(path)
+    except OSError:
+        return False
+
+
+def _users():
+    """{(device, inode): processes} of what this user's processes have open; None where the system does not tell."""
+    try:
+        pids = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return None
+    found = {}
+    for pid in pids:
+        folder = f"/proc/{pid}/fd"
+        try:
+            fds = os.listdir(folder)
+        except OSError:
+            continue
+        for fd in fds:
+            try:
+                status = os.stat(f"{folder}/{fd}")
+            except OSError:
+                continue
+            found.setdefault((status.st_dev, status.st_ino), set()).add(pid)
+    return found
+
+
+def unlink(name, fingerprint, dir):
+    """Removes the names of segments; how many."""
+    named_segments.check_name(name)
+    paths = named_segments.found(name, dir)
+    if fingerprint is not None:
+        paths = [path for path in paths if os.path.basename(path) == named_segments.system_name(name, fingerprint)]
+    removed = 0
+    for path in paths:
+        try:
+            if os.lstat(path).st_uid == os.geteuid():
+                os.unlink(path)
+                removed += 1
+        except FileNotFoundError:
+            continue  # its last user was faster
+    if not removed:
+        raise named_segments.gone(name, dir)
+    return removed

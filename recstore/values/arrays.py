@@ -1,0 +1,237 @@
+"""numpy arrays and scalars to and from the dtype descriptors of csrc/FORMAT.md ("Arrays").
+
+Imported by the codec when it meets the first array, never by ``import recstore``.
+"""
+
+import sys
+
+import numpy as np
+
+from recstore._core.native import varint
+from recstore.errors import CorruptError, VersionError
+
+_CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8, "u8": 9, "f2": 10, "f4": 11,
+          "f8": 12, "c8": 13, "c16": 14}  # fmt: skip
+_NAMES = {code: name for name, code in _CODES.items()}
+_SIZED = {"S": 15, "U": 16, "V": 17}
+_TIMES = {"M": 18, "m": 19}
+# By number, as numpy counts them: 3 was business days once and is no unit now.
+_UNITS = ("Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
+_UNIT_NONE = 14
+_STRUCT = 20
+_STRUCT_LEVELS, _STRUCT_FIELDS = 8, 1024
+_LONG_DOUBLES = {"f": 21, "c": 22}
+# Codes 21 and 22 are the x86-64 ABI's 80-bit numbers in 16 bytes; elsewhere long double is another or none.
+_HAS_X87 = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant == 63
+_BIG_ENDIAN = 0x80
+_FORTRAN = 1
+_SCALAR = 2
+
+
+def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
+    """The descriptor of a dtype without the array flags; None for one that the format does not know."""
+    if not 0 <= dtype.num < 256:
+        return None  # registered by another package: its kind and size may look like numpy's, its values are others
+    if dtype.names is not None:
+        return _describe_struct(dtype, levels)
+    if dtype.kind in _LONG_DOUBLES and dtype.itemsize > (8 if dtype.kind == "f" else 16):
+        code, parameters = _LONG_DOUBLES[dtype.kind] if _HAS_X87 else None, b""
+    elif dtype.kind in _SIZED and dtype.type in (np.bytes_, np.str_, np.void) and dtype.subdtype is None:
+        code, parameters = _SIZED[dtype.kind], varint(dtype.itemsize)
+    elif dtype.kind in _TIMES:
+        unit, multiple = np.datetime_data(dtype)
+        unit = _UNIT_NONE if unit == "generic" else _UNITS.index(unit)
+        code, parameters = _TIMES[dtype.kind], bytes([unit]) + varint(multiple)
+    else:
+        code, parameters = _CODES.get(dtype.kind + str(dtype.itemsize)), b""
+    if code is None or dtype.metadata:
+        return None
+    big = dtype.byteorder == ">"
+    return bytes([code | (_BIG_ENDIAN if big else 0)]) + parameters
+
+
+def _describe_struct(dtype, levels):
+    """A structured dtype: item size, aligned flag, fields. None for titles and records: the format has none."""
+    if levels == 0 or dtype.type is not np.void or dtype.metadata:
+        return None
+    fields = []
+    for name in dtype.names:
+        inner, offset, *title = dtype.fields[name]
+        base, shape = inner.subdtype or (inner, ())
+        described = _describe_dtype(base, levels - 1)
+        if title or described is None or not name:
+            return None
+        try:
+            encoded = name.encode()
+        except UnicodeEncodeError:
+            return None
+        shape = bytes([len(shape)]) + b"".join(map(varint, shape))
+        fields.append(varint(len(encoded)) + encoded + varint(offset) + described + shape)
+    if levels == _STRUCT_LEVELS and _count_fields(dtype) > _STRUCT_FIELDS:
+        return None
+    head = bytes([_STRUCT]) + varint(dtype.itemsize) + bytes([dtype.isalignedstruct])
+    return head + varint(len(fields)) + b"".join(fields)
+
+
+def _count_fields(dtype):
+    if dtype.subdtype:
+        return _count_fields(dtype.subdtype[0])
+    return sum(1 + _count_fields(dtype.fields[name][0]) for name in dtype.names or ())
+
+
+def describe(value):
+    """`(head, data)` of an ndarray or numpy scalar: flags, dtype and shape as bytes, and an object whose buffer is the
+    data. None when its dtype cannot be stored."""
+    scalar = not isinstance(value, np.ndarray)
+    descriptor = _describe_dtype(value.dtype)
+    if descriptor is None or (scalar and type(value) is not value.dtype.type):
+        return None
+    if scalar:
+        # Through the methods of bytes and str: an array, and str() of a numpy string, strip trailing NULs.
+        if isinstance(value, bytes):
+            data = bytes(value)
+            descriptor = bytes([_SIZED["S"]]) + varint(len(data))
+        elif isinstance(value, str):
+            data = str.encode(value, "utf-32-le", "surrogatepass")
+            descriptor = bytes([_SIZED["U"]]) + varint(len(data))
+        else:
+            data = value.tobytes()
+        return bytes([_SCALAR]) + descriptor, data
+    fortran = value.flags.f_contiguous and not value.flags.c_contiguous
+    shape = bytes([value.ndim]) + b"".join(map(varint, value.shape))
+    if value.dtype.names is not None and not (fortran or value.flags.c_contiguous):
+        # numpy copies fields only: what lies between them would be whatever was in memory.
+        packed = np.zeros(value.shape, value.dtype)
+        packed[...] = value
+        data = packed.tobytes()
+    elif value.dtype.kind in "Mm" or value.dtype.itemsize == 0 or not (fortran or value.flags.c_contiguous):
+        data = value.tobytes("F" if fortran else "C")  # dates have no buffer of their own
+    else:
+        data = value.ravel("K").view(np.uint8) if value.size else b""
+    return bytes([_FORTRAN if fortran else 0]) + descriptor + shape, data
+
+
+def _take_varint(descriptor, at):
+    value = shift = 0
+    while True:
+        byte = descriptor[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value
+
+
+def dtype_of(descriptor):
+    """The numpy dtype of array flags and dtype, as the core has checked them."""
+    if descriptor[1] == _STRUCT:
+        try:
+            return _take_struct(descriptor, 1)[0]
+        except (ValueError, TypeError) as e:
+            raise CorruptError(f"a structured dtype that numpy refuses: {e}") from None
+    return _take_dtype(descriptor, 1)[0]
+
+
+def _past_varint(descriptor, at):
+    while descriptor[at] >= 0x80:
+        at += 1
+    return at + 1
+
+
+def _take_struct(descriptor, at):
+    size, at = _take_varint(descriptor, at + 1), _past_varint(descriptor, at + 1)
+    aligned = bool(descriptor[at])
+    n, at = _take_varint(descriptor, at + 1), _past_varint(descriptor, at + 1)
+    names, formats, offsets = [], [], []
+    for _ in range(n):
+        length, at = _take_varint(descriptor, at), _past_varint(descriptor, at)
+        names.append(descriptor[at : at + length].decode())
+        at += length
+        offsets.append(_take_varint(descriptor, at))
+        dtype, at = _take_dtype(descriptor, _past_varint(descriptor, at))
+        shape = []
+        for _ in range(descriptor[at]):
+            shape.append(_take_varint(descriptor, at + 1))
+            at = _past_varint(descriptor, at + 1) - 1
+        at += 1
+        formats.append((dtype, tuple(shape)) if shape else dtype)
+    spec = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
+    return np.dtype(spec, align=aligned), at
+
+
+def _take_dtype(descriptor, at):
+    """`(dtype, where it ends)`."""
+    code = descriptor[at]
+    if code == _STRUCT:
+        return _take_struct(descriptor, at)
+    order = ">" if code & _BIG_ENDIAN else "<"
+    code &= 0x7F
+    if code in _NAMES:
+        return np.dtype(order + _NAMES[code]), at + 1
+    if code in (21, 22):
+        if not _HAS_X87:
+            raise VersionError("a long double of x86-64, which this machine does not have")
+        return np.dtype(order + ("f16" if code == 21 else "c32")), at + 1
+    if code in (18, 19):
+        unit, multiple = descriptor[at + 1], _take_varint(descriptor, at + 2)
+        kind = "M8" if code == 18 else "m8"
+        dtype = np.dtype(f"{order}{kind}" + ("" if unit == _UNIT_NONE else f"[{multiple}{_UNITS[unit]}]"))
+        return dtype, _past_varint(descriptor, at + 2)
+    size = _take_varint(descriptor, at + 1)
+    if code == _SIZED["U"]:
+        size //= 4
+    return np.dtype(f"{order}{'SUV'[code - 15]}{size}"), _past_varint(descriptor, at + 1)
+
+
+def make_array(dtype, shape, fortran, memory, size, copy):
+    """An array over `memory`, an object with a buffer of `size` bytes; with `copy`, a writable one of its own."""
+    order = "F" if fortran else "C"
+    try:
+        if not size:
+            # Through a buffer: numpy's own constructors widen S0 and U0 to one character.
+            return np.ndarray(shape, dtype, bytearray(1), order=order)
+        if dtype.names is not None and copy:
+            memory, copy = bytearray(memory), False  # with the bytes between the fields
+        array = np.ndarray(shape, dtype, memory, order=order)
+        if copy:
+            array = array.copy(order)
+    except ValueError as e:
+        raise CorruptError(f"an array that numpy refuses: {e}") from None
+    _check_text(dtype, memory, size, "an array of text with a code point above 0x10FFFF")
+    return array
+
+
+def _check_text(dtype, memory, size, what):
+    """Refuses text that is none in `size` bytes of items: numpy would make broken strings of it."""
+    for offset, order, dims, strides in _texts(dtype, 0, (), ()):
+        n = size // dtype.itemsize
+        units = np.ndarray((n, *dims), order + "u4", memory, offset, (dtype.itemsize, *strides))
+        if units.size and units.max() > sys.maxunicode:
+            raise CorruptError(what)
+
+
+def _texts(dtype, offset, dims, strides):
+    """`(offset, byte order, shape, strides)` of the code units of each text in an item, also in fields."""
+    if dtype.subdtype:
+        base, shape = dtype.subdtype
+        steps = np.cumprod((base.itemsize, *shape[:0:-1])).tolist()[::-1]
+        yield from _texts(base, offset, dims + shape, (*strides, *steps))
+    elif dtype.kind == "U" and dtype.itemsize:
+        yield offset, dtype.byteorder.replace("=", "<"), (*dims, dtype.itemsize // 4), (*strides, 4)
+    for name in dtype.names or ():
+        inner, start = dtype.fields[name][:2]
+        yield from _texts(inner, offset + start, dims, strides)
+
+
+def make_scalar(dtype, memory):
+    """A numpy scalar."""
+    if dtype.kind == "S":
+        return np.bytes_(bytes(memory))
+    if dtype.kind == "U":
+        try:
+            return np.str_(bytes(memory).decode("utf-32-le", "surrogatepass"))
+        except UnicodeDecodeError as e:
+            raise CorruptError(f"a numpy string that is no text: {e}") from None
+    if not memory.nbytes:
+        return np.zeros((), dtype)[()]
+    _check_text(dtype, memory, memory.nbytes, "a numpy value with text that is none")
+    return np.ndarray((), dtype, bytearray(memory))[()]

@@ -1,0 +1,256 @@
+"""Values of classes that Python code defines: enums, namedtuples, dataclasses, attrs classes and registered ones.
+
+An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no
+``__init__``, no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree,
+values as a tuple.
+"""
+
+from types import MemberDescriptorType
+
+from recstore._core import trust
+from recstore._core.native import Record
+from recstore.errors import CorruptError, Error
+from recstore.values import classes
+from recstore.values.ext_types import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
+
+_BASICSIZE = object.__basicsize__
+_POINTER = tuple.__itemsize__
+_HEAP_TYPE = 1 << 9
+# attrs keeps a hash there that other processes would compute otherwise; None makes it compute it anew.
+_ATTRS_HASH = "_attrs_cached_hash"
+
+
+# ---- Encoding ----
+
+
+def handler(value):
+    """The function from a value of this class to `(code, EXTRA, payload)`; None for a class that cannot be stored.
+
+    It must not hold the class: it lives in a dictionary with weak keys.
+    """
+    cls = type(value)
+    name = trust.name_of(cls)
+    if type(name[0]) is not str:
+        return None
+    entry = classes.registration(cls)
+    if entry is not None and entry[1] is not None:
+        return lambda v: (OBJECT, (*name, None), (classes.registration(type(v))[1](v),))
+    if _is_enum(cls):
+        return lambda v: _describe_enum(v, name)
+    if isinstance(value, tuple):
+        return _named_tuple_handler(cls, name)
+    if hasattr(cls, "__dataclass_fields__"):
+        code, order = DATACLASS, tuple(cls.__dataclass_fields__)
+    elif hasattr(cls, "__attrs_attrs__"):
+        code, order = ATTRS, tuple(field.name for field in cls.__attrs_attrs__)
+    elif entry is not None:
+        code, order = OBJECT, ()
+    else:
+        return None
+    slots = _slots(cls)
+    if slots is None:
+        return None
+    slots = tuple((at, descriptor.__get__) for at, descriptor in slots.items())
+    rank = {at: i for i, at in enumerate(order)}
+    return lambda v: _describe_object(v, code, name, slots, rank)
+
+
+def _is_enum(cls):
+    from enum import Enum
+
+    return issubclass(cls, Enum)
+
+
+def _describe_enum(value, name):
+    from enum import Flag
+
+    member = value._name_
+    if member is not None and type(value)._member_map_.get(member) is value:
+        return ENUM, name, member
+    if isinstance(value, Flag) and type(value._value_) is int:
+        return ENUM, name, value._value_
+    return None
+
+
+def _named_tuple_handler(cls, name):
+    fields = getattr(cls, "_fields", None)
+    if type(fields) is not tuple or not all(type(f) is str for f in fields) or len(set(fields)) != len(fields):
+        return None
+    extra = (*name, fields)
+
+    def describe(value):
+        if len(value) != len(fields) or getattr(value, "__dict__", None):
+            return None
+        return NAMEDTUPLE, extra, tuple(value)
+
+    return describe
+
+
+def _slots(cls):
+    """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
+    if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
+        return None  # a type of the interpreter's, whose objects only its own constructor may make
+    members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
+    # As copyreg reckons: an object larger than what its slots take holds what only C code can reach.
+    expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
+    if cls.__itemsize__ or cls.__basicsize__ > expected:
+        return None
+    if len({at for at, _ in members}) != len(members):
+        return None  # a slot that hides another: one name for two values
+    return dict(members)
+
+
+def _describe_object(value, code, name, slots, rank):
+    state = {}
+    for at, get in slots:
+        try:
+            state[at] = get(value)
+        except AttributeError:
+            continue  # a slot that was never set
+    try:
+        state.update(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        pass  # slots only
+    if _ATTRS_HASH in state:
+        state[_ATTRS_HASH] = None
+    # Declared fields first and in their order: one tree for objects whose __init__ went other ways.
+    names = sorted(state, key=lambda at: rank.get(at, len(rank))) if rank and tuple(state) != tuple(rank) else state
+    if not all(type(at) is str for at in names):
+        return None
+    return code, (*name, tuple(names)), tuple([state[at] for at in names])
+
+
+# ---- Decoding ----
+
+
+def maker(code, extra, reader):
+    """As extended.maker, for the codes of classes."""
+    length = 2 if code == ENUM else 3
+    if type(extra) is not tuple or len(extra) != length or type(extra[0]) is not str or type(extra[1]) is not str:
+        raise CorruptError(f"an ext value of code {code} without a class name")
+    names = extra[2] if length == 3 else ("name",)
+    if names is None and code == OBJECT:
+        names = ("value",)
+    elif type(names) is not tuple or not all(type(at) is str for at in names) or len(set(names)) != len(names):
+        raise CorruptError("field names that are no distinct strings")
+    if reader.checking:
+        return _checker(code, len(names)), True
+    cls = reader.find(extra[0], extra[1])
+    if cls is None:
+        return _record_maker(code, extra, names), False
+    full = f"{extra[0]}.{extra[1]}"
+    if code == ENUM:
+        return _enum_maker(cls, full), True
+    if code == NAMEDTUPLE:
+        return _named_tuple_maker(cls, full, names), True
+    if extra[2] is None:
+        return _pair_maker(cls, full), True
+    return _object_maker(cls, full, names), True
+
+
+def _values(payload, n):
+    if type(payload) is not tuple or len(payload) != n:
+        raise CorruptError(f"the values of {n} fields made of a {type(payload).__name__}")
+    return payload
+
+
+def _enum_payload(payload):
+    if type(payload) is not str and type(payload) is not int:
+        raise CorruptError(f"a member of an enum made of a {type(payload).__name__}")
+    return payload
+
+
+def _checker(code, n):
+    """Checks a payload and makes something that equals nothing else: equality is the class's, and none is loaded."""
+
+    def check(payload):
+        _enum_payload(payload) if code == ENUM else _values(payload, n)
+        return object()
+
+    return check
+
+
+def _record_maker(code, extra, names):
+    full, origin = f"{extra[0]}.{extra[1]}", (code, extra)
+
+    def make(payload):
+        if code == ENUM:
+            payload = (_enum_payload(payload),)
+            at = names if type(payload[0]) is str else ("value",)
+            return Record(full, zip(at, payload), _origin=origin)
+        return Record(full, zip(names, _values(payload, len(names))), _origin=origin)
+
+    return make
+
+
+def _enum_maker(cls, full):
+    if not _is_enum(cls):
+        raise Error(f"{full} was an enum when it was stored and is none now")
+    members = cls._member_map_
+
+    def make(payload):
+        if type(_enum_payload(payload)) is str:
+            if payload not in members:
+                raise Error(f"enum {full} has no member {payload} now")
+            return members[payload]
+        try:
+            return cls(payload)
+        except ValueError as e:
+            raise Error(f"enum {full} has no value {payload} now: {e}") from None
+
+    return make
+
+
+def _named_tuple_maker(cls, full, names):
+    if not issubclass(cls, tuple) or getattr(cls, "_fields", None) != names:
+        fields = getattr(cls, "_fields", "none")
+        raise Error(f"namedtuple {full} had the fields {names} when it was stored and has {fields} now")
+    new = tuple.__new__
+    return lambda payload: new(cls, _values(payload, len(names)))
+
+
+def _pair_maker(cls, full):
+    def make(payload):
+        # Looked up each time: a registration may be replaced.
+        entry = classes.registration(cls)
+        if entry is None or entry[2] is None:
+            why = "it was stored by an encode function; register it with its decode function first"
+            raise Error(f"cannot load class {full}: {why}")
+        return entry[2](_values(payload, 1)[0])
+
+    return make
+
+
+def _object_maker(cls, full, names):
+    slots = _slots(cls)
+    if slots is None or issubclass(cls, (tuple, type)) or _is_enum(cls):
+        raise Error(f"cannot load class {full}: its objects hold more than attributes now")
+    has_dict = cls.__dictoffset__ != 0
+    missing = [at for at in names if at not in slots and not has_dict]
+    if missing:
+        raise Error(f"cannot load class {full}: it has no slot {missing[0]!r} now")
+    new, put = object.__new__, object.__setattr__
+    beside = {at for at in names if at not in slots and _is_data_descriptor(cls, at)}
+
+    def make(payload):
+        try:
+            out = new(cls)
+        except TypeError as e:
+            raise Error(f"cannot load class {full}: {e}") from None
+        for at, value in zip(names, _values(payload, len(names))):
+            if at in beside:
+                object.__getattribute__(out, "__dict__")[at] = value
+            else:
+                put(out, at, value)
+        return out
+
+    return make
+
+
+def _is_data_descriptor(cls, name):
+    """Whether setting the attribute would run a property or the like of the class instead of storing it."""
+    for base in cls.__mro__:
+        if name in vars(base):
+            kind = type(vars(base)[name])
+            return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+    return False

@@ -1,0 +1,487 @@
+"""Values beyond the basic types, as ext values of csrc/FORMAT.md: a code, an EXTRA that values share, and a payload.
+
+Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of
+a type that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
+"""
+
+import sys
+from weakref import WeakKeyDictionary
+
+from recstore._core.native import Record
+from recstore.errors import CorruptError, Error, UntrustedError
+
+(COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE,
+ TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS,
+ OBJECT, PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
+
+_DAY = 86_400_000_000
+_FACTORIES = {
+    kind.__name__: kind
+    for kind in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray)
+}
+_PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")
+_ZONE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/")
+
+
+# ---- Encoding: describe(value) -> (code, EXTRA, payload) ----
+
+
+def _decimal_text(value):
+    # A context of capitals=0 writes the exponent's E small; no other text of a Decimal has an e.
+    return str(value).replace("e", "E")
+
+
+def _naive_microseconds(value):
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+def _describe_datetime(value):
+    days = value.toordinal() - 1
+    return DATETIME, None, (days * _DAY + _naive_microseconds(value), value.fold, value.tzinfo)
+
+
+def _describe_timedelta(value):
+    return TIMEDELTA, None, (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+
+
+def _describe_timezone(value):
+    offset, *name = value.__getinitargs__()
+    return TIMEZONE, None, (_describe_timedelta(offset)[2], name[0] if name else None)
+
+
+def _describe_defaultdict(value):
+    factory = value.default_factory
+    if factory is None:
+        return DEFAULTDICT, None, dict(value)
+    name = getattr(factory, "__name__", None)
+    return (DEFAULTDICT, name, dict(value)) if isinstance(name, str) and _FACTORIES.get(name) is factory else None
+
+
+def _describe_zoneinfo(value):
+    return (ZONEINFO, None, value.key) if type(value.key) is str and set(value.key) <= _ZONE_CHARACTERS else None
+
+
+def _without_attributes(code, copy):
+    """Dict types with a ``__dict__``: what somebody hung on them has no place."""
+    return lambda value: None if value.__dict__ else (code, None, copy(value))
+
+
+def _describe_chainmap(value):
+    return (CHAINMAP, None, list(value.maps)) if len(value.__dict__) == 1 and type(value.maps) is list else None
+
+
+_BUILTIN = {
+    complex: lambda v: (COMPLEX, None, (v.real, v.imag)),
+    bytearray: lambda v: (BYTEARRAY, None, bytes(v)),
+    set: lambda v: (SET, None, list(v)),
+    frozenset: lambda v: (FROZENSET, None, tuple(v)),
+    range: lambda v: (RANGE, None, (v.start, v.stop, v.step)),
+    slice: lambda v: (SLICE, None, (v.start, v.stop, v.step)),
+    type(Ellipsis): lambda v: (ELLIPSIS, None, None),
+}
+# By module and name: a value's type is compared with what the loaded module has under this name.
+_BY_NAME = {
+    ("collections", "OrderedDict"): _without_attributes(ORDEREDDICT, dict),
+    ("collections", "Counter"): _without_attributes(COUNTER, dict),
+    ("collections", "defaultdict"): _describe_defaultdict,
+    ("collections", "ChainMap"): _describe_chainmap,
+    ("collections", "deque"): lambda v: (DEQUE, v.maxlen, list(v)),
+    ("datetime", "date"): lambda v: (DATE, None, v.toordinal()),
+    ("datetime", "time"): lambda v: (TIME, None, (_naive_microseconds(v), v.fold, v.tzinfo)),
+    ("datetime", "datetime"): _describe_datetime,
+    ("datetime", "timedelta"): _describe_timedelta,
+    ("datetime", "timezone"): _describe_timezone,
+    ("zoneinfo", "ZoneInfo"): _describe_zoneinfo,
+    ("decimal", "Decimal"): lambda v: (DECIMAL, None, _decimal_text(v)),
+    ("fractions", "Fraction"): lambda v: (FRACTION, None, (v.numerator, v.denominator)),
+    ("uuid", "UUID"): lambda v: (UUID, None, v.bytes),
+    ("torch", "Tensor"): lambda v: _tensors().describe(v),
+    ("numpy", "ndarray"): lambda v: _string_array(v),
+    **{("pathlib", name): lambda v, name=name: (PATH, name, str(v)) for name in _PATHS},
+}
+
+
+def _tensors():
+    from recstore.values import tensors
+
+    return tensors
+
+
+def _string_array(value):
+    """An array of numpy's variable-width strings; None for one with a missing value or without coercion."""
+    numpy = sys.modules["numpy"]
+    kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
+    if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
+        return None
+    return STRINGDTYPE, None, (value.shape, value.ravel().tolist())
+
+
+def _find_handler(value):
+    """How values of this type are described; None when they cannot be stored."""
+    kind = type(value)
+    if kind in _BUILTIN:
+        return _BUILTIN[kind]
+    module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else None
+    handler = _BY_NAME.get((module, kind.__name__))
+    # Before a registration: what the library stores by itself needs none.
+    if handler is not None and getattr(sys.modules.get(module), kind.__name__, None) is kind:
+        return handler
+    from recstore.values import class_types
+
+    return class_types.handler(value)
+
+
+_handlers = WeakKeyDictionary()  # type -> handler; a class that its program drops goes
+
+
+def forget(cls):
+    """The class was registered: what was found out about it may no longer hold."""
+    _handlers.pop(cls, None)
+
+
+def describe(value, writer=None):
+    """`(code, EXTRA, payload)` of a value, or None when it cannot be stored. `writer` notes what readers must know."""
+    kind = type(value)
+    if kind is Record:
+        return _describe_record(value, writer)
+    try:
+        handler = _handlers[kind]
+    except KeyError:
+        handler = _handlers[kind] = _find_handler(value)
+    if handler is None:
+        return None
+    described = handler(value)
+    if described is not None and writer is not None and ENUM <= described[0] <= OBJECT:
+        writer.note(described[1][:2], kind)
+    return described
+
+
+def _describe_record(value, writer):
+    if value._origin is None:
+        return None
+    if writer is not None:
+        writer.foreign = True
+    code, extra = value._origin
+    values = tuple(value.values())
+    return code, extra, values[0] if code == ENUM else values
+
+
+def pickled(value):
+    """The ext value that holds a pickle. Raises whatever pickling raises, TypeError for a store anywhere in the
+    value."""
+    import io
+
+    out = io.BytesIO()
+    _pickler()(out, protocol=4).dump(value)
+    return PICKLED, None, out.getvalue()
+
+
+_Pickler = None
+
+
+def _pickler():
+    """A Pickler that takes no stores: they pickle as handles, which the data would not outlive its process in."""
+    global _Pickler
+    if _Pickler is None:
+        import pickle
+
+        from recstore._core import native
+
+        class Pickler(pickle.Pickler):
+            def reducer_override(self, value):
+                if isinstance(value, (native.Records, native.Mapping)):
+                    what = f"a {type(value).__name__} pickles as a handle, which holds no records"
+                    raise TypeError(f"{what}; {store_remedy(value)}")
+                return NotImplemented
+
+        _Pickler = Pickler
+    return _Pickler
+
+
+def store_remedy(store):
+    """What to store instead of a store."""
+    return f"convert it with {'.to_list()' if hasattr(store, 'to_list') else '.to_dict()'} first"
+
+
+# ---- Decoding: maker(code, EXTRA, reader) gives the function from payload to value ----
+
+
+def _expect(ok, what):
+    if not ok:
+        raise CorruptError(what)
+
+
+def _typed(payload, kind, what):
+    if type(payload) is not kind:
+        raise CorruptError(f"{what} made of a {type(payload).__name__}")
+    return payload
+
+
+def _parts(payload, kinds, what):
+    _expect(type(payload) is tuple and len(payload) == len(kinds), f"{what} of other parts than {len(kinds)}")
+    for part, kind in zip(payload, kinds):
+        _expect(kind is object or type(part) is kind, f"{what} with a part that is a {type(part).__name__}")
+    return payload
+
+
+def _make_set(kind, carrier):
+    def make(payload):
+        out = kind(_typed(payload, carrier, "a set"))
+        # Records in place of classes may be equal where the objects that they stand for were not.
+        alike = len(out) != len(payload) and not any(type(e) is Record for e in out)
+        _expect(not alike, "a set with an element that is there twice")
+        return out
+
+    return make
+
+
+def _make_dict(name):
+    def prepare(extra):
+        import collections
+
+        kind = getattr(collections, name)
+        update = dict.update if name == "Counter" else kind.update  # a Counter's own would add up
+
+        def make(payload):
+            out = kind()
+            update(out, _typed(payload, dict, name))
+            return out
+
+        return make
+
+    return prepare
+
+
+def _make_defaultdict(extra):
+    from collections import defaultdict
+
+    _expect(extra is None or extra in _FACTORIES, f"a defaultdict whose factory is {extra!r:.80}")
+    factory = _FACTORIES.get(extra)
+    return lambda payload: defaultdict(factory, _typed(payload, dict, "a defaultdict"))
+
+
+def _make_chainmap(extra):
+    from collections import ChainMap
+
+    def make(payload):
+        out = ChainMap()
+        out.maps = _typed(payload, list, "a ChainMap")  # none at all, too, which the constructor does not make
+        return out
+
+    return make
+
+
+def _make_deque(extra):
+    from collections import deque
+
+    def make(payload):
+        _expect(extra is None or len(payload) <= extra, "a deque of more elements than its maxlen")
+        return deque(_typed(payload, list, "a deque"), extra)
+
+    return make
+
+
+def _make_time(extra):
+    import datetime
+
+    def make(payload):
+        us, fold, tz = _parts(payload, (int, int, object), "a time")
+        _expect(0 <= us < _DAY, "a time of another day")
+        seconds, us = divmod(us, 1_000_000)
+        return datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60, us, tz, fold=fold)
+
+    return make
+
+
+def _make_datetime(extra):
+    from datetime import datetime, timedelta
+
+    def make(payload):
+        us, fold, tz = _parts(payload, (int, int, object), "a datetime")
+        out = datetime.min + timedelta(0, 0, us)
+        return out if tz is None and fold == 0 else out.replace(tzinfo=tz, fold=fold)
+
+    return make
+
+
+def _make_date(extra):
+    from datetime import date
+
+    return lambda payload: date.fromordinal(_typed(payload, int, "a date"))
+
+
+def _make_timedelta(extra):
+    from datetime import timedelta
+
+    return lambda payload: timedelta(microseconds=_typed(payload, int, "a timedelta"))
+
+
+def _make_timezone(extra):
+    from datetime import timedelta, timezone
+
+    def make(payload):
+        us, name = _parts(payload, (int, object), "a timezone")
+        return timezone(timedelta(microseconds=us)) if name is None else timezone(timedelta(microseconds=us), name)
+
+    return make
+
+
+def _make_zoneinfo(extra):
+    import zoneinfo
+
+    def make(payload):
+        _expect(type(payload) is str and set(payload) <= _ZONE_CHARACTERS, "a time zone of no name")
+        try:
+            return zoneinfo.ZoneInfo(payload)
+        except (zoneinfo.ZoneInfoNotFoundError, OSError):
+            raise Error(f"this system knows no time zone {payload!r:.80}; pip install tzdata") from None
+
+    return make
+
+
+def _make_decimal(extra):
+    from decimal import Decimal
+
+    def make(payload):
+        out = Decimal(_typed(payload, str, "a Decimal"))
+        _expect(_decimal_text(out) == payload, "a Decimal that is written in another way")
+        return out
+
+    return make
+
+
+def _make_fraction(extra):
+    from fractions import Fraction
+
+    def make(payload):
+        numerator, denominator = _parts(payload, (int, int), "a Fraction")
+        out = Fraction(numerator, denominator)
+        _expect(out.denominator == denominator, "a Fraction that is not in lowest terms")
+        return out
+
+    return make
+
+
+def _make_uuid(extra):
+    from uuid import UUID as kind
+
+    return lambda payload: kind(bytes=_typed(payload, bytes, "a UUID"))
+
+
+def _make_path(extra):
+    import os
+    import pathlib
+
+    _expect(extra in _PATHS, f"a path of class {extra!r:.80}")
+    if extra == ("PosixPath" if os.name == "nt" else "WindowsPath"):
+        extra = "Pure" + extra  # a path of the other kind of system can be looked at but not opened
+    kind = getattr(pathlib, extra)
+    return lambda payload: kind(_typed(payload, str, "a path"))
+
+
+def _make_string_array(extra):
+    import math
+
+    import numpy as np
+
+    if not hasattr(getattr(np, "dtypes", None), "StringDType"):
+        raise Error("an array of StringDType needs numpy 2 or later")
+    dtype = np.dtypes.StringDType()
+
+    def make(payload):
+        shape, strings = _parts(payload, (tuple, list), "an array of strings")
+        _expect(all(type(n) is int and n >= 0 for n in shape), "an array of strings of no shape")
+        _expect(math.prod(shape) == len(strings), "an array of strings of another shape")
+        _expect(all(type(s) is str for s in strings), "an array of strings that holds others")
+        out = np.empty(len(strings), dtype)
+        out[:] = strings
+        return out.reshape(shape)
+
+    return make
+
+
+def _make_simple(kind, kinds, what):
+    return lambda extra: lambda payload: kind(*_parts(payload, kinds, what))
+
+
+def _make_ellipsis(payload):
+    _expect(payload is None, "an Ellipsis with a payload")
+    return Ellipsis
+
+
+_MAKERS = {
+    COMPLEX: _make_simple(complex, (float, float), "a complex number"),
+    BYTEARRAY: lambda extra: lambda payload: bytearray(_typed(payload, bytes, "a bytearray")),
+    SET: lambda extra: _make_set(set, list),
+    FROZENSET: lambda extra: _make_set(frozenset, tuple),
+    RANGE: _make_simple(range, (int, int, int), "a range"),
+    SLICE: _make_simple(slice, (object, object, object), "a slice"),
+    ELLIPSIS: lambda extra: _make_ellipsis,
+    ORDEREDDICT: _make_dict("OrderedDict"),
+    COUNTER: _make_dict("Counter"),
+    DEFAULTDICT: _make_defaultdict,
+    CHAINMAP: _make_chainmap,
+    DEQUE: _make_deque,
+    DATE: _make_date,
+    TIME: _make_time,
+    DATETIME: _make_datetime,
+    TIMEDELTA: _make_timedelta,
+    TIMEZONE: _make_timezone,
+    ZONEINFO: _make_zoneinfo,
+    DECIMAL: _make_decimal,
+    FRACTION: _make_fraction,
+    UUID: _make_uuid,
+    PATH: _make_path,
+    TENSOR: lambda extra: _tensors().maker(extra),
+    STRINGDTYPE: _make_string_array,
+}
+_WITH_EXTRA = {DEFAULTDICT, DEQUE, PATH, TENSOR}
+
+
+def _guarded(make):
+    """What constructors raise for a payload out of their range is a matter of the bytes."""
+
+    def guarded(payload):
+        try:
+            return make(payload)
+        except CorruptError:
+            raise
+        except (TypeError, ValueError, ArithmeticError, LookupError) as e:
+            raise CorruptError(f"a value that cannot be made: {type(e).__name__}: {e}") from None
+
+    return guarded
+
+
+def _unpickle(payload):
+    import pickle
+
+    return pickle.loads(_typed(payload, bytes, "a pickled value"))
+
+
+def _refuse_pickle(payload):
+    raise UntrustedError(
+        "a pickled value, and loading a pickle can run any code; "
+        "open with allow_pickle=True if you trust who wrote the file"
+    )
+
+
+def maker(code, extra, reader):
+    """`(make, keep)`: the function from a payload to the value, and whether it may be kept for further ones.
+
+    Raises CorruptError for an EXTRA that the code does not have, Error for a class that cannot be loaded.
+    """
+    if ENUM <= code <= OBJECT:
+        from recstore.values import class_types
+
+        return class_types.maker(code, extra, reader)
+    _expect(extra is None or code in _WITH_EXTRA, f"an ext value of code {code} with EXTRA")
+    if code == PICKLED:
+        if reader.checking:
+            return lambda payload: _typed(payload, bytes, "a pickled value"), True
+        return (_unpickle if reader.allow_pickle else _refuse_pickle), True
+    if code == TENSOR and reader.checking:
+        return _tensors().check, True
+    prepare = _MAKERS.get(code)
+    if prepare is None:
+        raise CorruptError(f"ext code {code} has no meaning")
+    return _guarded(prepare(extra)), True

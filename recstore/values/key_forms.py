@@ -1,0 +1,230 @@
+"""Canonical forms of the less common dict keys, as csrc/FORMAT.md ("Keys") gives them; `_keys` has the common ones.
+
+Imported when the first such key is met. A key has a form when every key that equals it, in Python, has the same: what a
+user's own class compares is opaque, and is found by comparing.
+"""
+
+import sys
+
+from recstore._core import native
+from recstore._core.native import TAG_EXT, TAG_TUPLE
+from recstore.values.ext_types import (
+    DATE,
+    DATETIME,
+    ELLIPSIS,
+    ENUM,
+    FRACTION,
+    PATH,
+    RANGE,
+    SLICE,
+    TIME,
+    TIMEDELTA,
+    TIMEZONE,
+    UUID,
+    ZONEINFO,
+)
+
+# What a subclass inherits from these decides how it compares.
+_BASES = (str, int, float, complex, bytes, tuple, frozenset)
+
+
+def form(key, strict=False, depth=0):
+    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one.
+    `depth` is how many tuples and frozensets it stands in. `strict`: what is stored as an object of its class or
+    pickled is opaque."""
+    kind = type(key)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(key, numpy.generic):
+        return _numpy_form(key, numpy)
+    if key is ...:
+        return _ext(ELLIPSIS, _NONE, _NONE)
+    make = _maker(kind)
+    if make is not None:
+        return make(key)
+    enum = sys.modules.get("enum")
+    is_member = enum is not None and isinstance(key, enum.Enum)
+    for base in _BASES:
+        if isinstance(key, base) and _compares_as(kind, base):
+            # Of enums these two and namedtuples the page says what they are; the rest is opaque, and found by
+            # comparing.
+            known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple
+            return native.key_form(_BARE[base](key), strict, depth) if known or not strict else None
+    if is_member and _compares_as(kind, enum.Enum):
+        return _enum_form(key)
+    return None
+
+
+def _maker(kind):
+    """What makes the form of keys of a class of the standard library; None for others, also for those that bear such a
+    name."""
+    module, name = kind.__module__, kind.__qualname__
+    make = _FORMS.get((module, name)) if type(module) is str else None
+    return make if make is not None and getattr(sys.modules.get(module), name, None) is kind else None
+
+
+def _compares_as(kind, base):
+    return kind.__eq__ is base.__eq__ and kind.__hash__ is base.__hash__
+
+
+_BARE = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    complex: lambda z: complex(z.real, z.imag),
+    bytes: lambda b: bytes(memoryview(b)),
+    tuple: lambda t: tuple.__getitem__(t, slice(None)),
+    frozenset: lambda s: frozenset(frozenset.__iter__(s)),
+}
+
+
+def _plain(value):
+    """The canonical bytes of a value made here, of built-in types."""
+    return native.key_form(value)
+
+
+def _ext(code, extra, payload):
+    return bytes([TAG_EXT, code]) + extra + payload
+
+
+_NONE = _plain(None)
+
+
+def _row(*parts):
+    """A tuple of forms that are bytes already; None when one of them is."""
+    return None if None in parts else bytes([TAG_TUPLE, len(parts)]) + b"".join(parts)
+
+
+def _wrap(code, payload, extra=_NONE):
+    return None if payload is None else _ext(code, extra, payload)
+
+
+def _number_form(key):
+    """Decimal and Fraction: by exact value, as Python compares numbers of different types."""
+    try:
+        top, bottom = key.as_integer_ratio()
+    except OverflowError:  # infinite
+        return _plain(float(key))
+    except ValueError:  # NaN
+        return None
+    if bottom == 1 and abs(top) < 1 << 1024:
+        return _plain(top)
+    try:
+        near = top / bottom
+    except OverflowError:
+        near = None
+    if near is not None and bottom != 1 and near.as_integer_ratio() == (top, bottom):
+        return _plain(near)
+    return _ext(FRACTION, _NONE, _plain(hash(key)))
+
+
+def _big_exponent(key):
+    """A Decimal whose digits would not fit anywhere has a hash that is quickly had."""
+    return key.is_finite() and not key.is_zero() and abs(key.adjusted()) > 5000
+
+
+def _decimal_form(key):
+    if key.is_nan():
+        return None
+    if _big_exponent(key):
+        return _ext(FRACTION, _NONE, _plain(hash(key)))
+    return _number_form(key)
+
+
+def _numpy_form(key, numpy):
+    if isinstance(key, numpy.bool_):
+        return _plain(int(key))
+    if isinstance(key, numpy.timedelta64):  # an integer to numpy
+        return None
+    if isinstance(key, numpy.integer):
+        return _plain(int(key))
+    if isinstance(key, numpy.longdouble):
+        return _plain(float(key)) if float(key) == key else None
+    if isinstance(key, numpy.floating):
+        return _plain(float(key))
+    if isinstance(key, numpy.clongdouble):
+        return _plain(complex(key)) if complex(key) == key else None
+    if isinstance(key, numpy.complexfloating):
+        return _plain(complex(key))
+    if isinstance(key, numpy.str_):
+        return _plain(str.__str__(key))
+    if isinstance(key, numpy.bytes_):
+        return _plain(bytes(memoryview(key)))
+    return None
+
+
+def _range_form(key):
+    n = len(key) if -(2**63) < key.stop - key.start < 2**63 else max(0, -((key.start - key.stop) // key.step))
+    return _ext(RANGE, _NONE, _plain((n, key.start if n else None, key.step if n > 1 else None)))
+
+
+def _slice_form(key):
+    return _wrap(SLICE, _plain((key.start, key.stop, key.step)))
+
+
+def _microseconds(delta):
+    return (delta.days * 86400 + delta.seconds) * 1000000 + delta.microseconds
+
+
+_UTC = _ext(TIMEZONE, _NONE, _plain((0, None)))
+
+
+def _clock_form(code, key, moment):
+    """time and datetime: aware ones at offset 0, whatever their zone."""
+    offset = key.replace(fold=0).utcoffset()
+    if offset is None:
+        return _ext(code, _NONE, _row(_plain(moment), _plain(0), _NONE))
+    return _ext(code, _NONE, _row(_plain(moment - _microseconds(offset)), _plain(0), _UTC))
+
+
+def _time_form(key):
+    return _clock_form(TIME, key, ((key.hour * 60 + key.minute) * 60 + key.second) * 1000000 + key.microsecond)
+
+
+def _datetime_form(key):
+    seconds = ((key.toordinal() - 1) * 24 + key.hour) * 3600 + key.minute * 60 + key.second
+    return _clock_form(DATETIME, key, seconds * 1000000 + key.microsecond)
+
+
+def _timezone_form(key):
+    return _ext(TIMEZONE, _NONE, _plain((_microseconds(key.utcoffset(None)), None)))
+
+
+def _zoneinfo_form(key):
+    return None if key.key is None else _ext(ZONEINFO, _NONE, _plain(key.key))
+
+
+def _path_form(key):
+    text = str(key)
+    if "Windows" not in type(key).__name__:
+        return _ext(PATH, _plain("PurePosixPath"), _plain(text))
+    return _ext(PATH, _plain("PureWindowsPath"), _plain(text.lower())) if text.isascii() else None
+
+
+def _enum_form(key):
+    kind, name = type(key), key.name
+    single = name is not None and kind.__members__.get(name) is key
+    return _ext(ENUM, _plain((kind.__module__, kind.__qualname__)), _plain(name if single else int(key.value)))
+
+
+def _int_form(key):
+    """An int that no float reaches."""
+    return _ext(FRACTION, _NONE, _plain(hash(key)))
+
+
+_FORMS = {
+    ("builtins", "int"): _int_form,
+    ("builtins", "range"): _range_form,
+    ("builtins", "slice"): _slice_form,
+    ("decimal", "Decimal"): _decimal_form,
+    ("fractions", "Fraction"): _number_form,
+    ("datetime", "date"): lambda key: _ext(DATE, _NONE, _plain(key.toordinal())),
+    ("datetime", "time"): _time_form,
+    ("datetime", "datetime"): _datetime_form,
+    ("datetime", "timedelta"): lambda key: _ext(TIMEDELTA, _NONE, _plain(_microseconds(key))),
+    ("datetime", "timezone"): _timezone_form,
+    ("zoneinfo", "ZoneInfo"): _zoneinfo_form,
+    ("uuid", "UUID"): lambda key: _ext(UUID, _NONE, _plain(key.bytes)),
+}
+for _module in ("pathlib", "pathlib._local"):  # where 3.13 keeps them
+    for _name in ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath"):
+        _FORMS[_module, _name] = _path_form

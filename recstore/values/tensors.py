@@ -1,0 +1,94 @@
+"""torch tensors as ext values: an ndarray, and the dtype's name where numpy has none. Imports torch only to decode."""
+
+import sys
+
+import numpy as np
+
+from recstore.errors import CorruptError, Error
+from recstore.values.ext_types import TENSOR
+
+# torch dtypes that numpy does not know, by the size of an item: the payload is unsigned integers of that size.
+_BITS = {
+    "bfloat16": 2,
+    "complex32": 4,
+    "float8_e4m3fn": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+}
+
+
+def describe(value):
+    """`(code, EXTRA, payload)` of a plain dense CPU tensor, else None; `refusal` then says why."""
+    if refusal(value) is not None:
+        return None
+    value = value.resolve_conj().resolve_neg()
+    name = str(value.dtype).partition(".")[2]
+    if name not in _BITS:
+        return TENSOR, None, value.numpy()
+    torch = sys.modules["torch"]
+    size = _BITS[name]
+    bits = value.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[size])
+    return TENSOR, name, bits.numpy().view(f"u{size}")
+
+
+def refusal(value):
+    """What to do with a tensor that cannot be stored; None for one that can."""
+    torch = sys.modules["torch"]
+    if type(value) is torch.nn.Parameter:
+        return "convert it with .detach() first"
+    if type(value) is not torch.Tensor:
+        return "convert it with .as_subclass(torch.Tensor) first"
+    first = ".detach()" if value.requires_grad else ""
+    if value.is_nested:
+        return "store the list of its tensors, .unbind()"
+    if value.layout is not torch.strided:
+        return f"convert it with {first}.to_dense() first"
+    if value.is_quantized:
+        return f"convert it with {first}.dequantize() first"
+    if value.device.type == "meta":
+        return "it has no data: it is on the device meta"
+    if value.device.type != "cpu":
+        return f"convert it with {first}.cpu() first"
+    if first:
+        return f"convert it with {first} first"
+    name = str(value.dtype).partition(".")[2]
+    if name not in _BITS:
+        try:
+            value.resolve_conj().resolve_neg().numpy()
+        except (TypeError, RuntimeError):
+            return f"its dtype {value.dtype} has no place in the format; convert it with .to() first"
+    return None
+
+
+def check(payload):
+    """Checks a payload, for the deep check, and makes something that can be a key, as a tensor can, and equals nothing
+    else."""
+    if type(payload) is not np.ndarray:
+        raise CorruptError(f"a tensor made of a {type(payload).__name__}")
+    return object()
+
+
+def maker(extra):
+    """The function from the payload to a tensor of its own memory."""
+    if extra is not None and extra not in _BITS:
+        raise CorruptError(f"a tensor of dtype {extra!r:.80}")
+    import torch
+
+    dtype = None if extra is None else getattr(torch, extra, None)
+    if extra is not None and dtype is None:
+        raise Error(f"a tensor of dtype {extra} needs a later torch than {torch.__version__}")
+
+    def make(payload):
+        check(payload)
+        if not payload.flags.writeable:
+            payload = payload.copy("K")
+        if dtype is None:
+            return torch.from_numpy(payload)
+        size = _BITS[extra]
+        if payload.dtype != np.dtype(f"u{size}"):
+            raise CorruptError(f"a tensor of dtype {extra} made of {payload.dtype}")
+        return torch.from_numpy(payload.view({1: "u1", 2: "i2", 4: "i4"}[size])).view(dtype)
+
+    return make

@@ -1,0 +1,212 @@
+"""Explains why a value cannot be stored: where it stands, what it is, what to do. Runs only on the way to an error."""
+
+import sys
+
+from recstore._core import native
+from recstore.errors import EncodeError
+from recstore.values import ext_types
+
+_LEAVES = (type(None), bool, int, float, str, bytes)
+_TOO_DEEP = object()
+_CYCLE = object()
+_FIELDS = {
+    ext_types.SLICE: ("start", "stop", "step"),
+    ext_types.TIME: ("us", "fold", "tzinfo"),
+    ext_types.DATETIME: ("us", "fold", "tzinfo"),
+}
+
+
+class _Unpicklable:
+    def __init__(self, value, error):
+        self.value, self.error = value, error
+
+
+def explain(value, depth, pickled=False):
+    """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not
+    pickle."""
+    path, culprit = _find(value, "$", depth, set(), pickled)
+    if culprit is _TOO_DEEP:
+        return EncodeError(f"{path}: nested deeper than {depth} containers; flatten the record")
+    if culprit is _CYCLE:
+        return EncodeError(f"{path}: the value contains itself; records must be trees")
+    if isinstance(culprit, _Unpicklable):
+        e = culprit.error
+        return EncodeError(f"{path}: cannot store {_name(type(culprit.value))}, nor pickle it: {type(e).__name__}: {e}")
+    if culprit is None:
+        return EncodeError("the record changed while it was being stored")
+    return EncodeError(f"{path}: cannot store {_name(type(culprit))}; {_remedy(culprit, type(culprit))}")
+
+
+def refused(value, reason):
+    """The EncodeError for a record that the codec took and the core refused, for `reason`."""
+    path, key = _find_key(value, "$", False)
+    if key is None:
+        return EncodeError(reason)
+    what = f"cannot store {_name(type(key))} as a dict key"
+    return EncodeError(f"{path}: {what}: it holds a dict; let it hold a tuple of pairs")
+
+
+def _find_key(value, path, within):
+    """`(path, key)` of the first dict key that holds a dict; `within` is the key looked into, or False."""
+    if within is not False and isinstance(value, dict):
+        return path, within
+    children = _children(value, path)
+    if children is None:
+        described = None if type(value) in _LEAVES or _is_storable_array(value) else ext_types.describe(value)
+        if described is None or type(described[2]) not in (list, tuple, dict):
+            return path, None
+        children = _parts(*described, path)
+    is_dict = isinstance(value, dict)
+    for i, (at, child) in enumerate(children):
+        inside = child if is_dict and i % 2 == 0 and within is False else within
+        found = _find_key(child, at, inside)
+        if found[1] is not None:
+            return (at, found[1]) if inside is not within else found
+    return path, None
+
+
+def _name(kind):
+    module = kind.__module__
+    if isinstance(module, str) and module.startswith("recstore._"):
+        module = "recstore"  # where a compiled class is known to people
+    return f"{module}.{kind.__qualname__}" if module != "builtins" else kind.__qualname__
+
+
+def _find(value, path, depth, above, pickled):
+    """`(path, culprit)` of the first unsupported value in the codec's order; (path, None) where there is none."""
+    if type(value) in _LEAVES or _is_storable_array(value):
+        return path, None
+    # What holds others may hold itself, also where the payload that stands for it is made anew at each look.
+    if id(value) in above:
+        return path, _CYCLE
+    payload, children = value, _children(value, path)
+    if children is None:
+        described = ext_types.describe(value)
+        if described is None:
+            return path, _unpicklable(value) if pickled else value
+        code, extra, payload = described
+        if type(payload) in _LEAVES or _is_storable_array(payload):
+            return path, None
+        children = _parts(code, extra, payload, path)
+    if depth == 0:
+        return path, _TOO_DEEP
+    above.add(id(value))
+    for at, child in children:
+        found = _find(child, at, depth - 1, above, pickled)
+        if found[1] is not None:
+            return found
+    above.discard(id(value))
+    return path, None
+
+
+def _unpicklable(value):
+    try:
+        ext_types.pickled(value)
+    except Exception as e:
+        return _Unpicklable(value, e)
+    return None
+
+
+def _children(value, path):
+    """`(path, child)` pairs of a basic container; None for other values."""
+    if type(value) is dict:
+        return _entries(value, path)
+    return ((f"{path}[{i}]", item) for i, item in enumerate(value)) if type(value) in (list, tuple) else None
+
+
+def _entries(value, path):
+    for key, item in value.items():
+        yield f"{path} key {shown(key)}", key
+        yield path + (f".{key}" if type(key) is str and key.isidentifier() else f"[{shown(key)}]"), item
+
+
+def _parts(code, extra, payload, path):
+    """`(path, part)` pairs of what an ext value consists of, named as the program that holds it would."""
+    if type(payload) is dict:
+        return _entries(payload, path)
+    if code in (ext_types.SET, ext_types.FROZENSET):
+        return ((f"{path}{{{shown(item)}}}", item) for item in payload)
+    if code == ext_types.CHAINMAP:
+        return ((f"{path}.maps[{i}]", item) for i, item in enumerate(payload))
+    if code == ext_types.OBJECT and extra[2] is None:
+        return ((path, item) for item in payload)  # what the class's encode function returned
+    names = extra[2] if ext_types.NAMEDTUPLE <= code <= ext_types.OBJECT else _FIELDS.get(code)
+    if names is not None:
+        return ((f"{path}.{name}", item) for name, item in zip(names, payload))
+    return ((f"{path}[{i}]", item) for i, item in enumerate(payload))
+
+
+def shown(value):
+    """A value as messages have it, also where its repr raises."""
+    try:
+        return f"{value!r:.60}"
+    except Exception as e:
+        return f"<{type(value).__name__} whose repr raises {type(e).__name__}>"
+
+
+def _is_storable_array(value):
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
+        return False
+    from recstore.values import arrays
+
+    return arrays.describe(value) is not None
+
+
+def _remedy(value, kind):
+    module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else ""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        from recstore.values import tensors
+
+        return tensors.refusal(value)
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return _array_remedy(value, kind, numpy)
+    if isinstance(value, (native.Records, native.Mapping)):
+        return ext_types.store_remedy(value)
+    if module == "PIL" or hasattr(value, "read"):
+        return "store the path and open it when the record is read"
+    if kind is memoryview:
+        return "convert it with bytes() first"
+    if "collections" in sys.modules and kind is sys.modules["collections"].defaultdict:
+        factory = shown(value.default_factory)
+        return f"its factory {factory} is no builtin type such as list; convert it with dict() first"
+    if "datetime" in sys.modules and isinstance(value, sys.modules["datetime"].tzinfo):
+        return "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key"
+    if hasattr(value, "__fspath__"):
+        return "convert it with os.fspath() first"
+    if hasattr(value, "isoformat"):
+        return "convert it with .isoformat() first"
+    return _class_remedy(value, kind)
+
+
+def _array_remedy(value, kind, numpy):
+    if kind is not numpy.ndarray and isinstance(value, numpy.ndarray):
+        return "convert it with numpy.asarray() first"
+    if value.dtype.names is None and value.dtype.kind == "T":
+        return f"its dtype {value.dtype} is no plain StringDType(); convert it with .astype() first"
+    if value.dtype.names is not None:
+        none = "fields of objects, titles, records, metadata; use a plain dtype"
+        return f"its dtype {value.dtype} has no place in the format: {none}"
+    return f"its dtype {value.dtype} has no place in the format; use .tolist() or a plain dtype"
+
+
+def _class_remedy(value, kind):
+    if isinstance(value, tuple) and getattr(kind, "_fields", None) is not None:
+        return "it has more than its fields; convert it with tuple() first"
+    if hasattr(kind, "_member_map_"):
+        return "it is no member that its enum names; store its value"
+    for base, name in ((dict, "dict"), (list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (float, "float")):
+        if isinstance(value, base):
+            return f"convert it with {name}() first"
+    for base in (bytes, bytearray, complex, set, frozenset):
+        if isinstance(value, base):
+            return f"convert it with {base.__name__}() first"
+    if hasattr(value, "__iter__"):
+        return f"convert it {'with dict()' if hasattr(value, 'keys') else 'to a list'} first"
+    if callable(value):
+        return 'on_unsupported="pickle"'
+    ways = ["store a dict of its fields, vars(x)"] if hasattr(value, "__dict__") else []
+    if kind.__flags__ & 1 << 9:  # a class that Python code made
+        ways.append("recstore.register its class")
+    return ", or ".join([*(ways or ["convert it to a value that can be stored"]), 'on_unsupported="pickle"'])
