@@ -6,6 +6,7 @@ in the lock file whether the build failed, and finds the lock free when the buil
 removes them are naming's.
 """
 
+import errno
 import os
 import sys
 import time
@@ -209,7 +210,7 @@ class _Call:
             if waited >= self.timeout:
                 builder = _State.read(lock).builder
                 raise WaitTimeoutError(
-                    110,
+                    errno.ETIMEDOUT,
                     f"waited {waited:.1f} s for {self.target.name!r}, which {builder} is building; timeout= gives it"
                     " longer",
                 )
@@ -378,7 +379,7 @@ def _no_such(target, dir):
     error = named_segments.gone(target.name, dir)
     if known:
         return SegmentNotFoundError(
-            2,
+            errno.ENOENT,
             f"no segment {target.name!r} with the fingerprint {target.fingerprint!r}; there is "
             + ", ".join(map(repr, sorted(known))),
         )

@@ -1,6 +1,7 @@
 """Building segments from iterables: options of the constructors, the stream of records or pairs, where a segment is
 made."""
 
+import errno
 import os
 import sys
 from _collections_abc import Mapping
@@ -109,7 +110,7 @@ def _taken(target):
     label = named_segments.Label.at(target.path)
     by = "by what is no segment of ours" if label is None else f"by a store of {label.builder}"
     return SegmentExistsError(
-        17,
+        errno.EEXIST,
         f"the name {target.name!r} is taken {by}: recstore.attach({target.name!r}) reads it, "
         f"recstore.unlink({target.name!r}) removes it, and recstore.shared(name, build) builds or attaches",
     )

@@ -10,6 +10,7 @@ Three ways lead to a piece, tried in this order: it is mapped here already; a de
 a spawned child; `/proc/<pid>/fd/<n>` of the holder. Directory and file pieces are opened by path.
 """
 
+import errno
 import os
 import stat
 import sys
@@ -405,21 +406,25 @@ def _attach_new(wanted, cls, holder, dup_fd):
     pid, started, boot, namespace = holder
     if boot != boot_id():
         elsewhere = "another host, or of this one before it was restarted"
-        raise SegmentNotFoundError(2, f"the store lives in the memory of {elsewhere}")
+        raise SegmentNotFoundError(errno.ENOENT, f"the store lives in the memory of {elsewhere}")
     if namespace != pid_namespace():
-        raise SegmentNotFoundError(2, f"the store is held by process {pid} of another container (PID namespace)")
+        raise SegmentNotFoundError(
+            errno.ENOENT, f"the store is held by process {pid} of another container (PID namespace)"
+        )
     gone = f"the process that held the store (pid {pid}) has ended"
     if start_time(pid) != started:
-        raise SegmentNotFoundError(2, gone)
+        raise SegmentNotFoundError(errno.ENOENT, gone)
     try:
         opened = os.open(f"/proc/{pid}/fd/{wanted.fd}", _OPEN_FLAGS)
     except PermissionError:
-        raise SegmentNotFoundError(2, f"the store is held by process {pid} of another user") from None
+        raise SegmentNotFoundError(errno.ENOENT, f"the store is held by process {pid} of another user") from None
     except OSError:
-        raise SegmentNotFoundError(2, f"process {pid} holds the store no longer" if start_time(pid) else gone) from None
+        raise SegmentNotFoundError(
+            errno.ENOENT, f"process {pid} holds the store no longer" if start_time(pid) else gone
+        ) from None
     piece = _adopt(opened, wanted, cls, own=True)
     if piece is None:
-        raise SegmentNotFoundError(2, f"process {pid} holds the store no longer")
+        raise SegmentNotFoundError(errno.ENOENT, f"process {pid} holds the store no longer")
     return piece
 
 
@@ -450,16 +455,16 @@ def _attach_path(wanted, cls):
         else:
             piece = native.open_path(path, native.OURS, follow_links=backing == "file", backing=backing)
     except SegmentNotFoundError:
-        raise SegmentNotFoundError(2, f"{path} does not exist any more") from None
+        raise SegmentNotFoundError(errno.ENOENT, f"{path} does not exist any more") from None
     if piece.id != wanted.id:
         if backing == "named":
             piece.disown()
-        raise SegmentNotFoundError(2, f"{path} holds another store by now")
+        raise SegmentNotFoundError(errno.ENOENT, f"{path} holds another store by now")
     if backing == "directory":
         from recstore.shm import file_backing
 
         if piece.identity != (wanted.device, wanted.inode):
-            raise SegmentNotFoundError(2, f"{path} is another file by now")
+            raise SegmentNotFoundError(errno.ENOENT, f"{path} is another file by now")
         file_backing.lease(piece)
     if backing == "named":
         from recstore.build import building

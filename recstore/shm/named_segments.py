@@ -7,6 +7,7 @@ themselves stand in the segment's label, so that a collision of hashes is notice
 how leases keep a file and how one without them goes.
 """
 
+import errno
 import os
 import sys
 import time
@@ -66,12 +67,12 @@ def folder(dir=None):
         os.mkdir(chosen, 0o700)
     except FileExistsError:
         if not os.path.isdir(chosen):
-            raise NotADirectoryError(20, "the folder of named segments is not a folder", chosen) from None
+            raise NotADirectoryError(errno.ENOTDIR, "the folder of named segments is not a folder", chosen) from None
         if dir is None and not os.environ.get("RECSTORE_DIR"):
             status = os.lstat(chosen)
             if status.st_uid != os.geteuid() or status.st_mode & 0o77:
                 raise PermissionError(
-                    1, "the folder of this user's segments must be theirs, with mode 0700", chosen
+                    errno.EPERM, "the folder of this user's segments must be theirs, with mode 0700", chosen
                 ) from None
     return chosen
 
@@ -250,7 +251,8 @@ def open_leased(path, timeout=_PATIENCE):
             waited = time.monotonic() - begin
             if timeout is not None and waited >= max(timeout, _LOOK):
                 raise WaitTimeoutError(
-                    110, f"waited {waited:.1f} s for a process that has locked {path}; fuser -v {path} tells which"
+                    errno.ETIMEDOUT,
+                    f"waited {waited:.1f} s for a process that has locked {path}; fuser -v {path} tells which",
                 ) from None
             time.sleep(delay)
             delay = min(2 * delay, 0.05)
@@ -336,7 +338,7 @@ def expired(label, used):
 def gone(name, dir):
     """The error for a name that leads nowhere."""
     return SegmentNotFoundError(
-        2,
+        errno.ENOENT,
         f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last user has left; "
         "recstore.segments() lists what there is",
     )
