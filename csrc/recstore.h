@@ -12,6 +12,7 @@
 #include "os/rs_os.h"
 #include "format/rs_any.h"
 #include "format/rs_format.h"
+#include "format/rs_node_kinds.h"
 #include "format/rs_header.h"
 #include "format/rs_keys.h"
 #include "format/rs_offsets.h"

@@ -54,21 +54,22 @@ enum {
     RS_FMT_E_CRC = 32,
     RS_FMT_E_RESERVED = 36
 };
-enum {
-    RS_FMT_SECTION_HEAP = 1,
-    RS_FMT_SECTION_OFFSETS = 2,
-    RS_FMT_SECTION_GROUPS = 3,
-    RS_FMT_SECTION_BLOCKS = 4,
-    RS_FMT_SECTION_TREES = 5,
-    RS_FMT_SECTION_TREE_TABLE = 6,
-    RS_FMT_SECTION_STORE_LAST = 6, /* what every store has ends here */
-    RS_FMT_SECTION_KEY_INDEX = 7,
-    RS_FMT_SECTION_ORDER = 8,
-    RS_FMT_SECTION_TABLES = 9,
-    RS_FMT_SECTION_LAST = 9,
-    RS_FMT_SECTION_OPTIONAL = 32768,
-    RS_FMT_SECTION_LABEL = 32768
-};
+/* X(NAME, number, "name") for each kind of section. */
+#define RS_FMT_SECTION_ROWS(X) \
+    X(HEAP, 1, "heap") \
+    X(OFFSETS, 2, "offsets") \
+    X(GROUPS, 3, "groups") \
+    X(BLOCKS, 4, "blocks") \
+    X(TREES, 5, "trees") \
+    X(TREE_TABLE, 6, "tree table") \
+    X(KEY_INDEX, 7, "key index") \
+    X(ORDER, 8, "order") \
+    X(TABLES, 9, "tables") \
+    X(LABEL, 32768, "label")
+#define RS_FMT_SECTION_NUMBER(name, number, text) RS_FMT_SECTION_##name = number,
+enum { RS_FMT_SECTION_ROWS(RS_FMT_SECTION_NUMBER) };
+/* The last section that every store has, the last that a store may have, and the first that a reader may ignore. */
+enum { RS_FMT_SECTION_STORE_LAST = 6, RS_FMT_SECTION_LAST = 9, RS_FMT_SECTION_OPTIONAL = 32768 };
 
 /* Block entries. */
 enum {
@@ -104,33 +105,43 @@ enum {
     RS_FMT_N_AUX_SIZE = 16,
     RS_FMT_N_COUNT = 20
 };
-enum {
-    RS_FMT_NODE_ANY = 1,
-    RS_FMT_NODE_CONST = 2,
-    RS_FMT_NODE_INT = 3,
-    RS_FMT_NODE_FLOAT = 4,
-    RS_FMT_NODE_BOOL = 5,
-    RS_FMT_NODE_STR = 6,
-    RS_FMT_NODE_BYTES = 7,
-    RS_FMT_NODE_LIST = 8,
-    RS_FMT_NODE_TUPLE = 9,
-    RS_FMT_NODE_STRUCT = 10,
-    RS_FMT_NODE_UNION = 11,
-    RS_FMT_NODE_NDARRAY = 12,
-    RS_FMT_NODE_EXT = 13,
-    RS_FMT_NODE_DECIMAL = 14,
-    RS_FMT_NODE_NUMBERS = 15,
-    RS_FMT_NODE_DICT_CODED = 16,
-    RS_FMT_NODE_SYMBOLS = 17,
-    RS_FMT_NODE_CONCAT = 18,
-    RS_FMT_NODE_DIGITS = 19,
-    RS_FMT_NODE_HEX = 20,
-    RS_FMT_NODE_SAME = 21,
-    RS_FMT_NODE_OPTIONAL = 22,
-    RS_FMT_NODE_LAST = 22
-};
 /* FIXED: of list and numbers (count is fixed) and of ndarray (shape is fixed). REST: of str, bytes and symbols. */
 enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
+/* X(NAME, number, "name", flag, count, param, children, aux, tail, part, feature) for each kind of node:
+ *   flag      the flag that it may have
+ *   count     whether its count means something: NONE, IF_FIXED (with the flag FIXED), ALWAYS
+ *   param     the greatest
+ *   children  the least and the greatest number of them
+ *   aux       the least and the greatest size in bytes
+ *   tail      which children may end with the node's own bytes: NONE, EACH, or the LAST of those that are not fixed
+ *   part      whether it may be part of a concat: NONE, SOMETIMES, YES
+ *   feature   the bit of features_required that it needs
+ * rs_schema.c has the rules that are a kind's own. */
+#define RS_FMT_NODE_ROWS(X)                                                                            \
+    X(ANY,        1,  "any",        NONE,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
+    X(CONST,      2,  "const",      NONE,  NONE,     0,   0, 0,    0, MANY, NONE, SOMETIMES, NONE)     \
+    X(INT,        3,  "int",        NONE,  NONE,     64,  0, 0,    8, 8,    NONE, NONE,      NONE)     \
+    X(FLOAT,      4,  "float",      NONE,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
+    X(BOOL,       5,  "bool",       NONE,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
+    X(STR,        6,  "str",        REST,  NONE,     4,   0, 0,    0, 0,    NONE, YES,       NONE)     \
+    X(BYTES,      7,  "bytes",      REST,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
+    X(LIST,       8,  "list",       FIXED, IF_FIXED, 1,   1, 1,    0, 0,    NONE, NONE,      NONE)     \
+    X(TUPLE,      9,  "tuple",      NONE,  NONE,     1,   0, MANY, 0, 0,    LAST, NONE,      NONE)     \
+    X(STRUCT,     10, "struct",     NONE,  NONE,     0,   0, MANY, 0, MANY, LAST, NONE,      NONE)     \
+    X(UNION,      11, "union",      NONE,  NONE,     0,   2, 256,  0, 0,    EACH, NONE,      NONE)     \
+    X(NDARRAY,    12, "ndarray",    FIXED, NONE,     0,   0, 0,    0, MANY, NONE, NONE,      NONE)     \
+    X(EXT,        13, "ext",        NONE,  NONE,     255, 1, 1,    1, MANY, EACH, NONE,      NONE)     \
+    X(DECIMAL,    14, "decimal",    NONE,  NONE,     64,  0, 0,    10, 10,  NONE, NONE,      PACKED)   \
+    X(NUMBERS,    15, "numbers",    FIXED, IF_FIXED, 1,   0, 0,    16, 16,  NONE, NONE,      PACKED)   \
+    X(DICT_CODED, 16, "dict-coded", NONE,  ALWAYS,   32,  0, 0,    4, 256,  NONE, YES,       TABLES)   \
+    X(SYMBOLS,    17, "symbols",    REST,  NONE,     0,   0, 0,    4, 4,    NONE, YES,       TABLES)   \
+    X(CONCAT,     18, "concat",     NONE,  NONE,     0,   0, 64,   0, 0,    LAST, NONE,      TEXT)     \
+    X(DIGITS,     19, "digits",     NONE,  ALWAYS,   64,  0, 0,    8, 8,    NONE, YES,       TEXT)     \
+    X(HEX,        20, "hex",        NONE,  ALWAYS,   1,   0, 0,    0, 0,    NONE, YES,       TEXT)     \
+    X(SAME,       21, "same",       NONE,  ALWAYS,   0,   0, 0,    0, 0,    NONE, SOMETIMES, TEXT)     \
+    X(OPTIONAL,   22, "optional",   NONE,  NONE,     1,   1, 1,    0, 0,    EACH, NONE,      OPTIONAL)
+#define RS_FMT_NODE_NUMBER(name, number, ...) RS_FMT_NODE_##name = number,
+enum { RS_FMT_NODE_ROWS(RS_FMT_NODE_NUMBER) RS_FMT_NODE_END, RS_FMT_NODE_LAST = RS_FMT_NODE_END - 1 };
 enum { RS_FMT_UNION_CHILDREN = 256, RS_FMT_CONCAT_CHILDREN = 64 };
 
 /* Packed nodes. */
@@ -182,40 +193,40 @@ enum {
 };
 enum { RS_FMT_SMALL_MIN = -16, RS_FMT_SMALL_MAX = 111 };
 
-/* Codes of ext values. */
-enum {
-    RS_FMT_EXT_COMPLEX = 1,
-    RS_FMT_EXT_BYTEARRAY = 2,
-    RS_FMT_EXT_SET = 3,
-    RS_FMT_EXT_FROZENSET = 4,
-    RS_FMT_EXT_RANGE = 5,
-    RS_FMT_EXT_SLICE = 6,
-    RS_FMT_EXT_ELLIPSIS = 7,
-    RS_FMT_EXT_ORDEREDDICT = 8,
-    RS_FMT_EXT_COUNTER = 9,
-    RS_FMT_EXT_DEFAULTDICT = 10,
-    RS_FMT_EXT_CHAINMAP = 11,
-    RS_FMT_EXT_DEQUE = 12,
-    RS_FMT_EXT_DATE = 13,
-    RS_FMT_EXT_TIME = 14,
-    RS_FMT_EXT_DATETIME = 15,
-    RS_FMT_EXT_TIMEDELTA = 16,
-    RS_FMT_EXT_TIMEZONE = 17,
-    RS_FMT_EXT_ZONEINFO = 18,
-    RS_FMT_EXT_DECIMAL = 19,
-    RS_FMT_EXT_FRACTION = 20,
-    RS_FMT_EXT_UUID = 21,
-    RS_FMT_EXT_PATH = 22,
-    RS_FMT_EXT_ENUM = 23,
-    RS_FMT_EXT_NAMEDTUPLE = 24,
-    RS_FMT_EXT_DATACLASS = 25,
-    RS_FMT_EXT_ATTRS = 26,
-    RS_FMT_EXT_OBJECT = 27,
-    RS_FMT_EXT_PICKLED = 28,
-    RS_FMT_EXT_TENSOR = 29,
-    RS_FMT_EXT_STRINGDTYPE = 30,
-    RS_FMT_EXT_LAST = 30
-};
+/* X(NAME, code, "name") for each code of ext values. */
+#define RS_FMT_EXT_ROWS(X) \
+    X(COMPLEX, 1, "complex") \
+    X(BYTEARRAY, 2, "bytearray") \
+    X(SET, 3, "set") \
+    X(FROZENSET, 4, "frozenset") \
+    X(RANGE, 5, "range") \
+    X(SLICE, 6, "slice") \
+    X(ELLIPSIS, 7, "Ellipsis") \
+    X(ORDEREDDICT, 8, "OrderedDict") \
+    X(COUNTER, 9, "Counter") \
+    X(DEFAULTDICT, 10, "defaultdict") \
+    X(CHAINMAP, 11, "ChainMap") \
+    X(DEQUE, 12, "deque") \
+    X(DATE, 13, "date") \
+    X(TIME, 14, "time") \
+    X(DATETIME, 15, "datetime") \
+    X(TIMEDELTA, 16, "timedelta") \
+    X(TIMEZONE, 17, "timezone") \
+    X(ZONEINFO, 18, "ZoneInfo") \
+    X(DECIMAL, 19, "Decimal") \
+    X(FRACTION, 20, "Fraction") \
+    X(UUID, 21, "UUID") \
+    X(PATH, 22, "path") \
+    X(ENUM, 23, "enum") \
+    X(NAMEDTUPLE, 24, "namedtuple") \
+    X(DATACLASS, 25, "dataclass") \
+    X(ATTRS, 26, "attrs") \
+    X(OBJECT, 27, "object") \
+    X(PICKLED, 28, "pickled") \
+    X(TENSOR, 29, "tensor") \
+    X(STRINGDTYPE, 30, "StringDType")
+#define RS_FMT_EXT_NUMBER(name, number, text) RS_FMT_EXT_##name = number,
+enum { RS_FMT_EXT_ROWS(RS_FMT_EXT_NUMBER) RS_FMT_EXT_END, RS_FMT_EXT_LAST = RS_FMT_EXT_END - 1 };
 
 /* Arrays. */
 enum { RS_FMT_ARRAY_FORTRAN = 1, RS_FMT_ARRAY_SCALAR = 2, RS_FMT_ARRAY_NDIM = 64 };

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "format/rs_node_kinds.h"
 
 static rs_status bad(rs_error *err, uint64_t offset, uint32_t node, const char *why) {
     return rs_error_set(err, RS_E_FMT_TREE, offset, "tree node %u: %s", node, why);
@@ -14,98 +15,49 @@ static rs_status skip_aux_value(rs_slice *aux, rs_error *err) {
     return rs_any_skip(aux, 0, &budget, err);
 }
 
-/* The flags that mean something to a node. */
+/* The flags that a node may have. */
 static unsigned flags_of(const rs_node *n) {
-    switch (n->kind) {
-    case RS_FMT_NODE_LIST:
-    case RS_FMT_NODE_NUMBERS:
-    case RS_FMT_NODE_NDARRAY: return RS_FMT_FLAG_FIXED;
-    case RS_FMT_NODE_STR: return n->param == 0 ? 0 : RS_FMT_FLAG_REST;
-    case RS_FMT_NODE_BYTES:
-    case RS_FMT_NODE_SYMBOLS: return RS_FMT_FLAG_REST;
-    default: return 0;
-    }
+    if (n->kind == RS_FMT_NODE_STR && n->param == 0) return 0; /* each value has its own unit, and so its length */
+    return rs_node_kind_of(n->kind)->flag;
 }
 
 static bool has_count(const rs_node *n) {
-    switch (n->kind) {
-    case RS_FMT_NODE_LIST:
-    case RS_FMT_NODE_NUMBERS: return (n->flags & RS_FMT_FLAG_FIXED) != 0;
-    case RS_FMT_NODE_DICT_CODED:
-    case RS_FMT_NODE_DIGITS:
-    case RS_FMT_NODE_HEX:
-    case RS_FMT_NODE_SAME: return true;
+    switch (rs_node_kind_of(n->kind)->count) {
+    case RS_COUNT_IF_FIXED: return (n->flags & RS_FMT_FLAG_FIXED) != 0;
+    case RS_COUNT_ALWAYS: return true;
     default: return false;
     }
 }
 
-/* check_fields of the kinds that decode by arithmetic or from tables. */
-static const char *check_packed_fields(const rs_node *n) {
-    if (n->n_children != (n->kind == RS_FMT_NODE_OPTIONAL)) return "a number of children that is not its kind's";
+/* The rules of param and count that a row of the table cannot say. */
+static const char *check_own_rules(const rs_node *n) {
     switch (n->kind) {
-    case RS_FMT_NODE_DECIMAL:
-        return n->param > 64 || n->aux_size_bytes != RS_FMT_DECIMAL_AUX_SIZE ? "a decimal that is malformed" : NULL;
-    case RS_FMT_NODE_NUMBERS:
-        return n->param > 1 || n->aux_size_bytes != RS_FMT_NUMBERS_AUX_SIZE ? "numbers that are malformed" : NULL;
+    case RS_FMT_NODE_STR: return n->param == 3 ? "a width that is not one" : NULL;
     case RS_FMT_NODE_DICT_CODED:
-        if (n->param > RS_FMT_DICT_CODED_WIDTH || (n->param < 32 && n->count > UINT32_C(1) << n->param)) {
-            return "a dict-coded node of more entries than its width has numbers for";
-        }
-        return n->aux_size_bytes % 4 != 0 || n->aux_size_bytes == 0 || n->aux_size_bytes > 4 * RS_FMT_DICT_CODED_TABLES
-                   ? "a dict-coded node that is malformed" : NULL;
-    case RS_FMT_NODE_SYMBOLS: return n->param != 0 || n->aux_size_bytes != 4 ? "symbols that are malformed" : NULL;
-    case RS_FMT_NODE_DIGITS:
-        return n->param > 64 || n->aux_size_bytes != 8 || n->count > RS_FMT_DIGITS_MAX ? "digits that are malformed"
-                                                                                       : NULL;
+        if (n->aux_size_bytes % 4 != 0) return "an aux that is no list of table numbers";
+        return n->param < 32 && n->count > UINT32_C(1) << n->param ? "more entries than its width has numbers for"
+                                                                   : NULL;
+    case RS_FMT_NODE_DIGITS: return n->count > RS_FMT_DIGITS_MAX ? "a count above the most digits" : NULL;
     case RS_FMT_NODE_HEX:
-        return n->param > 1 || n->aux_size_bytes != 0 || n->count == 0 || n->count > RS_FMT_HEX_MAX
-                   ? "a hex that is malformed" : NULL;
-    case RS_FMT_NODE_SAME: return n->param != 0 || n->aux_size_bytes != 0 ? "a same that is malformed" : NULL;
-    default: return n->param > 1 || n->aux_size_bytes != 0 ? "an optional that is malformed" : NULL;
+        return n->count == 0 || n->count > RS_FMT_HEX_MAX ? "a count of no digits, or of too many" : NULL;
+    default: return NULL;
     }
 }
 
-/* What of kind, param, flags, count and number of children the table of node kinds allows. */
+/* Checks param, flags, count, number of children and size of aux against the table of node kinds. */
 static const char *check_fields(const rs_node *n) {
-    if ((n->flags & ~flags_of(n)) != 0) return "flags that mean nothing here";
+    const rs_node_kind *kind = rs_node_kind_of(n->kind);
+    if (kind == NULL) return "a kind with no meaning";
+    if ((n->flags & ~flags_of(n)) != 0) return "flags that its kind does not have";
     if (n->count != 0 && !has_count(n)) return "a count where none belongs";
-    switch (n->kind) {
-    case RS_FMT_NODE_ANY:
-    case RS_FMT_NODE_FLOAT:
-    case RS_FMT_NODE_BOOL:
-    case RS_FMT_NODE_BYTES:
-        if (n->param != 0 || n->n_children != 0 || n->aux_size_bytes != 0) return "a leaf with parameters";
-        return NULL;
-    case RS_FMT_NODE_CONST:
-    case RS_FMT_NODE_NDARRAY:
-        return n->param != 0 || n->n_children != 0 ? "a leaf with parameters" : NULL;
-    case RS_FMT_NODE_INT:
-        return n->param > 64 || n->n_children != 0 || n->aux_size_bytes != 8 ? "an int that is malformed" : NULL;
-    case RS_FMT_NODE_STR:
-        if (n->n_children != 0 || n->aux_size_bytes != 0) return "a leaf with parameters";
-        return n->param == 0 || n->param == 1 || n->param == 2 || n->param == 4 ? NULL : "a width that is not one";
-    case RS_FMT_NODE_LIST:
-        return n->param > 1 || n->n_children != 1 || n->aux_size_bytes != 0 ? "a list that is malformed" : NULL;
-    case RS_FMT_NODE_TUPLE: return n->param > 1 || n->aux_size_bytes != 0 ? "a tuple that is malformed" : NULL;
-    case RS_FMT_NODE_STRUCT: return n->param != 0 ? "a struct of an unknown type" : NULL;
-    case RS_FMT_NODE_UNION:
-        if (n->param != 0 || n->aux_size_bytes != 0) return "a union with parameters";
-        return n->n_children < 2 || n->n_children > RS_FMT_UNION_CHILDREN ? "a union of too few or too many" : NULL;
-    case RS_FMT_NODE_EXT:
-        return n->n_children != 1 || n->aux_size_bytes == 0 ? "an ext that is malformed" : NULL;
-    case RS_FMT_NODE_CONCAT:
-        return n->param != 0 || n->aux_size_bytes != 0 || n->n_children > RS_FMT_CONCAT_CHILDREN
-                   ? "a concat that is malformed" : NULL;
-    case RS_FMT_NODE_DECIMAL:
-    case RS_FMT_NODE_NUMBERS:
-    case RS_FMT_NODE_DICT_CODED:
-    case RS_FMT_NODE_SYMBOLS:
-    case RS_FMT_NODE_DIGITS:
-    case RS_FMT_NODE_HEX:
-    case RS_FMT_NODE_SAME:
-    case RS_FMT_NODE_OPTIONAL: return check_packed_fields(n);
-    default: return "a kind with no meaning";
+    if (n->param > kind->max_param) return "a param that its kind does not have";
+    if (n->n_children < kind->min_children || n->n_children > kind->max_children) {
+        return "a number of children that its kind does not have";
     }
+    if (n->aux_size_bytes < kind->min_aux || n->aux_size_bytes > kind->max_aux) {
+        return "an aux of a size that its kind does not have";
+    }
+    return check_own_rules(n);
 }
 
 double rs_schema_divisor(unsigned scale) {
@@ -159,16 +111,11 @@ static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
     uint32_t i;
     for (i = 0; i < n->n_children; i++) {
         const rs_node *c = &n->children[i];
-        bool text = false;
-        switch (c->kind) {
-        case RS_FMT_NODE_CONST: text = *c->aux >= RS_FMT_TAG_STR1 && *c->aux <= RS_FMT_TAG_STR4; break;
-        case RS_FMT_NODE_STR:
-        case RS_FMT_NODE_SYMBOLS:
-        case RS_FMT_NODE_DICT_CODED:
-        case RS_FMT_NODE_DIGITS:
-        case RS_FMT_NODE_HEX: text = true; break;
-        case RS_FMT_NODE_SAME: text = c->count < i && n->children[c->count].kind != RS_FMT_NODE_SAME; break;
-        default: break;
+        bool text = rs_node_kind_of(c->kind)->part == RS_CONCAT_PART_YES;
+        if (c->kind == RS_FMT_NODE_CONST) {
+            text = *c->aux >= RS_FMT_TAG_STR1 && *c->aux <= RS_FMT_TAG_STR4;
+        } else if (c->kind == RS_FMT_NODE_SAME) {
+            text = c->count < i && n->children[c->count].kind != RS_FMT_NODE_SAME;
         }
         if (!text) return bad(err, offset, c->index, "a part of a concat that is no text");
     }
@@ -418,15 +365,11 @@ static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *er
 /* Marks the children that are in tail position because `n` is. */
 static void mark_tail(const rs_node *n, bool *tail) {
     uint32_t k;
-    switch (n->kind) {
-    case RS_FMT_NODE_UNION:
-    case RS_FMT_NODE_EXT:
-    case RS_FMT_NODE_OPTIONAL:
+    switch (rs_node_kind_of(n->kind)->tail) {
+    case RS_TAIL_EACH:
         for (k = 0; k < n->n_children; k++) tail[n->children[k].index] = true;
         break;
-    case RS_FMT_NODE_TUPLE:
-    case RS_FMT_NODE_STRUCT:
-    case RS_FMT_NODE_CONCAT:
+    case RS_TAIL_LAST:
         for (k = n->n_children; k-- > 0;) {
             if (n->children[k].fixed) continue;
             tail[n->children[k].index] = true;
@@ -558,18 +501,7 @@ uint64_t rs_tree_features(const rs_tree *self) {
     for (i = 0; i < self->n_nodes; i++) {
         const rs_node *n = &self->nodes[i];
         if ((n->flags & RS_FMT_FLAG_REST) != 0) features |= RS_FMT_FEATURE_TEXT;
-        switch (n->kind) {
-        case RS_FMT_NODE_DECIMAL:
-        case RS_FMT_NODE_NUMBERS: features |= RS_FMT_FEATURE_PACKED; break;
-        case RS_FMT_NODE_DICT_CODED:
-        case RS_FMT_NODE_SYMBOLS: features |= RS_FMT_FEATURE_TABLES; break;
-        case RS_FMT_NODE_CONCAT:
-        case RS_FMT_NODE_DIGITS:
-        case RS_FMT_NODE_HEX:
-        case RS_FMT_NODE_SAME: features |= RS_FMT_FEATURE_TEXT; break;
-        case RS_FMT_NODE_OPTIONAL: features |= RS_FMT_FEATURE_OPTIONAL; break;
-        default: break;
-        }
+        features |= rs_node_kind_of(n->kind)->feature;
     }
     return features;
 }

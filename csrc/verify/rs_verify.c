@@ -2,6 +2,7 @@
 #include "verify/rs_verify.h"
 
 #include "base/rs_crc.h"
+#include "format/rs_node_kinds.h"
 #include "verify/rs_check.h"
 
 static rs_status check_crc(const rs_store *store, uint64_t off, uint64_t size, uint32_t crc, const char *what,
@@ -9,6 +10,10 @@ static rs_status check_crc(const rs_store *store, uint64_t off, uint64_t size, u
     if (rs_crc32c(0, store->segment.ptr + off, (size_t)size) == crc) return RS_OK;
     return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of the %s at %llu does not match", what,
                         (unsigned long long)off);
+}
+
+static rs_status check_section(const rs_store *store, const rs_section *section, unsigned kind, rs_error *err) {
+    return check_crc(store, section->off, section->size_bytes, section->crc, rs_section_name(kind), err);
 }
 
 static rs_status check_records(rs_store *store, const rs_block *block, rs_error *err) {
@@ -52,9 +57,8 @@ static rs_status check_entries(const rs_store *store, const rs_table *table, rs_
 }
 
 static rs_status check_tables(rs_store *store, rs_error *err) {
-    const rs_section *s = &store->directory.sections[RS_FMT_SECTION_TABLES];
     uint64_t i;
-    RS_TRY(check_crc(store, s->off, s->size_bytes, s->crc, "tables", err));
+    RS_TRY(check_section(store, &store->directory.sections[RS_FMT_SECTION_TABLES], RS_FMT_SECTION_TABLES, err));
     for (i = 0; i < store->n_tables; i++) {
         const rs_table *table = &store->tables[i];
         RS_TRY(rs_store_load_table(store, (uint32_t)i, err));
@@ -66,20 +70,13 @@ static rs_status check_tables(rs_store *store, rs_error *err) {
 }
 
 static rs_status check_store(rs_store *store, rs_error *err) {
-    static const struct {
-        unsigned kind;
-        const char *name;
-    } sections[] = {{RS_FMT_SECTION_OFFSETS, "offsets"}, {RS_FMT_SECTION_GROUPS, "groups"},
-                    {RS_FMT_SECTION_BLOCKS, "blocks"},   {RS_FMT_SECTION_TREES, "trees"},
-                    {RS_FMT_SECTION_TREE_TABLE, "tree table"}};
     uint64_t i, next = 0;
-    for (i = 0; i < sizeof sections / sizeof sections[0]; i++) {
-        const rs_section *s = &store->directory.sections[sections[i].kind];
-        RS_TRY(check_crc(store, s->off, s->size_bytes, s->crc, sections[i].name, err));
+    unsigned kind;
+    for (kind = RS_FMT_SECTION_OFFSETS; kind <= RS_FMT_SECTION_TREE_TABLE; kind++) {
+        RS_TRY(check_section(store, &store->directory.sections[kind], kind, err));
     }
     if (store->directory.label.off != 0) {
-        const rs_section *label = &store->directory.label;
-        RS_TRY(check_crc(store, label->off, label->size_bytes, label->crc, "label", err));
+        RS_TRY(check_section(store, &store->directory.label, RS_FMT_SECTION_LABEL, err));
     }
     if (store->n_tables > 0) RS_TRY(check_tables(store, err));
     for (i = 0; i < store->n_trees; i++) RS_TRY(rs_store_load_tree(store, (uint32_t)i, err));
@@ -114,10 +111,8 @@ static rs_status check_mapping(const rs_store *values, rs_error *err) {
     index = &mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX];
     order = &mapping.keys.directory.sections[RS_FMT_SECTION_ORDER];
     status = check_store(&mapping.keys, err);
-    if (status == RS_OK) status = check_crc(values, index->off, index->size_bytes, index->crc, "key index", err);
-    if (status == RS_OK && order->off != 0) {
-        status = check_crc(values, order->off, order->size_bytes, order->crc, "order", err);
-    }
+    if (status == RS_OK) status = check_section(values, index, RS_FMT_SECTION_KEY_INDEX, err);
+    if (status == RS_OK && order->off != 0) status = check_section(values, order, RS_FMT_SECTION_ORDER, err);
     if (status == RS_OK) status = rs_verify_keys(&mapping, err);
     rs_mapping_close(&mapping);
     return status;

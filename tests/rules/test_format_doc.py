@@ -15,7 +15,11 @@ STATUS = (CSRC / "base/rs_status.h").read_text()
 def constants():
     """RS_FMT_* of enums and defines as numbers; sums, products, shifts and other constants are worked out."""
     raw = dict(re.findall(r"^\s*#\s*define\s+(RS_FMT_\w+)[ \t]+(\S[^\n]*)$", HEADER, re.MULTILINE))
-    for body in re.findall(r"enum\s*\w*\s*\{(.*?)\}", HEADER, re.DOTALL):
+    # Lists of rows make enums of their own: RS_FMT_NODE_ROWS gives RS_FMT_NODE_ANY and, behind the last, RS_FMT_NODE_END.
+    for prefix, body in re.findall(r"define (RS_FMT_\w+_)ROWS\(X\)((?:.*\\\n)+.*)", HEADER):
+        listed = re.findall(r"X\((\w+),\s*(\d+),", body)
+        raw |= {prefix + name: number for name, number in listed} | {prefix + "END": f"{listed[-1][1]} + 1"}
+    for body in re.findall(r"enum\s*\w*\s*\{(.*?)\}", re.sub(r"RS_FMT_\w+_ROWS\(\w+\)( RS_FMT_\w+_END,)?", "", HEADER), re.DOTALL):
         previous = "-1"
         for item in filter(None, map(str.strip, body.split(","))):
             name, _, value = map(str.strip, item.partition("="))
