@@ -16,11 +16,14 @@ _REMEDY = "read it with to_list(), or give ragged=True"
 
 
 def positions(indices, length):
-    """Indices as an int64 array of positions; IndexError, TypeError."""
+    """Indices as an int64 array of positions; IndexError, TypeError.
+
+    The check is of a copy: another thread may write to the caller's array meanwhile.
+    """
     if isinstance(indices, np.ndarray) and indices.ndim == 1 and indices.dtype.kind in "iu":
-        wrong = np.flatnonzero((indices < -length) | (indices >= length))
-        given = indices
-        out = indices.astype(np.int64) if not len(wrong) else indices
+        given = np.array(indices)  # of the base class, whatever methods a subclass has
+        wrong = np.flatnonzero((given < -length) | (given >= length))
+        out = given if len(wrong) else given.astype(np.int64, copy=False)
     else:
         given = [operator.index(i) for i in indices]
         wrong = [k for k, i in enumerate(given) if not -length <= i < length]

@@ -365,6 +365,8 @@ def _from_array(key, n, name):
     values = numpy.asarray(key)
     if values.ndim != 1:
         raise TypeError(f"{name} index arrays have one dimension, not {values.ndim}")
+    if values.dtype.kind == "b" or values.dtype.itemsize == 8:
+        values = numpy.array(values)  # what is checked is converted, also while another thread writes to the array
     if values.dtype.kind == "b":
         if len(values) != n:
             raise IndexError(f"a mask of {len(values)} bools for a {name} of {n} records")

@@ -302,7 +302,7 @@ cdef class Gatherer:
         """Records of any view: all are located first, so that an index array that is closed meanwhile is no longer
         needed, and taken in stretches of one store."""
         cdef Leaf leaf
-        cdef Py_ssize_t i, begin
+        cdef Py_ssize_t i, begin, at
         cdef int64_t *indices = <int64_t *>calloc(n + 1, sizeof(int64_t))
         cdef list stretches = []
         cdef void *segment = NULL
@@ -311,7 +311,10 @@ cdef class Gatherer:
             raise MemoryError
         try:
             for i in range(n):
-                selection.locate(i if positions == NULL else positions[i], &leaf)
+                at = i if positions == NULL else positions[i]
+                if not 0 <= at < selection.length:
+                    raise IndexError(f"index {at} is out of range: {selection.length} records")
+                selection.locate(at, &leaf)
                 indices[i] = leaf.index
                 if leaf.segment != segment or leaf.store != store:
                     segment, store = leaf.segment, leaf.store
