@@ -13,6 +13,7 @@ from recstore.build import building
 from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.records import RecordView
 from recstore.shm import handles
+from recstore.text import size_text
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
 
@@ -266,7 +267,7 @@ class RecordDict(containers.Container, native.Mapping):
         if self.closed:
             return f"<{name}: {n:,} entries, closed>"
         if n > 8:
-            return f"<{name}: {n:,} entries, {building.human(self.nbytes)}>"
+            return f"<{name}: {n:,} entries, {size_text(self.nbytes)}>"
         return f"{name}({self.to_dict()!r})"
 
     def save(self, path):

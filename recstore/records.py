@@ -7,6 +7,7 @@ from recstore import containers, views
 from recstore._core import native, trust
 from recstore.build import building
 from recstore.shm import handles
+from recstore.text import size_text
 
 __all__ = ["RecordList", "RecordView", "open"]
 
@@ -207,7 +208,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         backings = ", ".join(dict.fromkeys(segment.backing for segment in segments))
         if len(segments) != 1:
             backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
-        return f"<{name}: {records}, {building.human(sum(segment.nbytes for segment in segments))}, {backings}>"
+        return f"<{name}: {records}, {size_text(sum(segment.nbytes for segment in segments))}, {backings}>"
 
     def save(self, path):
         """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records,

@@ -312,9 +312,9 @@ def fill(builder, source, options):
         parallel_build.fill(builder, source, options)
         return
     if options.progress:
-        from recstore.cli import bars
+        from recstore.build import progress
 
-        source = bars.track(source)
+        source = progress.track(source)
     builder.extend(source)
 
 
@@ -511,11 +511,3 @@ def private_bytes():
     except OSError:
         return 0
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-
-
-def human(n):
-    """A number of bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000 or unit == "GB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000

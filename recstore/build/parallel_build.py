@@ -55,9 +55,9 @@ def fill(builder, shards, options):
         )
     with closing(_Team(builder, options).run(shards)) as finished:
         if options.progress:
-            from recstore.cli import bars
+            from recstore.build import progress
 
-            finished = bars.track(finished, len(shards) if hasattr(shards, "__len__") else None)
+            finished = progress.track(finished, len(shards) if hasattr(shards, "__len__") else None)
         deque(finished, 0)
 
 

@@ -4,8 +4,9 @@ import os
 
 from recstore.cli import bench_timing as timing
 from recstore.cli.running import TrialError, measured, run_trial
-from recstore.cli.text import safe_text, size_text, table, to_json
+from recstore.cli.text import to_json
 from recstore.shm import process_memory
+from recstore.text import safe_text, size_text, table
 
 # The rivals that workers read too: every one of them would take a process for each method.
 CONTAINERS = ("list", "numpy+pickle", "recstore")
@@ -113,7 +114,7 @@ def _reads_table(found):
                 f"{size['build_s']:.2f} s" if size else "",
             )
         )
-    return table(lines, left=1)
+    return table(lines, "<" + ">" * (len(lines[0]) - 1))
 
 
 def _notes(found):
@@ -142,4 +143,4 @@ def _workers_table(rows):
                 f"{row['build_s']:.1f} s",
             )
         )
-    return table(lines, left=2)
+    return table(lines, "<<>>>>>")

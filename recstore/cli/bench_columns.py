@@ -11,6 +11,7 @@ import json
 import os
 
 from recstore.cli.bench_rivals import Absent, Rival, need
+from recstore.text import size_text
 
 _KINDS = (("list", (list, tuple)), ("dict", dict), ("text", str))
 _NO_ROOM = float("inf")
@@ -285,5 +286,5 @@ class WholeZstd(_Bytes):
         whole = b"".join(map(msgspec.msgpack.Encoder().encode, records))
         part = whole[: cls.most]
         size = len(pyarrow.Codec("zstd", 19).compress(part, asbytes=True))
-        note = "" if len(part) == len(whole) else f"by the first {len(part) / 1e6:,.0f} of {len(whole) / 1e6:,.0f} MB"
+        note = "" if len(part) == len(whole) else f"by the first {size_text(len(part))} of {size_text(len(whole))}"
         return cls(size * len(whole) // max(1, len(part)), note)

@@ -10,9 +10,9 @@ import time
 
 from recstore.cli import trial
 from recstore.cli.running import TrialError, measured, run_trial
-from recstore.cli.text import size_text, table
 from recstore.cli.workers import METHODS
 from recstore.shm import process_memory
+from recstore.text import size_text, table
 
 DEFAULT_RECORDS = 1_000_000
 # A list of the demo's own records takes about 0.9 KB each; five processes hold it, and pickling it needs as much again.
@@ -39,7 +39,7 @@ def run(kind, path, records, workers):
     rows, intro = found
     print(intro)
     print()
-    print(table([_HEADINGS, *[_cells(row, workers) for row in rows]], left=2))
+    print(table([_HEADINGS, *[_cells(row, workers) for row in rows]], "<<>>>>>>>"))
     print()
     print(_notes(rows))
     print(_sentence(rows, workers))
@@ -124,5 +124,5 @@ def _sentence(rows, workers):
     totals = {row["container"]: row["total"] for row in rows if row["method"] == first}
     if None in totals.values():
         return f"list + {workers} workers: n/a; recstore: n/a (this system does not tell PSS)"
-    gigabytes = {name: f"{value / 1e9:.2f} GB" for name, value in totals.items()}
-    return f"list + {workers} workers: {gigabytes['list']}; recstore: {gigabytes['recstore']} ({first})"
+    listed, ours = size_text(totals["list"]), size_text(totals["recstore"])
+    return f"list + {workers} workers: {listed}; recstore: {ours} ({first})"

@@ -8,7 +8,8 @@ import dataclasses
 import shutil
 import textwrap
 
-from recstore.cli.text import safe_text, to_json
+from recstore.cli.text import to_json
+from recstore.text import safe_text
 
 VERDICTS = ("ok", "warning", "problem")
 

@@ -1,7 +1,7 @@
 """What `recstore doctor` checks about memory: /dev/shm, limits, swap, who pays, huge pages."""
 
 from recstore.cli.doctor import Finding
-from recstore.cli.text import size_text
+from recstore.text import size_text
 from recstore.shm import places
 
 _SHM = places.SHARED

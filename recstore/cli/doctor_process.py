@@ -4,7 +4,7 @@ behind."""
 import os
 
 from recstore.cli.doctor import Finding
-from recstore.cli.text import size_text
+from recstore.text import size_text
 
 _FEW, _PLENTY = 1024, 4096
 _LOGIND = ("/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd")

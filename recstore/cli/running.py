@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from recstore.cli import trial
-from recstore.cli.text import safe_text
+from recstore.text import safe_text
 
 
 class TrialError(Exception):

@@ -9,7 +9,8 @@ import dataclasses
 import os
 
 import recstore
-from recstore.cli.text import brief, plain, safe_text, size_text, to_json
+from recstore.cli.text import brief, plain, to_json
+from recstore.text import safe_text, size_text
 
 
 class Refused(Exception):

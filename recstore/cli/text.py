@@ -1,39 +1,10 @@
-"""What commands print: sizes, tables, and records cut short."""
+"""Records and values as commands print them: on one line, cut short, or as JSON."""
 
 import math
 from collections.abc import Mapping
 
 _BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 _MOST_ITEMS, _MOST_CHARACTERS, _MOST_DEPTH = 12, 120, 6
-
-
-def size_text(size):
-    """Decimal units, three digits: what the published numbers use."""
-    if size is None:
-        return "n/a"
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}" if size < 1000 * factor else f"{size / factor:,.0f} {unit}"
-    return f"{size:.0f} B"
-
-
-def table(rows, left):
-    """Rows of str under the first one as headings; the first `left` columns are words, the others numbers."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
-
-
-def safe_text(text):
-    """Text that may hold what others wrote, without what a terminal would obey."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def to_json(value):

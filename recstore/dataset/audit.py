@@ -4,6 +4,7 @@ import os
 
 from recstore.build import building
 from recstore.dataset import object_graph, object_sizes, share_plan
+from recstore.text import size_text
 
 _MOST_SMALL = 5
 
@@ -132,7 +133,7 @@ def _attributes(plan, dataset):
     out = []
     for found in plan.found.values():
         if found.kind is not None:
-            why = f"can be shared, in about {object_sizes.human(found.after or 0)}"
+            why = f"can be shared, in about {size_text(found.after or 0)}"
         else:
             why = f"cannot be shared: {found.reason}" if not found.chosen else found.reason
         out.append(

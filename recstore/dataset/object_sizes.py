@@ -41,21 +41,6 @@ def parse(size):
     return value
 
 
-def human(n):
-    """A number of bytes for people, in the units of `parse`.
-
-    >>> human(700), human(1536), human(3 * 2**30)
-    ('700 B', '1.5 KiB', '3.0 GiB')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n < 1024:
-            break
-        n, unit = n / 1024, "TiB"
-    else:
-        unit = "TiB"
-    return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
-
-
 def sampled(container, most):
     """`(entries, how many there are)`: at most `most` entries of a builtin container, from all over it; those of a dict
     are pairs."""

@@ -3,7 +3,7 @@
 import dataclasses
 
 from recstore.dataset.object_graph import type_name
-from recstore.dataset.object_sizes import human
+from recstore.text import size_text, table
 
 _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array", "tensor": "tensor"}
 
@@ -70,7 +70,7 @@ class SharingReport:
     def __str__(self):
         verb = "would be replaced" if self.dry_run else "replaced"
         counts = f"{len(self.replaced)} {verb}, {len(self.skipped)} skipped"
-        lines = [f"{counts}; {human(self.before)} before, {human(self.after)} in shared memory"]
+        lines = [f"{counts}; {size_text(self.before)} before, {size_text(self.after)} in shared memory"]
         if self.rows:
             head = (
                 "attribute",
@@ -80,7 +80,7 @@ class SharingReport:
                 "records",
                 "what happened" if not self.dry_run else "what would happen",
             )
-            lines += table(head, [line for row in self.rows for line in _lines(row)], "<<>>><")
+            lines.append(table([head, *(line for row in self.rows for line in _lines(row))], "<<>>><"))
         return "\n".join(lines + self.notes)
 
     __repr__ = __str__
@@ -98,13 +98,13 @@ def _row(found, dry_run):
 def _lines(row):
     path = row.path or "(the object itself)"
     if row.action == "skipped":
-        yield path, row.type, human(row.before), "", "", f"skipped: {row.reason}"
+        yield path, row.type, size_text(row.before), "", "", f"skipped: {row.reason}"
     else:
         yield (
             path,
             row.type,
-            human(row.before),
-            human(row.after or 0),
+            size_text(row.before),
+            size_text(row.after or 0),
             f"{row.records or 0:,}",
             f"{row.action} by a {row.reason}",
         )
@@ -116,7 +116,7 @@ def _notes(plan):
     notes = []
     if plan.small:
         notes.append(
-            f"smaller than {human(plan.threshold)} and left alone: {plan.small:,} lists, dicts, tuples, arrays and"
+            f"smaller than {size_text(plan.threshold)} and left alone: {plan.small:,} lists, dicts, tuples, arrays and"
             " tensors"
         )
     if plan.stores:
@@ -128,16 +128,6 @@ def _notes(plan):
     if unused:
         notes.append(f"no attribute goes by {', '.join(map(repr, unused))}")
     return notes
-
-
-def table(head, rows, alignment):
-    """Lines of a table; the last column is as wide as it is."""
-    rows = [head, *rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    widths[-1] = 0
-    return [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, alignment, widths)).rstrip() for row in rows
-    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,17 +167,19 @@ class Audit:
     notes: tuple
 
     def __str__(self):
-        lines = [f"{human(self.size)} in all; {self._processes()}"]
-        rows = [(a.path or "(the object itself)", a.type, human(a.size), a.reason) for a in self.attributes]
-        lines += table(("attribute", "type", "size", ""), rows, "<<><")
+        lines = [f"{size_text(self.size)} in all; {self._processes()}"]
+        rows = [(a.path or "(the object itself)", a.type, size_text(a.size), a.reason) for a in self.attributes]
+        lines.append(table([("attribute", "type", "size", ""), *rows], "<<><"))
         if self.pickle_error is not None:
             lines.append(f"pickled for a worker: impossible; {self.pickle_error}")
         else:
             sent = "; a forked worker is sent nothing" if self.method == "fork" else ""
-            lines.append(f"pickled for a worker: {'' if self.pickle_exact else 'about '}{human(self.pickled)}{sent}")
-        lines.append(f"predicted for all processes: {human(self.predicted)}")
+            lines.append(
+                f"pickled for a worker: {'' if self.pickle_exact else 'about '}{size_text(self.pickled)}{sent}"
+            )
+        lines.append(f"predicted for all processes: {size_text(self.predicted)}")
         if self.advice:
-            lines.append(f"after what follows: {human(self.predicted_shared)}")
+            lines.append(f"after what follows: {size_text(self.predicted_shared)}")
             lines += [f"    {line}" for line in self.advice]
         else:
             lines.append("nothing large to share")

@@ -3,10 +3,10 @@
 import os
 import time
 
-from recstore.build.building import human
 from recstore.errors import CorruptError, SegmentNotFoundError, VersionError
 from recstore.sharing import duration
 from recstore.shm import named_segments
+from recstore.text import size_text, table
 
 _COLUMNS = ("name", "fingerprint", "records", "bytes", "age", "builder", "attached", "state")
 
@@ -43,7 +43,7 @@ class SegmentInfo:
             str,
             lambda text: (text or "-")[:33],
             lambda n: f"{n:,}",
-            human,
+            size_text,
             duration,
             lambda text: text[:40],
             str,
@@ -60,17 +60,7 @@ class SegmentTable(list):
     """A list of SegmentInfo that prints as a table."""
 
     def __str__(self):
-        rows = [list(_COLUMNS), *(info.row() for info in self)]
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        numbers = {2, 3, 4, 6}
-        lines = []
-        for row in rows:
-            cells = (
-                text.rjust(width) if i in numbers else text.ljust(width)
-                for i, (text, width) in enumerate(zip(row, widths))
-            )
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        return table([_COLUMNS, *(info.row() for info in self)], "<<>>><><")
 
     __repr__ = __str__
 

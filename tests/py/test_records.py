@@ -13,6 +13,7 @@ import pytest
 
 import recstore
 from recstore import RecordList, RecordView
+from recstore.text import size_text
 
 LETTERS = list("abcdefghij")
 
@@ -251,7 +252,7 @@ def test_empty():
 
 
 def test_repr(letters):
-    size, backing = f"{letters.nbytes / 1000:.1f} kB", letters.info().backing
+    size, backing = size_text(letters.nbytes), letters.info().backing
     assert backing in ("anonymous", "directory")
     assert repr(letters) == f"<RecordList: 10 records, {size}, {backing}>"
     assert repr(letters[:1]) == f"<RecordView: 1 record, {size}, {backing}>"

@@ -1,0 +1,44 @@
+"""Text for people: sizes, tables, and what a terminal may be shown. Imports nothing, as errors.py does."""
+
+_UNITS = ("kB", "MB", "GB", "TB")
+
+
+def size_text(size):
+    """A number of bytes in decimal units with three digits, as all published numbers have it; None is n/a.
+
+    >>> size_text(700), size_text(1536), size_text(999_960), size_text(3 * 2**30), size_text(None)
+    ('700 B', '1.54 kB', '1 MB', '3.22 GB', 'n/a')
+    """
+    if size is None:
+        return "n/a"
+    if round(size) < 1000:
+        return f"{size:.0f} B"
+    for unit in _UNITS:
+        size /= 1000
+        # 999.6 has four digits when it is rounded, so it goes to the next unit.
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+    return f"{size:,.0f} {unit}"
+
+
+def table(rows, sides):
+    """Rows of str, the headings first, as lines of aligned columns; `sides` has a "<" or ">" for each column.
+
+    >>> print(table([("name", "size"), ("a", "700 B"), ("train", "12 MB")], "<>"))
+    name    size
+    a      700 B
+    train  12 MB
+    """
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join(
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths)).rstrip() for row in rows
+    )
+
+
+def safe_text(text):
+    """The text with a ? for each character that a terminal might obey; it may hold what other programs wrote.
+
+    >>> safe_text("two\\nlines \\x1b[31m")
+    'two\\nlines ?[31m'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

@@ -1,0 +1,68 @@
+"""Sizes and tables for people: one rule of rounding in every printed size, and what a terminal may be shown."""
+
+import pathlib
+import re
+
+import pytest
+
+import recstore
+from recstore import RecordDict, RecordList
+from recstore.text import size_text, table
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (999.7, "1 kB"),
+        (1000, "1 kB"),
+        (12_345, "12.3 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1 MB"),
+        (94_617_120, "94.6 MB"),
+        (999_960_000, "1 GB"),
+        (11_287_000_000, "11.3 GB"),
+        (5e12, "5 TB"),
+        (1.2345e15, "1,234 TB"),
+        (None, "n/a"),
+    ],
+)
+def test_size(size, said):
+    assert size_text(size) == said
+
+
+def test_table():
+    rows = [("name", "n", "why"), ("a", "10", ""), ("long name", "7", "so")]
+    assert table(rows, "<><").split("\n") == ["name        n  why", "a          10", "long name   7  so"]
+    assert table([("name", "n")], "<>") == "name  n"
+
+
+def test_every_size_has_these_units(tmp_path, monkeypatch):
+    """A list, a dict, the table of named stores and both reports on a dataset say a size in the same words."""
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path))
+
+    class Samples:
+        pass
+
+    samples = Samples()
+    samples.names = [f"images/{i:09}.jpg" for i in range(30_000)]
+    x, y = RecordList(samples.names), RecordDict(zip(samples.names, samples.names))
+    assert repr(x) == f"<RecordList: 30,000 records, {size_text(x.nbytes)}, {x.info().backing}>"
+    assert repr(y) == f"<RecordDict: 30,000 entries, {size_text(y.nbytes)}>"
+    with recstore.shared("sizes", lambda: range(9), fingerprint="1") as named:
+        assert f"  {size_text(named.nbytes)}  " in str(recstore.segments("sizes"))
+    for report in (recstore.audit(samples), recstore.share_dataset(samples, dry_run=True)):
+        assert re.search(r"\d [kM]B\b", str(report)) and "iB" not in str(report)
+
+
+def test_there_is_one_home():
+    """No other module prints a size in units of its own."""
+    package = pathlib.Path(recstore.__file__).parent
+    units = re.compile(r"\}\s?[kKMGT]i?B\b")
+    others = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if path.name != "text.py" and units.search(path.read_text(encoding="utf-8"))
+    }
+    assert not others
