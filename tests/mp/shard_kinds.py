@@ -1,4 +1,4 @@
-"""Shards that the workers of a build read, for test_shards.py: importable by name, as spawn and forkserver need it."""
+"""Shards that the workers of a build read, for test_parallel_build.py: importable by name, as spawn and forkserver need it."""
 
 import dataclasses
 import math

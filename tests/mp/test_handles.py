@@ -5,12 +5,15 @@ import gc
 import os
 import pickle
 import signal
+import sys
+import threading
 import warnings
 
 import pytest
 from mp.workers import build, record, segment_fds
 
 import recstore
+from recstore import RecordDict, RecordList, SegmentNotFoundError
 from recstore.shm import handle_bytes, handles
 
 
@@ -274,3 +277,74 @@ def test_multiprocessing_is_no_plain_pickle(monkeypatch, mode):
         queue.put(x)
         assert queue.get().segment is x.segment
         queue.close()
+
+
+def test_a_pickler_without_a_frame_above(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "error")
+    caught = []
+    monkeypatch.setattr(threading, "excepthook", lambda hook: caught.append(hook.exc_type))
+    with RecordList([1]) as x:
+        thread = threading.Thread(target=pickle.dumps, args=(x,))
+        thread.start()
+        thread.join()
+    assert caught == [recstore.Error]
+
+
+def test_subclasses_do_not_travel_as_something_else():
+    class Mine(RecordList):
+        pass
+
+    with Mine([1]) as x, pytest.raises(TypeError, match="Mine"):
+        pickle.dumps(x)
+
+
+def test_a_collection_within_the_sweep_of_pins():
+    """Sweeping allocates, which may start a collection, which sweeps too."""
+    stores = [RecordList([i]) for i in range(50)]
+    threshold = gc.get_threshold()
+    try:
+        for most in range(1, 60, 3):
+            for store in stores:
+                pickle.dumps(store)
+            for key in list(handles._pins):
+                handles._pins[key] = handles._pins[key][0], 0.0  # their time is over
+            gc.callbacks.remove(handles._on_gc)
+            gc.collect()  # nothing is counted from here on, and no tuples lie ready
+            gc.callbacks.append(handles._on_gc)
+            gc.set_threshold(most)
+            handles.sweep_pins()
+            gc.set_threshold(*threshold)
+            assert not handles._pins
+    finally:
+        gc.set_threshold(*threshold)
+        for store in stores:
+            store.close()
+
+
+def test_a_handle_read_while_another_thread_closes_gives_a_detached_store():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for i in range(60):
+            x = RecordDict({1: i}) if i % 2 else RecordList([i])
+            handle = pickle.dumps(x)
+            errors = []
+
+            def read(handle=handle, errors=errors):
+                try:
+                    for _ in range(30):
+                        pickle.loads(handle)[1 if i % 2 else 0]
+                except (recstore.ClosedError, SegmentNotFoundError):
+                    pass
+                except BaseException as e:
+                    errors.append(e)
+
+            threads = [threading.Thread(target=read) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            x.close()
+            for thread in threads:
+                thread.join()
+            assert not errors
+    finally:
+        sys.setswitchinterval(before)

@@ -3,12 +3,15 @@
 import os
 import pickle
 import signal
+import threading
 
+import numpy as np
 import pytest
 from mp import workers
 from mp.workers import build, record, run_worker
 
 import recstore
+from recstore import RecordList
 from recstore.shm import handles
 
 
@@ -101,3 +104,28 @@ def test_children_are_reaped(context):
         except OSError:
             continue
         assert not (fields[1].decode() == me and fields[0] == b"Z")
+
+
+def test_a_forked_child_forgets_calls_of_other_threads():
+    x = RecordList([[np.arange(9.0)] * 5] * 100)
+    inode = f" {x.segment.identity[1]} "
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            x[3]
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(20):
+            pid = os.fork()
+            if pid == 0:
+                x.close()
+                with open("/proc/self/maps") as maps:
+                    os._exit(7 if any(inode in line for line in maps) else 0)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        reader.join()
+        x.close()

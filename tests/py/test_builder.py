@@ -1,11 +1,13 @@
 """Building in blocks: many records, records that change from block to block, very large ones, and both forms of each."""
 
+import os
+
 import numpy as np
 import pytest
 from ref import reader
 
 import recstore
-from recstore import RecordList
+from recstore import RecordDict, RecordList
 from recstore._core import native
 
 GROUP, BLOCK = 64, 65536
@@ -174,3 +176,27 @@ def test_a_finished_builder():
         for use in (lambda: builder.append(1), lambda: builder.finish(), lambda: builder.extend([1])):
             with pytest.raises(recstore.ClosedError, match="finished"):
                 use()
+
+
+def test_a_forked_child_cannot_go_on_with_the_build_of_its_parent():
+    def records(pair):
+        for i in range(100):
+            if i == 50:
+                pid = os.fork()
+                if pid:
+                    assert os.waitpid(pid, 0)[1] == 0
+            yield (i, i) if pair else i
+
+    parent = os.getpid()
+    for make, pair in ((RecordList, False), (RecordDict, True)):
+        try:
+            with make(records(pair)) as x:
+                assert os.getpid() == parent
+                assert list(x) == list(range(100))
+        except recstore.ClosedError as e:
+            if os.getpid() != parent:
+                os._exit(0 if "forked child" in str(e) else 1)
+            raise
+        finally:
+            if os.getpid() != parent:
+                os._exit(2)

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from recstore._core import native
 from recstore.cli import bench_files, bench_rivals, bench_timing, main, records
 from recstore.cli.records import SourceError
 
@@ -323,3 +324,10 @@ def test_nothing_is_left(tmp_path, signals, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", None)
     assert main.main(["bench", str(tmp_path / "gone")]) == 1
     assert os.listdir(tmp_path) == []
+
+
+def test_the_floor_of_the_benchmarks_refuses_cycles():
+    loop = []
+    loop.append(loop)
+    with pytest.raises(RecursionError):
+        native.rebuild(loop)

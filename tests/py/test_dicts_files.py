@@ -154,3 +154,10 @@ def test_by_function():
         assert d.closed
         with pytest.raises(ClosedError):
             "missing" in d  # noqa: B015
+
+
+def test_arrays_of_values_that_were_replaced_count_as_dead():
+    array = np.zeros(10_000)
+    with RecordDict((key, array + i) for i, key in enumerate("ab" * 10)) as d:
+        assert [d["a"][0], d["b"][0]] == [18, 19]
+        assert d.nbytes < 3 * array.nbytes

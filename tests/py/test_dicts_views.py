@@ -1,5 +1,6 @@
 """The views of a RecordDict (keys, values, items) as sets and as sequences, and every method once the store is closed or gone."""
 
+import collections
 import copy
 import operator
 import pathlib
@@ -214,3 +215,11 @@ def test_groups_with_a_default(monkeypatch):
             x.group_by("image")[6]
         with pytest.raises(EncodeError, match="only a builtin type such as list"):
             x.group_by("image", default_factory=lambda: [])
+
+
+def test_items_by_an_array_of_positions_are_pairs():
+    with RecordDict({"a": 1, "b": 2, "c": 3}) as d:
+        for key in (np.array([2, 0]), np.array([True, False, True])[::-1]):
+            assert sorted(d.items()[key]) == [("a", 1), ("c", 3)]
+        assert d.items()[np.array(1)] == ("b", 2)
+        assert collections.namedtuple("P", "k v")("a", 1) in d.items()

@@ -12,6 +12,7 @@ import pytest
 from alike import alike
 
 import recstore
+from recstore import RecordList
 
 # What a store takes whatever is in it (header, directory, a tree), and what tables that did not pay may leave behind.
 PER_STORE = 4096
@@ -455,3 +456,13 @@ def test_lists_of_dicts_with_mostly_absent_keys():
     x = recstore.RecordList(records)
     assert x.to_list() == records
     assert x.nbytes <= 1.1 * recstore.RecordList(records, compression="none").nbytes + 4096
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_long_tuples_beside_short_ones_keep_a_schema(first):
+    short = [tuple(range(3)) for _ in range(500)]
+    long = [tuple(range(1000, 1080 + i % 7)) for i in range(500)]
+    records = long + short if first else short + long
+    with RecordList(records) as x:
+        assert x.to_list() == records
+        assert x.info().trees[0][2].kind == "union"

@@ -6,10 +6,13 @@ import os
 import pathlib
 import stat
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from ref import reader, writer
+from ref import writer as w
 
 import recstore
 from recstore import CorruptError, RecordList, VersionError
@@ -339,3 +342,82 @@ def test_a_check_and_reading_do_not_share_what_they_make(tmp_path):
         assert list(x) == values
         x.segment.verify()
         assert list(x) == values
+
+
+def fds():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_path_with_nul_is_refused_and_nothing_is_written(tmp_path):
+    with RecordList([1]) as x:
+        with pytest.raises(ValueError, match="NUL|null"):
+            x.save(f"{tmp_path}/a\0b")
+    with pytest.raises(ValueError, match="NUL|null"):
+        recstore.open(f"{tmp_path}/a\0b")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("limits", [(), (1,), (1, 2, 3), (-1, 5), (2**64, 0), ("a", "b")])
+def test_limits_that_are_none_are_refused(tmp_path, limits):
+    path = tmp_path / "x.rec"
+    RecordList([1]).save(path)
+    before = fds()
+    with pytest.raises(ValueError, match="limits"):
+        recstore.open(path, limits=limits)
+    assert fds() == before
+
+
+def test_a_refused_file_leaves_no_descriptor(tmp_path):
+    path = tmp_path / "x.rec"
+    RecordList([[1, 2, 3]]).save(path)
+    before = fds()
+    for _ in range(5):
+        with pytest.raises(recstore.CorruptError, match="RS_E_FMT_LIMIT"):
+            recstore.open(path, limits=(1, 1))
+    assert fds() == before
+
+
+def test_a_full_check_finds_equal_keys(tmp_path):
+    path = tmp_path / "x.rec"
+    twice = w.Coded(b"\x0f\x02\x91\x91\x91\x91", None)
+    path.write_bytes(w.simple(w.any_(), [twice]))
+    with pytest.raises(recstore.CorruptError, match="twice"):
+        recstore.open(path, verify="full")
+
+
+def test_a_view_is_saved_through_the_file_itself_and_honours_the_umask(tmp_path):
+    path = tmp_path / ("n" * 250)
+    old = os.umask(0o027)
+    try:
+        with RecordList([{"id": i} for i in range(1000)]) as x:
+            x[::2].save(path)
+    finally:
+        os.umask(old)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [r["id"] for r in recstore.open(path)] == list(range(0, 1000, 2))
+    assert os.listdir(tmp_path) == [path.name]
+
+
+SAVE = """
+import os, signal, sys
+from recstore import RecordDict, RecordList
+from recstore._core import native
+signal.signal(signal.SIGINT, signal.default_int_handler)
+x = [RecordList(range(10)), RecordList(range(10))[2:], RecordDict({1: 2}), RecordDict({1: 2, 3: 4}).select([3])][int(sys.argv[2])]
+publish = native.publish_file
+def interrupted(*args):
+    signal.raise_signal(signal.SIGINT)  # it came while the file was written out, where nothing looks for signals
+native.publish_file = interrupted
+try:
+    x.save(os.path.join(sys.argv[1], "x"))
+except KeyboardInterrupt:
+    print(os.listdir(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_a_save_interrupted_before_its_rename_leaves_nothing(tmp_path, kind):
+    done = subprocess.run(
+        [sys.executable, "-c", SAVE, str(tmp_path), str(kind)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -5,6 +5,7 @@ import doctest
 import importlib
 import itertools
 import operator
+import os
 import pkgutil
 from collections.abc import Sequence
 
@@ -391,3 +392,57 @@ def test_iteration_that_ends_in_a_closed_store():
     for it in begun:
         with pytest.raises(recstore.ClosedError):
             next(it)
+
+
+@pytest.mark.parametrize("step", [2**62, 2**63, 2**70, -(2**63)])
+def test_huge_steps_are_those_of_a_list(step):
+    with RecordList(range(5)) as x:
+        assert x[::step].to_list() == list(range(5))[::step]
+        assert x[::step][::step].to_list() == list(range(5))[::step][::step]
+
+
+def test_a_store_that_closes_while_it_is_sliced_or_saved(tmp_path):
+    x = RecordList(range(10))
+
+    class Index:
+        def __index__(self):
+            x.close()
+            return 1
+
+    with pytest.raises(recstore.ClosedError):
+        x[Index() :]
+    y = RecordList(range(10))
+
+    class Path:
+        def __fspath__(self):
+            y.close()
+            return str(tmp_path / "y.rec")
+
+    with pytest.raises(recstore.ClosedError):
+        y.save(Path())
+    assert os.listdir(tmp_path) == []
+
+
+_running = None
+
+
+class Exhausting:
+    """Unpickled, it exhausts the iterator that reads it."""
+
+    def __reduce__(self):
+        return exhaust, ()
+
+
+def exhaust():
+    global _running
+    it, _running = _running, None
+    if it is not None:
+        list(it)
+    return "read"
+
+
+def test_a_record_that_exhausts_its_iterator_is_read_to_its_end():
+    global _running
+    it = _running = iter(RecordList([Exhausting() for _ in range(3)], on_unsupported="pickle"))
+    assert next(it) == "read"
+    assert list(it) == []

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import shm
 
-from recstore import EncodeError, RecordList
+import recstore
+from recstore import EncodeError, RecordDict, RecordList
 
 
 class Plain:
@@ -308,3 +309,36 @@ def test_records_are_dropped_as_they_are_stored():
 
     with RecordList(stream()) as x:
         assert len(x) == 5
+
+
+def test_a_tuple_class_whose_field_names_repeat_is_refused():
+    class Twice(tuple):
+        _fields = ("a", "a")
+
+    with pytest.raises(EncodeError, match="cannot store"):
+        RecordList([Twice((1, 2))])
+
+
+def test_a_structured_numpy_value_is_no_key():
+    """A read-only one can be hashed, the one that is read cannot."""
+    a = np.frombuffer(bytes(16), dtype=[("a", "i4"), ("b", "i4")])
+    for make in (
+        lambda v: RecordDict([(v, 1)]),
+        lambda v: RecordList([{v: 1}]),
+        lambda v: RecordList([{v}]),
+        lambda v: RecordList([{(1, v): 1}]),
+    ):
+        with pytest.raises(EncodeError, match="as a dict key or in a set"):
+            make(a[0])
+    with RecordList([{1: a[0]}]) as x:
+        assert x[0][1] == a[0]
+
+
+def test_what_has_keys_is_to_be_converted_with_dict():
+    for value in (collections.UserDict(), recstore.Record("a.B", {"x": 1})):
+        with pytest.raises(EncodeError, match=r"convert it with dict\(\) first"):
+            RecordList([value])
+    with pytest.raises(EncodeError, match=r"convert it with .to_dict\(\) first"):
+        RecordList([RecordDict({1: 2})])
+    with pytest.raises(EncodeError, match=r"convert it with .to_list\(\) first"):
+        RecordList([RecordList([1])])

@@ -383,3 +383,22 @@ def test_no_references_leak():
     assert abs(len(gc.get_objects()) - before) < 50
     # Small ints and the like are counted by others too; a leak of 5 rounds would be hundreds.
     assert all(abs(sys.getrefcount(v) - n) < 20 for v, n in zip(VALUES, counts) if n < 10_000)
+
+
+def test_decimals_stored_and_read_under_any_context():
+    for stored in (0, 1):
+        with decimal.localcontext() as context:
+            context.capitals = stored
+            x = RecordList([decimal.Decimal("1E+50"), decimal.Decimal("-sNaN12"), decimal.Decimal("-Infinity")])
+        for read in (0, 1):
+            with decimal.localcontext() as context:
+                context.capitals = read
+                assert [str(d).upper() for d in x] == ["1E+50", "-SNAN12", "-INFINITY"]
+        x.close()
+
+
+def test_a_chain_map_of_no_maps():
+    chain = collections.ChainMap()
+    chain.maps.clear()
+    with RecordList([chain]) as x:
+        assert x[0].maps == []

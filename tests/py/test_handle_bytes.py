@@ -417,3 +417,19 @@ def test_views_travel_when_descriptors_are_short(monkeypatch):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert all(pickle.loads(text) == [i % 100, 5] for i, text in enumerate(texts))
         assert max(map(len, texts)) <= 300
+
+
+@pytest.mark.parametrize("recipe", [(0, 2**62, 5), (0, 1, -1), (99, 1, 2), (-1, 1, 1)])
+def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList(range(100)) as x:
+        start, step, length = recipe
+        handle = handle_bytes.Handle.unpack(x.__reduce__()[1][0])
+        handle.length = max(length, 0)
+        view = (
+            handle_bytes.signed(start)
+            + handle_bytes.signed(step)
+            + handle_bytes.varint(length if length >= 0 else 2**64 + length)
+        )
+        with pytest.raises(recstore.CorruptError):
+            handles.attach(handle.pack(b"\0\1\0" + b"\1\1" + view + b"\0\0\0"))

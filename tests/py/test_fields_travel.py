@@ -1,0 +1,49 @@
+"""Fields travel with their keys and defaults, which are values of every stored type."""
+
+import datetime
+import decimal
+import pickle
+import signal
+import sys
+
+import pytest
+
+import recstore
+from recstore import RecordList
+
+DAY = datetime.date(2020, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def handles_are_meant(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+
+
+@pytest.mark.parametrize("value", [DAY, {1, 2}, decimal.Decimal("1.50"), (DAY, 1j)], ids=str)
+def test_defaults_of_every_stored_type_travel_with_a_field(value):
+    with RecordList([{"a": 1}]) as x:
+        assert pickle.loads(pickle.dumps(x.field("b", default=value)))[0] == value
+
+
+def test_keys_of_every_stored_type_travel_with_a_field():
+    with RecordList([{DAY: 5}]) as x:
+        assert pickle.loads(pickle.dumps(x.field((DAY,))))[0] == 5
+
+
+def test_fields_of_other_keys_and_defaults_travel():
+    day = datetime.date(2020, 1, 1)
+    with RecordList([{"a": {day: 1, (1, day): 2}}, {"b": 1}]) as x:
+        views = [x.field(("a", day), default=None), x.field(("a", (1, day)), default=...), x.fields(("a", day))]
+        views += [x.field("a", default=value) for value in (day, decimal.Decimal(1), {1, 2}, 1j, signal.SIGINT)]
+        for view in views:
+            assert pickle.loads(pickle.dumps(view)).to_list() == view.to_list()
+
+
+def test_a_default_that_names_a_class_of_a_file_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "planted_module.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    named = recstore.Record("planted_module.Evil", {"x": 1}, _origin=(25, ("planted_module", "Evil", ("x",))))
+    with RecordList([{"a": 1}]) as x:
+        for default in (named, [named], {1: (named,)}):
+            assert pickle.loads(pickle.dumps(x.field("b", default=default)))[0] == default
+        assert "planted_module" not in sys.modules

@@ -1,0 +1,43 @@
+"""The views that group_by makes: saved as lists, and no value of another store."""
+
+import re
+
+import pytest
+
+import recstore
+from recstore import EncodeError, RecordList
+
+
+@pytest.fixture
+def grouped(monkeypatch):
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    with RecordList([{"id": i, "image": i % 2} for i in range(4)]) as x:
+        yield x.group_by("image")
+
+
+def test_groups_are_saved_as_lists_and_not_as_handles(grouped, tmp_path):
+    path = str(tmp_path / "groups.rec")
+    grouped.save(path)
+    expected = {0: [{"id": 0, "image": 0}, {"id": 2, "image": 0}], 1: [{"id": 1, "image": 1}, {"id": 3, "image": 1}]}
+    with recstore.open(path, verify="full") as d:
+        assert d.to_dict() == expected and type(d[0]) is list
+    RecordList(grouped.values()).save(path)
+    with recstore.open(path) as x:
+        assert x.to_list() == list(expected.values())
+
+
+class Holding:
+    def __init__(self, store):
+        self.store = store
+
+
+@pytest.mark.parametrize("hold", [lambda s: s, lambda s: [s], Holding], ids=["itself", "list", "object"])
+def test_a_store_is_never_pickled_into_a_store(hold, grouped):
+    for store, remedy in ((grouped[0], ".to_list()"), (grouped, ".to_dict()")):
+        with pytest.raises(
+            EncodeError, match=f"pickles as a handle, which holds no records; convert it with {re.escape(remedy)}"
+        ):
+            RecordList([hold(store)], on_unsupported="pickle")
+        if hold is not Holding:
+            with pytest.raises(EncodeError, match=re.escape(remedy)):
+                RecordList([hold(store)])
