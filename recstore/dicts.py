@@ -9,7 +9,7 @@ from _collections_abc import Mapping, Sequence, ValuesView
 from recstore import containers
 from recstore._core import native
 from recstore._core.native import new_blob
-from recstore.build import building
+from recstore.build import building, sources
 from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.records import RecordView
 from recstore.shm import handles
@@ -41,7 +41,8 @@ class RecordDict(containers.Container, native.Mapping):
             comes again in another shard is one that comes again.
 
     Raises:
-        EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, or an item is no pair.
+        EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, an item is no
+        pair, or the argument is a table or a function.
         OutOfSpaceError: the store would pass a memory limit or fill the disk. Whatever the iterable raises.
         Nothing stays behind in any case.
 
@@ -82,6 +83,7 @@ class RecordDict(containers.Container, native.Mapping):
             source._require()
             self._set(source._keys, source._values, source.table, source.factory, source.detached)
             return
+        sources.check_pairs(mapping_or_pairs)
         segment = building.build_mapping(mapping_or_pairs, options)
         self._set(*_whole(segment))
 

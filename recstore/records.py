@@ -5,7 +5,7 @@ from _collections_abc import Sequence
 
 from recstore import containers, views
 from recstore._core import native, trust
-from recstore.build import building
+from recstore.build import building, sources
 from recstore.shm import handles
 from recstore.text import size_text
 
@@ -58,6 +58,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         EncodeError: a record holds a value that cannot be stored.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         SegmentExistsError: the name is taken.
+        TypeError: `records` is a table, a mapping or a function; the message says what to write.
         Whatever the iterable raises. Nothing stays behind in either case.
 
     A record that is read is the caller's own: changing it changes nothing in the store. The keys or values of a
@@ -90,8 +91,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         progress=False,
     ):
         options = building.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
-        if isinstance(records, (str, bytes)):
-            raise TypeError(f"records is a {type(records).__name__}; give an iterable of records, e.g. [records]")
+        sources.check_records(records, options.workers)
         shared = _shared(records) if options == building.Options() else None
         if shared is not None:
             self._set(shared.selection, shared.how)

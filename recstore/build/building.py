@@ -8,6 +8,7 @@ from _collections_abc import Mapping
 from _weakref import ref
 
 from recstore._core import native, trust
+from recstore.build import sources
 from recstore.errors import EncodeError, OutOfSpaceError, SegmentExistsError
 from recstore.shm import handles, places
 
@@ -332,6 +333,9 @@ def build_shared(result, target, reader):
         raise TypeError(
             f"build returned a {type(result).__name__}; it returns an iterable of records, a mapping or a store"
         )
+    rows = sources.rows_of_table(result)
+    if rows is not None:
+        raise TypeError(f"build returned a {type(result).__name__}, a table: let it return {rows}")
     # What came out of a store and cannot be stored here was pickled there.
     options = Options("pickle" if isinstance(result, (native.Records, native.Mapping)) else "error")
     options.target = target

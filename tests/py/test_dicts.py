@@ -376,7 +376,7 @@ def test_eq(letters):
         RecordDict({}),
     ):
         assert letters != other and other != letters and not letters == other
-    for other in (list(LETTERS), None, 5, list(LETTERS.items()), RecordList(LETTERS)):
+    for other in (list(LETTERS), None, 5, list(LETTERS.items()), RecordList(list(LETTERS))):
         assert letters != other and not letters == other
         assert letters.__eq__(other) is NotImplemented
     with pytest.raises(TypeError, match="unhashable type: 'RecordDict'"):

@@ -235,7 +235,7 @@ def test_options_of_no_meaning(arguments):
 
 
 @pytest.mark.parametrize(
-    "source", [LETTERS, tuple(LETTERS), dict.fromkeys(LETTERS), (c for c in LETTERS), RecordList(LETTERS)]
+    "source", [LETTERS, tuple(LETTERS), dict.fromkeys(LETTERS).keys(), (c for c in LETTERS), RecordList(LETTERS)]
 )
 def test_any_iterable(source):
     with RecordList(source) as x:

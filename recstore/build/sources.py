@@ -1,0 +1,62 @@
+"""Sources that give something other than records when they are iterated over: tables, mappings and functions. They are
+refused, with the call that gives their records."""
+
+from _collections_abc import Mapping
+
+from recstore._core import native
+
+
+def check_records(source, workers=0):
+    """TypeError for a source of a RecordList that would store column names or keys, or that has to be called first.
+    With workers a mapping is left to the check of shards."""
+    kind = type(source).__name__
+    if isinstance(source, (str, bytes)):
+        raise TypeError(f"records is a {kind}; give an iterable of records, e.g. [records]")
+    rows = rows_of_table(source)
+    if rows is not None:
+        raise TypeError(f"records is a {kind}, a table, which does not iterate over its rows: write RecordList({rows})")
+    if isinstance(source, native.Mapping):
+        ways = "RecordList(d.values()), RecordList(d.keys()) or RecordList(d.items())"
+        raise TypeError(f"records is a {kind}, which iterates over its keys: write {ways}")
+    if isinstance(source, Mapping) and not workers:
+        ways = "RecordDict(d) to keep its keys, or RecordList(d.values())"
+        raise TypeError(f"records is a {kind}, which iterates over its keys: write {ways}")
+    _refuse_function("records", source, "RecordList")
+
+
+def check_pairs(source):
+    """TypeError for a source of a RecordDict that is a table or a function."""
+    rows = rows_of_table(source)
+    if rows is not None:
+        rows = 'df.to_dict("index")' if rows == _PANDAS else f"(row[key], row) for row in {rows}"
+        raise TypeError(f"the mapping is a {type(source).__name__}, a table of columns: write RecordDict({rows})")
+    _refuse_function("the mapping", source, "RecordDict")
+
+
+_PANDAS = 'df.to_dict("records")'
+
+
+def rows_of_table(source):
+    """The expression for the rows of a DataFrame or an Arrow table, a dict each; None for any other source.
+
+    A single column (pandas and polars call it a Series) iterates over its values, and is no table.
+    """
+    kind = type(source)
+    has_columns = hasattr(kind, "schema") or hasattr(kind, "columns")
+    if not hasattr(kind, "__dataframe__") and not (hasattr(kind, "__arrow_c_stream__") and has_columns):
+        return None
+    if hasattr(kind, "to_dicts"):
+        return "df.to_dicts()"
+    if hasattr(kind, "to_pylist"):
+        return "table.to_pylist()"
+    if hasattr(kind, "read_all"):
+        return "reader.read_all().to_pylist()"
+    return _PANDAS if hasattr(kind, "to_dict") else "rows, an iterable with a dict for each row"
+
+
+def _refuse_function(what, source, container):
+    kind = type(source)
+    if callable(source) and not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+        name = getattr(source, "__name__", "function")
+        called = f"{name}()" if name.isidentifier() else "function()"
+        raise TypeError(f"{what} is a {kind.__name__}, which has to be called first: write {container}({called})")
