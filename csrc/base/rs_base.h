@@ -1,5 +1,5 @@
-/* rs_base.h: what every file of the core may rely on: attributes, assertions for programmer mistakes,
- * checked arithmetic. Knows neither statuses nor the format. */
+/* rs_base.h: attributes, assertions and checked arithmetic for every file of the core. It knows neither statuses nor
+ * the format. */
 #ifndef RS_BASE_H
 #define RS_BASE_H
 
@@ -24,7 +24,7 @@
 #define RS_PREFETCH(p) ((void)(p))
 #endif
 
-/* A caller's mistake, never bad bytes: on in debug and sanitizer builds only. */
+/* Aborts on a caller's mistake, in debug and sanitizer builds only. Bad bytes give a status instead. */
 #ifdef RS_DEBUG
 #include <stdlib.h>
 #define RS_ASSERT(x) ((x) ? (void)0 : abort())
@@ -34,13 +34,13 @@
 
 #define RS_STATIC_ASSERT(cond, msg) _Static_assert(cond, msg)
 
-/* The format is little-endian and loads are plain memcpy; a big-endian port would swap here. */
+/* The format is little-endian and loads are plain memcpy. A port to a big-endian target would swap the bytes here. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "recstore reads and writes little-endian memory directly; this target is big-endian"
 #endif
 RS_STATIC_ASSERT(sizeof(size_t) == 8, "recstore needs a 64-bit target");
 
-/* True when a + b (a * b) does not fit; *out is then unspecified. */
+/* Each sets *out to a + b or a * b, modulo 2^64, and returns true when the exact result does not fit. */
 static inline bool rs_add_overflows(uint64_t a, uint64_t b, uint64_t *out) {
     *out = a + b;
     return *out < a;
@@ -59,7 +59,7 @@ static inline uint64_t rs_mul_high_portable(uint64_t a, uint64_t b) {
     return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/* The same with the processor's own multiplication, where the compiler has a type for its result. */
+/* The high 64 bits of a * b. The processor multiplies where the compiler has a 128-bit type. */
 #ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 rs_u128;
 static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) {
@@ -71,7 +71,7 @@ static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) {
 }
 #endif
 
-/* Rounds up to a power of two; the caller knows that the sum fits. */
+/* Rounds n up to a multiple of `alignment`, a power of two. The caller knows that the result fits. */
 static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) {
     return (n + alignment - 1) & ~(alignment - 1);
 }

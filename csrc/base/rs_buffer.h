@@ -1,4 +1,5 @@
-/* rs_buffer.h: a growable run of bytes. Owning: init or zero it, then clear it. Not thread-safe. */
+/* rs_buffer.h: a growable run of bytes. Zero the struct before the first use and call rs_buffer_clear at the end. One
+ * thread at a time may use a buffer. */
 #ifndef RS_BUFFER_H
 #define RS_BUFFER_H
 
@@ -12,17 +13,21 @@ typedef struct rs_buffer {
     size_t capacity_bytes;
 } rs_buffer;
 
-/* Frees the bytes; the buffer is empty and usable again. */
+/* Frees the bytes. The buffer is then empty and can be used again. */
 void rs_buffer_clear(rs_buffer *self);
 
-/* Makes room for `extra` more bytes; RS_E_MEM leaves the buffer as it was. Pointers into it are then stale. */
+/* Makes room for `extra` more bytes. After RS_OK, pointers into the old bytes are invalid. RS_E_MEM leaves the buffer
+ * unchanged. */
 RS_NODISCARD RS_COLD rs_status rs_buffer_grow(rs_buffer *self, size_t extra, rs_error *err);
 
+/* As rs_buffer_grow, but does nothing while the capacity is enough. */
 RS_NODISCARD static inline rs_status rs_buffer_reserve(rs_buffer *self, size_t extra, rs_error *err) {
     if (RS_LIKELY(extra <= self->capacity_bytes - self->size_bytes)) return RS_OK;
     return rs_buffer_grow(self, extra, err);
 }
 
+/* Each of the following appends at the end of the buffer. RS_E_MEM leaves the buffer unchanged. `bytes` may be NULL
+ * when n is 0, and must not point into the buffer. */
 RS_NODISCARD static inline rs_status rs_buffer_append(rs_buffer *self, const void *bytes, size_t n, rs_error *err) {
     RS_TRY(rs_buffer_reserve(self, n, err));
     if (n != 0) memcpy(self->data + self->size_bytes, bytes, n);

@@ -1,11 +1,11 @@
-/* rs_bytes.h: windows of bytes, little-endian loads and stores, the one bounds test, varints.
- * Everything is inline; nothing knows the format. A slice borrows: it never outlives what it points into. */
+/* rs_bytes.h: slices of bytes, little-endian loads and stores, the bounds test, varints and bit fields. Everything is
+ * inline and knows nothing of the format. A slice borrows its bytes and must not outlive them. */
 #ifndef RS_BYTES_H
 #define RS_BYTES_H
 
 #include "base/rs_base.h"
 
-/* Non-owning window [ptr, end). ptr <= end always. */
+/* The bytes [ptr, end), borrowed. ptr <= end always holds. */
 typedef struct rs_slice {
     const uint8_t *ptr;
     const uint8_t *end;
@@ -29,7 +29,7 @@ static inline void rs_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void rs_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
 static inline void rs_store_f64(uint8_t *p, double v) { memcpy(p, &v, 8); }
 
-/* Unsigned little-endian load of 1, 2, 4 or 8 bytes; the caller has checked that they are there. */
+/* Loads an unsigned little-endian number of 1, 2, 4 or 8 bytes. The caller has checked that they are there. */
 static inline uint64_t rs_load_uint_unchecked(const uint8_t *p, unsigned size_bytes) {
     switch (size_bytes) {
     case 1: return *p;
@@ -39,7 +39,8 @@ static inline uint64_t rs_load_uint_unchecked(const uint8_t *p, unsigned size_by
     }
 }
 
-/* Takes n bytes off the front; false, with nothing taken, when fewer are left. The one bounds test. */
+/* Takes n bytes off the front of the slice and sets *out to the first of them. Returns false and takes nothing when
+ * fewer than n are left. All readers of untrusted bytes use this one bounds test. */
 static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
     if (RS_UNLIKELY(n > (uint64_t)(s->end - s->ptr))) return false;
     *out = s->ptr;
@@ -47,8 +48,8 @@ static inline bool rs_take(rs_slice *s, uint64_t n, const uint8_t **out) {
     return true;
 }
 
-/* Unsigned LEB128 (DWARF 5, section 7.6), at most 10 bytes, shortest form not required.
- * False on a truncated or over-long one. */
+/* Takes a varint: unsigned LEB128 (DWARF 5, section 7.6) of at most 10 bytes, which need not be the shortest form.
+ * Returns false when the varint is cut off or its value does not fit 64 bits. */
 static inline bool rs_take_varint(rs_slice *s, uint64_t *out) {
     uint64_t value;
     unsigned shift = 7;
@@ -82,7 +83,7 @@ static inline unsigned rs_varint_size(uint64_t value) {
     return n;
 }
 
-/* Writes at most 10 bytes at p; returns how many. */
+/* Writes a varint of at most 10 bytes at p and returns its size. */
 static inline unsigned rs_put_varint(uint8_t *p, uint64_t value) {
     unsigned n = 0;
     while (value >= 0x80) {
@@ -93,15 +94,15 @@ static inline unsigned rs_put_varint(uint8_t *p, uint64_t value) {
     return n;
 }
 
-/* The n bytes at p as a little-endian number, n 0 to 7: with a call of memcpy for so few, decoding short bit groups
- * took a tenth longer. */
+/* Loads n bytes, n 0 to 7, as a little-endian number. It calls no memcpy of a variable size: with such a call,
+ * decoding short bit groups took a tenth longer. */
 static inline uint64_t rs_load_few_unchecked(const uint8_t *p, uint64_t n) {
     if (n >= 4) return rs_load_u32(p) | (uint64_t)rs_load_u32(p + n - 4) << (8 * (n - 4));
     if (n == 0) return 0;
     return p[0] | (uint64_t)p[n >> 1] << (8 * (n >> 1)) | (uint64_t)p[n - 1] << (8 * (n - 1));
 }
 
-/* Copies n bytes, mostly few: a call of memcpy takes longer for those. */
+/* Copies n bytes between runs that do not overlap. Up to 64 bytes it avoids a call of memcpy, which takes longer. */
 static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     if (n > 64) {
         memcpy(to, from, n);
@@ -133,8 +134,8 @@ static inline void rs_copy_few(uint8_t *to, const uint8_t *from, size_t n) {
     }
 }
 
-/* Reads n_bits (0 to 64) that start bit_off bits into the group [group, group + size_bytes), least
- * significant bit first. The caller has checked that they lie inside; no byte beyond the group is read. */
+/* Loads the field of n_bits (0 to 64) that starts at bit bit_off of a bit group of size_bytes bytes, least significant
+ * bit first. The caller has checked that the field lies inside the group. No byte beyond the group is read. */
 static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t size_bytes, uint64_t bit_off,
                                               unsigned n_bits) {
     uint64_t byte = bit_off >> 3;
@@ -151,7 +152,8 @@ static inline uint64_t rs_load_bits_unchecked(const uint8_t *group, uint64_t siz
     return n_bits == 64 ? value : value & ((UINT64_C(1) << n_bits) - 1);
 }
 
-/* ORs n_bits of value in at bit_off; the group was zeroed and is large enough. */
+/* Stores the low n_bits of `value` at bit bit_off of a bit group. The group is large enough, and the bits there are
+ * zero before. */
 static inline void rs_store_bits(uint8_t *group, uint64_t bit_off, unsigned n_bits, uint64_t value) {
     while (n_bits > 0) {
         unsigned shift = (unsigned)(bit_off & 7);

@@ -1,4 +1,4 @@
-/* rs_hash.c: XXH64 in the steps of its specification. */
+/* rs_hash.c: XXH64, in the numbered steps of its specification. */
 #include "base/rs_hash.h"
 
 static const uint64_t PRIME_1 = UINT64_C(0x9E3779B185EBCA87);
@@ -20,7 +20,7 @@ static inline void take_stripe(uint64_t accumulators[4], const uint8_t *p) {
     for (i = 0; i < 4; i++) accumulators[i] = one_round(accumulators[i], rs_load_u64(p + 8 * i));
 }
 
-/* Step 3. */
+/* Step 3 of the specification, accumulator convergence. */
 static uint64_t converge(const uint64_t accumulators[4]) {
     uint64_t all = rotate(accumulators[0], 1) + rotate(accumulators[1], 7) + rotate(accumulators[2], 12) +
                    rotate(accumulators[3], 18);
@@ -29,7 +29,7 @@ static uint64_t converge(const uint64_t accumulators[4]) {
     return all;
 }
 
-/* Steps 5 and 6: n is below STRIPE. */
+/* Steps 5 and 6 of the specification, remaining input and final mix. n is below STRIPE. */
 static inline uint64_t finish(uint64_t all, const uint8_t *p, uint64_t n) {
     for (; n >= 8; n -= 8, p += 8) all = rotate(all ^ one_round(0, rs_load_u64(p)), 27) * PRIME_1 + PRIME_4;
     if (n >= 4) {

@@ -1,4 +1,5 @@
-/* rs_permute.c: the permutation "feistel-1", as the head of rs_permute.h specifies it. */
+/* rs_permute.c: the permutation "feistel-1", a generalised Feistel cipher with cycle walking. The comment at the top of
+ * rs_permute.h specifies it. */
 #include "base/rs_permute.h"
 
 #define GOLDEN UINT64_C(0x9E3779B97F4A7C15)
@@ -14,13 +15,14 @@ static inline uint64_t amount(uint64_t key, uint64_t half, uint64_t modulus) {
     return rs_mul_high(mix(key + half * GOLDEN), modulus);
 }
 
-/* For numbers below the modulus: a comparison is enough, and halves are too short to overflow. */
+/* (a + b) mod modulus, for a and b below the modulus. Halves are below 2^25, so the sum cannot overflow. */
 static inline uint64_t add_mod(uint64_t a, uint64_t b, uint64_t modulus) {
     uint64_t sum = a + b;
     return sum >= modulus ? sum - modulus : sum;
 }
 
-/* Most lists are short enough for a division of 32 bits, which is a good deal faster on older processors. */
+/* Splits x into the halves x mod a and x div a. Most lists are short enough for a 32-bit division, which is much
+ * faster than a 64-bit one on older processors. */
 static inline void split(uint64_t x, uint64_t a, uint64_t *l, uint64_t *r) {
     if (RS_LIKELY((x | a) <= UINT32_MAX)) {
         *l = (uint32_t)x % (uint32_t)a, *r = (uint32_t)x / (uint32_t)a;
@@ -33,7 +35,8 @@ static inline bool is_short(const rs_permutation *self) {
     return self->n < SHORT_BELOW;
 }
 
-/* Called with constant passes, so that the rounds of a long list stand without a loop: a tenth of the time. */
+/* One step of the walk. Callers give `passes` as a constant, so that the compiler removes its loop. For long lists this
+ * saves a tenth of the time. */
 static inline uint64_t step_forward(const rs_permutation *self, uint64_t x, uint64_t passes) {
     const uint64_t a = self->a, b = self->b;
     uint64_t l, r, p;
@@ -48,9 +51,9 @@ static inline uint64_t step_forward(const rs_permutation *self, uint64_t x, uint
     return l + a * r;
 }
 
-/* The least even number of which the square is at least n, for n from 2 to RS_PERMUTE_MAX. */
+/* The least even number whose square is at least n, for n from 2 to RS_PERMUTE_MAX. */
 static uint64_t even_side(uint64_t n) {
-    uint64_t below = 0, bit; /* the greatest number of which the square is below n */
+    uint64_t below = 0, bit; /* the greatest number whose square is below n */
     for (bit = UINT64_C(1) << 24; bit != 0; bit >>= 1) {
         if ((below + bit) * (below + bit) < n) below += bit;
     }
@@ -65,8 +68,8 @@ void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed) {
     for (j = 0; j < ROUNDS; j++) self->keys[j] = mix(seed + (j + 1) * GOLDEN);
 }
 
-/* The walks end because a step permutes the cells and the start is below n: beginning at or beyond n one could go
- * round among the cells that are no elements for ever, hence the reduction before. */
+/* The walk ends because each step permutes the a * b cells and the start is below n: its cycle comes back to the start.
+ * A walk that starts at n or above could stay in a cycle without any element, so i is reduced first. */
 uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i) {
     const uint64_t n = self->n;
     if (n <= 1) return 0;

@@ -1,7 +1,7 @@
-/* rs_permute.h: the order of a shuffled list, worked out one position at a time and kept nowhere.
+/* rs_permute.h: the order of a shuffled list, computed one position at a time. It is stored nowhere.
  *
- * The permutation "feistel-1". It is not part of a segment's bytes, but results are pinned like a format: the same n
- * and seed give the same order on every machine and in every version of recstore. A better method gets another name.
+ * The permutation has the name "feistel-1". It is not part of a segment's bytes, but its results never change: the same
+ * n and seed give the same order on every machine and in every version of recstore. A better method gets another name.
  *
  * All arithmetic is on u64, modulo 2^64 unless said otherwise; `div` and `mod` are of whole numbers.
  *
@@ -10,7 +10,7 @@
  *               z = (z xor (z >> 27)) * 0x94D049BB133111EB
  *               z xor (z >> 31)
  *     key[j]  = mix(seed + (j + 1) * G), j from 0 to 7
- *     a       = the least even number of which the square is at least n
+ *     a       = the least even number whose square is at least n
  *     b       = n div a, rounded up
  *     passes  = 4 where n < 4096, else 1
  *     F(k, v, m) = (mix(k + v * G) * m) div 2^64, of the whole product of 128 bits: a number below m
@@ -25,42 +25,43 @@
  *         x = l + a * r
  *     while x >= n
  *
- * Where it comes from. The rounds and the walk are the generalised Feistel cipher of Black and Rogaway (Ciphers with
- * Arbitrary Finite Domains, CT-RSA 2002): every round can be undone, so the rounds permute the a * b cells, and a walk
- * that starts below n comes back below n, as it goes along a cycle that holds its start. As a * b < n + a, few walks
+ * Sources. The rounds and the walk are the generalised Feistel cipher with cycle walking of Black and Rogaway (Ciphers
+ * with Arbitrary Finite Domains, CT-RSA 2002). Every round can be undone, so the rounds permute the a * b cells. A walk
+ * follows a cycle that holds its start, so a walk that starts below n comes back below n. As a * b < n + a, few walks
  * take a second step. mix and the keys are SplitMix64 (Steele, Lea and Flood, Fast Splittable Pseudorandom Number
  * Generators, OOPSLA 2014).
  *
- * Two choices are for short lists. a is even since with a and b both odd every round is an even permutation: one of 9
- * elements would never be odd, and one of 8, which is the other with a cell left out, would be odd eight times in nine.
- * And a half of few values mixes slowly: after 8 rounds some orders of 8 elements come ten times as often as they
- * should, after 32 no order of up to 8 is off by more than a two-hundredth. (Both are exact figures, for rounds drawn
- * at random.) p * 2^32 keeps the passes apart: halves are below 2^25, so that no two rounds read the same F.
+ * Two choices are for short lists. First, a is even. With a and b both odd, every round would be an even permutation.
+ * An order of 9 elements would then never be odd, and an order of 8 elements, which is one of 9 with a cell left out,
+ * would be odd eight times in nine. Second, short lists take 4 passes, because a half of few values mixes slowly: after
+ * 8 rounds some orders of 8 elements come ten times as often as they should, and after 32 rounds no order of up to 8
+ * elements is off by more than a two-hundredth. (Both figures are exact, for rounds drawn at random.) p * 2^32 keeps
+ * the passes apart: halves are below 2^25, so no two rounds read the same F.
  *
- * It is for shuffling, not for secrets: the seed has 64 bits and one can look for it. A list of n and one of n + 1
- * elements have similar orders under one seed, as they mostly have the same a and b. */
+ * The permutation is for shuffling, not for secrets: the seed has 64 bits, so it can be searched for. Lists of n and
+ * n + 1 elements have similar orders under one seed, because a and b are mostly the same for both. */
 #ifndef RS_PERMUTE_H
 #define RS_PERMUTE_H
 
 #include "base/rs_base.h"
 
-#define RS_PERMUTE_MAX (UINT64_C(1) << 48) /* the longest list; also that of a segment's records */
+#define RS_PERMUTE_MAX (UINT64_C(1) << 48) /* the longest list; also the most records of a segment */
 
-/* A permutation of 0 to n - 1. Plain memory without pointers, valid once rs_permutation_init has filled it: copy it
- * freely, there is nothing to release. It is never written again, so any number of threads may read it. */
+/* A permutation of 0 to n - 1, valid once rs_permutation_init has filled it. It holds no pointers: it can be copied,
+ * and nothing has to be released. No other function writes to it, so any number of threads may read it. */
 typedef struct rs_permutation {
-    uint64_t n;       /* elements */
-    uint64_t a, b;    /* values of the low and of the high half; 1 where n is 0 or 1 */
-    uint64_t keys[8]; /* of the rounds */
+    uint64_t n;       /* number of elements */
+    uint64_t a, b;    /* number of values of the low and of the high half; 1 when n is 0 or 1 */
+    uint64_t keys[8]; /* one for each round */
 } rs_permutation;
 
-/* Fills `self`, which may not be NULL. n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX; any seed is as good as
- * another. Cannot fail. */
+/* Fills `self`, which may not be NULL. An n above RS_PERMUTE_MAX counts as RS_PERMUTE_MAX. Any seed may be used. Cannot
+ * fail. */
 void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed);
 
-/* The element at position i. It is below n for every argument, so that it may go unchecked into an array of n: one of n
- * or more counts as itself mod n, and of no elements the answer is 0. `self` comes from rs_permutation_init. Any
- * thread. */
+/* Returns the element at position i of the shuffled list. An i of n or more counts as i mod n. The result is below n,
+ * so it may be used unchecked as an index into an array of n elements; when n is 0 it is 0. `self` comes from
+ * rs_permutation_init. Safe to call from any thread. */
 uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i);
 
 #endif

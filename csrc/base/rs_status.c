@@ -1,4 +1,4 @@
-/* rs_status.c: texts of the status codes and the one place that fills an rs_error. */
+/* rs_status.c: the texts of the status codes, and the functions that fill an rs_error. */
 #include "base/rs_status.h"
 
 #include <stdarg.h>
@@ -62,7 +62,7 @@ rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const
     n = vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
     if (n >= 0 && (size_t)n < sizeof err->message) {
-        /* strerror is not thread-safe everywhere; the number is what the binding turns into text. */
+        /* strerror is not thread-safe everywhere. The Python binding turns the number into text. */
         (void)snprintf(err->message + n, sizeof err->message - (size_t)n, " (errno %d)", sys_errno);
     }
     return code;

@@ -1,5 +1,5 @@
-/* rs_status.h: the status codes of the core and the error that travels with one.
- * Numbers are pinned, grouped with gaps and never reused: FORMAT.md names them. */
+/* rs_status.h: the status codes of the core, and the struct that describes an error. The number of a code never changes
+ * and is never reused. FORMAT.md names the codes RS_E_FMT_*. */
 #ifndef RS_STATUS_H
 #define RS_STATUS_H
 
@@ -11,7 +11,7 @@ typedef int rs_status;
 #define RS_STATUS_LIST(X)                                                                            \
     X(RS_OK, 0, "ok")                                                                                \
     X(RS_E_ARG_RANGE, 100, "argument out of range")                                                  \
-    X(RS_E_ARG_LIMIT, 101, "the value passes a limit of the format")                                 \
+    X(RS_E_ARG_LIMIT, 101, "the value exceeds a limit of the format")                                \
     X(RS_E_FMT_MAGIC, 200, "not a recstore segment")                                                 \
     X(RS_E_FMT_VERSION, 201, "a format version or feature that this reader does not know")           \
     X(RS_E_FMT_TRUNCATED, 202, "the bytes end too early")                                            \
@@ -28,7 +28,7 @@ typedef int rs_status;
     X(RS_E_FMT_KEYS, 213, "the key index of a mapping is malformed")                                 \
     X(RS_E_STATE_FINISHED, 300, "the builder is already finished")                                   \
     X(RS_E_STATE_EXISTS, 301, "the name exists already")                                             \
-    X(RS_E_STATE_BUSY, 302, "another process has it locked")                                         \
+    X(RS_E_STATE_BUSY, 302, "another process has locked the file")                                   \
     X(RS_E_SYS, 400, "a system call failed")                                                         \
     X(RS_E_SYS_NOT_FOUND, 401, "no such segment")                                                    \
     X(RS_E_SYS_NOT_OURS, 402, "the file is not one that recstore made for this user")                \
@@ -43,36 +43,38 @@ enum {
 
 enum { RS_ERROR_MESSAGE_SIZE = 256 };
 
-/* Owns nothing. Filled whenever a function that takes one returns a code other than RS_OK. */
+/* Describes an error. It owns nothing. Each function that takes an rs_error fills it when it returns a code other than
+ * RS_OK. */
 typedef struct rs_error {
     rs_status code;
-    int sys_errno;       /* errno of the failed call, 0 where none was */
-    uint64_t offset;     /* byte position in the segment, UINT64_MAX where it means nothing */
-    uint64_t record;     /* record number, UINT64_MAX where it means nothing */
-    uint64_t needed;     /* RS_E_SPACE: bytes asked for */
-    uint64_t available;  /* RS_E_SPACE: bytes the limit leaves */
+    int sys_errno;       /* errno of the failed system call; 0 when no call failed */
+    uint64_t offset;     /* byte position in the segment; RS_NOWHERE when there is none */
+    uint64_t record;     /* record number; RS_NOWHERE when there is none */
+    uint64_t needed;     /* of RS_E_SPACE: the bytes that were asked for */
+    uint64_t available;  /* of RS_E_SPACE: the bytes that the limit leaves */
     char message[RS_ERROR_MESSAGE_SIZE];
 } rs_error;
 
-/* Text of a code, a static string; "unknown status" for others. Any thread. */
+/* Returns the text of a code, a static string; "unknown status" for a number without a code. Any thread. */
 const char *rs_status_text(rs_status code);
-/* Identifier of a code ("RS_E_FMT_TAG"), a static string. Any thread. */
+/* Returns the identifier of a code, such as "RS_E_FMT_TAG", a static string; "unknown status" likewise. Any thread. */
 const char *rs_status_name(rs_status code);
 
 /* Empties `err`; NULL is allowed. */
 void rs_error_clear(rs_error *err);
 
-/* Fills `err` (NULL is allowed) and returns `code`, so that a caller can `return rs_error_set(...)`.
- * Never allocates. */
+/* Fills `err` (NULL is allowed) and returns `code`, so that a caller can `return rs_error_set(...)`. `offset` is a byte
+ * position in the segment or RS_NOWHERE. The message is cut to RS_ERROR_MESSAGE_SIZE - 1 bytes. Allocates nothing. */
 RS_COLD rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...)
     RS_PRINTF(4, 5);
-/* The same with the errno of a failed system call appended as text. */
+/* As rs_error_set without an offset. It stores the errno of a failed system call and appends its number to the
+ * message. */
 RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const char *format, ...)
     RS_PRINTF(4, 5);
 
 #define RS_NOWHERE UINT64_MAX
 
-/* Passes a failure on. Only where nothing is held that would have to be released. */
+/* Returns the status of `expr` when it is not RS_OK. For functions that hold nothing they would have to release. */
 #define RS_TRY(expr)                                   \
     do {                                               \
         rs_status rs_try_ = (expr);                    \

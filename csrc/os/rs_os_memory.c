@@ -1,5 +1,5 @@
-/* rs_os_memory.c: how much memory may still be taken. The kernel answers a write to memory beyond a cgroup's limit
- * with SIGKILL and never with ENOSPC, so the limits are read and compared before space is reserved. */
+/* rs_os_memory.c: how much memory may still be taken. A write to memory beyond a cgroup's limit ends in SIGKILL and
+ * never in ENOSPC, so the limits are read and compared before space is reserved. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -12,34 +12,34 @@
 
 static const char *const MACHINE_LIMIT = "MemAvailable of the machine";
 
-/* The smallest headroom so far, and the name of its limit (a caller's buffer, NULL with size 0). */
+/* The smallest headroom so far, and the name of its limit in a buffer of the caller (NULL when name_size is 0). */
 typedef struct headroom {
     uint64_t bytes;
     char *name;
     size_t name_size;
 } headroom;
 
-/* One hierarchy of memory cgroups: the two versions differ in the names of their files only. */
+/* The file names of one version of memory cgroups. */
 typedef struct cgroup_files {
     const char *limit;
     const char *usage;
-    const char *inactive; /* the key in memory.stat of what the kernel drops before it kills */
+    const char *inactive; /* the key in memory.stat for cached file pages, which the kernel drops before it kills */
     bool is_v2;
 } cgroup_files;
 
 static const cgroup_files VERSION_1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", false};
 static const cgroup_files VERSION_2 = {"memory.max", "memory.current", "inactive_file", true};
 
-/* Where a hierarchy is mounted and which of its cgroups the mount shows at its top. Owns both strings. */
+/* A mount of a cgroup hierarchy. Owns both strings. */
 typedef struct cgroup_mount {
-    char *root;
-    char *point;
-    bool contains_us;
+    char *root;       /* the cgroup at the top of the mount */
+    char *point;      /* the folder where it is mounted */
+    bool contains_us; /* whether the cgroup of this process lies in the mount */
 } cgroup_mount;
 
 /* ---------------------------------------------------------------- reading */
 
-/* prefix/path, to be freed; NULL without memory. */
+/* Returns prefix/path, which the caller frees; NULL without memory. */
 static char *joined(const char *prefix, const char *path) {
     size_t n = strlen(prefix) + strlen(path) + 2;
     char *out = (char *)malloc(n);
@@ -59,7 +59,7 @@ static bool parse_u64(const char *text, uint64_t *out) {
     char *end;
     unsigned long long value;
     while (*text == ' ' || *text == '\t') text++;
-    if (*text < '0' || *text > '9') return false; /* "max", and strtoull would take a sign */
+    if (*text < '0' || *text > '9') return false; /* "max" is no number, and strtoull would accept a sign */
     errno = 0;
     value = strtoull(text, &end, 10);
     if (errno != 0 || end == text) return false;
@@ -77,7 +77,7 @@ static bool read_u64(const char *dir, const char *name, uint64_t *out) {
     return ok;
 }
 
-/* The number behind `key` and a space or colon in a file of such lines. */
+/* Reads the number after `key` and a space or colon, in a file of such lines. */
 static bool read_field(const char *dir, const char *name, const char *key, uint64_t *out) {
     char line[256];
     size_t n = strlen(key);
@@ -123,7 +123,8 @@ static void consider_machine(headroom *self, const char *proc) {
 
 static void consider_cgroup(headroom *self, const cgroup_files *files, const char *dir, const char *name) {
     uint64_t limit, usage, inactive = 0;
-    if (!read_u64(dir, files->limit, &limit) || limit >= UINT64_C(1) << 60) return; /* v1 has no word for "none" */
+    if (!read_u64(dir, files->limit, &limit)) return;
+    if (limit >= UINT64_C(1) << 60) return; /* version 1 writes "no limit" as a huge number */
     if (!read_u64(dir, files->usage, &usage)) return;
     if (!read_field(dir, "memory.stat", files->inactive, &inactive) || inactive > usage) inactive = 0;
     consider(self, minus(limit - limit / RS_OS_KEPT_FREE_DIVISOR, usage - inactive), "memory cgroup ",
@@ -145,8 +146,8 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-/* This process's path in the hierarchy, to be freed; NULL when it is in none. Lines are "number:controllers:path",
- * version 2 is "0::path". */
+/* Returns the cgroup path of this process in the hierarchy, which the caller frees; NULL when there is none. Lines of
+ * version 1 are "number:controllers:path", the line of version 2 is "0::path". */
 static char *own_cgroup(const char *proc, const cgroup_files *files) {
     FILE *file = open_in(proc, "self/cgroup");
     char *line = NULL, *out = NULL;
@@ -168,7 +169,8 @@ static char *own_cgroup(const char *proc, const cgroup_files *files) {
     return out;
 }
 
-/* mountinfo writes space, tab, newline and backslash as a backslash and three octal digits. */
+/* Undoes the escapes of mountinfo, which writes space, tab, newline and backslash as a backslash and three octal
+ * digits. */
 static void unescape(char *text) {
     char *to = text;
     const char *from = text;
@@ -184,8 +186,8 @@ static void unescape(char *text) {
     *to = '\0';
 }
 
-/* What follows `root` in `path`: "" or "/..."; NULL when path does not lie beneath it. A cgroup namespace shows
- * cgroups outside of it with "/..", which no mount leads to. */
+/* Returns the rest of `path` after `root`, "" or "/...", as a pointer into `path`; NULL when path does not lie beneath
+ * root. A cgroup namespace shows cgroups outside of it with "/..", which lie in no mount. */
 static const char *beneath(const char *path, const char *root) {
     size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
     if (strncmp(path, root, n) != 0 || (path[n] != '/' && path[n] != '\0')) return NULL;
@@ -193,8 +195,8 @@ static const char *beneath(const char *path, const char *root) {
     return strcmp(path + n, "/") == 0 ? "" : path + n;
 }
 
-/* Takes a line of mountinfo apart: "id parent device root point options [tags] - type source super". True when it
- * mounts the hierarchy wanted; the out strings then point into the line. */
+/* Splits a line of mountinfo: "id parent device root point options [tags] - type source super". Returns true when it
+ * mounts the wanted hierarchy; *root and *point then point into the line. */
 static bool parse_mount(char *line, const cgroup_files *files, char **root, char **point) {
     char *rest = NULL, *super_options = NULL;
     char *tail = strstr(line, " - ");
@@ -225,8 +227,9 @@ static void mount_clear(cgroup_mount *self) {
     memset(self, 0, sizeof *self);
 }
 
-/* The mount that shows `own`, else any one of the hierarchy: inside a container the path may be written as seen from
- * outside, and the mount's top is then the container's own cgroup. False when there is none. */
+/* Finds the mount that contains the cgroup `own`, else any mount of the hierarchy. Inside a container the path `own`
+ * may be that of the host, and the top of the mount is then the container's cgroup. Returns false when there is no
+ * mount. */
 static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *files, const char *own, cgroup_mount *out) {
     FILE *file = open_in(roots->proc, "self/mountinfo");
     char *line = NULL, *root, *point;
@@ -251,7 +254,7 @@ static bool find_mount(const rs_os_memory_roots *roots, const cgroup_files *file
     return false;
 }
 
-/* Every cgroup from this process's own up to the mount's top. */
+/* Considers every cgroup from that of this process up to the top of the mount. */
 static void consider_hierarchy(headroom *self, const rs_os_memory_roots *roots, const cgroup_files *files) {
     cgroup_mount mount;
     char *own = own_cgroup(roots->proc, files);
@@ -280,7 +283,7 @@ static void consider_hierarchy(headroom *self, const rs_os_memory_roots *roots, 
     free(own);
 }
 
-/* ---------------------------------------------------------------- the answers */
+/* ---------------------------------------------------------------- the headroom */
 
 void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_bytes, char *limit_name,
                               size_t limit_name_size) {
@@ -291,7 +294,7 @@ void rs_os_memory_headroom_at(const rs_os_memory_roots *roots, uint64_t *out_byt
     consider_hierarchy(&self, roots, &VERSION_2);
     consider_hierarchy(&self, roots, &VERSION_1);
 #else
-    (void)roots; /* macOS swaps and compresses instead of killing: no number here would be worth comparing with */
+    (void)roots; /* macOS swaps and compresses instead of killing, so it has no limit to compare with */
 #endif
     *out_bytes = self.bytes;
 }

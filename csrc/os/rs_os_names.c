@@ -1,5 +1,5 @@
-/* rs_os_names.c: files that processes find by name and hold by locks: made without a name, published by a link,
- * attached under a shared lock, removed by whoever finds them unlocked. See "Named files" in rs_os.h. */
+/* rs_os_names.c: files that processes find by name and hold by locks. A file is created without a name, published by a
+ * link, opened under a shared lock, and removed under an exclusive one. See "Named files" in rs_os.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How often a file may be taken away between making and locking it before somebody must be doing it on purpose. */
+/* How often another process may remove or replace a file between its opening and its locking, before the function
+ * fails: more often is no accident. */
 enum { ATTEMPTS = 100 };
 
 static RS_COLD rs_status failed(rs_error *err, const char *what, const char *path) {
@@ -24,12 +25,12 @@ static RS_COLD rs_status failed(rs_error *err, const char *what, const char *pat
     if (errno == EEXIST) code = RS_E_STATE_EXISTS;
     if (errno == ENOENT) code = RS_E_SYS_NOT_FOUND;
     if (errno == ENOSPC || errno == EDQUOT) code = RS_E_SPACE;
-    /* A link, a socket, a directory. */
+    /* The errors of opening a link, a socket and a directory. */
     if (errno == ELOOP || errno == ENXIO || errno == EISDIR) code = RS_E_SYS_NOT_OURS;
     return rs_error_set_errno(err, code, errno, "%s %s", what, path);
 }
 
-/* RS_E_STATE_BUSY where somebody else has it. */
+/* Locks without waiting; RS_E_STATE_BUSY when the file is locked through another descriptor. */
 static rs_status lock_now(int fd, int how, rs_error *err, const char *path) {
     int rc;
     do {
@@ -37,33 +38,34 @@ static rs_status lock_now(int fd, int how, rs_error *err, const char *path) {
     } while (rc != 0 && errno == EINTR);
     if (rc == 0) return RS_OK;
     if (errno == EWOULDBLOCK) {
-        return rs_error_set(err, RS_E_STATE_BUSY, RS_NOWHERE, "another process has it locked: %s", path);
+        return rs_error_set(err, RS_E_STATE_BUSY, RS_NOWHERE, "another process has locked %s", path);
     }
     return rs_error_set_errno(err, RS_E_SYS, errno, "cannot lock %s", path);
 }
 
-/* Whether `path` still leads to the file behind fd. */
+/* Returns whether `path` still leads to the file of `fd`. */
 static bool leads_to(const char *path, int fd) {
     struct stat there, here;
     if (lstat(path, &there) != 0 || fstat(fd, &here) != 0) return false;
     return there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
-/* A regular file of this user with this mode, else RS_E_SYS_NOT_OURS. */
+/* Checks that the file is a regular file of this user with this mode, else RS_E_SYS_NOT_OURS. */
 static rs_status check_ours(int fd, unsigned mode, const char *path, rs_error *err) {
     struct stat st;
     if (fstat(fd, &st) != 0) return rs_error_set_errno(err, RS_E_SYS, errno, "cannot look at %s", path);
     if (!S_ISREG(st.st_mode)) return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE, "not a regular file: %s", path);
     if (st.st_uid == geteuid() && (st.st_mode & 07777) == mode) return RS_OK;
     return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
-                        "not made by recstore for user %lu: it is of user %lu and has mode %04o: %s",
+                        "not made by recstore for user %lu: the file belongs to user %lu and has mode %04o: %s",
                         (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)(st.st_mode & 07777), path);
 }
 
-/* ---------------------------------------------------------------- making and publishing */
+/* ---------------------------------------------------------------- creating and publishing */
 
+/* Returns whether the errno says that there are no nameless files. */
 static bool no_nameless(int code) {
-    /* EISDIR and ENOENT are how kernels say it that take O_TMPFILE for O_DIRECTORY and a plain open. */
+    /* EISDIR and ENOENT come from kernels without O_TMPFILE, which read it as O_DIRECTORY and a plain open. */
     return code == EOPNOTSUPP || code == EISDIR || code == EINVAL || code == ENOENT || code == ENOSYS;
 }
 
@@ -79,9 +81,9 @@ static rs_status create_temporary(const char *temporary, int *out_fd, rs_error *
             return RS_OK;
         }
         rs_os_close(&fd);
-        RS_TRY(code); /* else a collector was faster than the lock */
+        RS_TRY(code); /* RS_OK: another process removed the file before it was locked */
     }
-    return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "somebody removes %s again and again", temporary);
+    return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "another process removes %s again and again", temporary);
 }
 
 rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool allow_nameless, int *out_fd,
@@ -109,7 +111,7 @@ rs_status rs_os_create_nameless(const char *dir, const char *temporary, bool all
     return RS_OK;
 }
 
-/* Gives the file behind fd the name `to`, which must be free. */
+/* Gives the file of `fd` the name `to`, which must be free. */
 static rs_status link_file(int fd, const char *temporary, const char *to, rs_error *err) {
     char path[64];
     const char *from = temporary;
@@ -119,12 +121,13 @@ static rs_status link_file(int fd, const char *temporary, const char *to, rs_err
     }
     if (linkat(AT_FDCWD, from, AT_FDCWD, to, temporary == NULL ? AT_SYMLINK_FOLLOW : 0) == 0) return RS_OK;
 #if defined(AT_EMPTY_PATH)
-    /* Without /proc; needs a capability on older kernels. */
+    /* This works without /proc, but needs a capability on older kernels. */
     if (errno == ENOENT && temporary == NULL && linkat(fd, "", AT_FDCWD, to, AT_EMPTY_PATH) == 0) return RS_OK;
 #endif
     return failed(err, "cannot publish", to);
 }
 
+/* Removes a name and ignores a failure. */
 static void forget(const char *path) {
     rs_status ignored = rs_os_unlink(path, NULL, NULL);
     (void)ignored;
@@ -135,7 +138,7 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
     if (between == NULL) {
         RS_TRY(link_file(fd, temporary, path, err));
     } else {
-        /* rename replaces at once, and does nothing to two names of one file, which these are not. */
+        /* rename replaces `path` atomically. It would do nothing if both names were of one file, which they are not. */
         if (temporary == NULL) RS_TRY(link_file(fd, NULL, between, err));
         code = rs_os_rename(temporary == NULL ? between : temporary, path, err);
         if (code != RS_OK) {
@@ -148,7 +151,7 @@ rs_status rs_os_publish(int fd, const char *temporary, const char *path, const c
     return RS_OK;
 }
 
-/* ---------------------------------------------------------------- attaching and removing */
+/* ---------------------------------------------------------------- opening and removing */
 
 rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
     int i;
@@ -163,9 +166,9 @@ rs_status rs_os_open_leased(const char *path, int *out_fd, rs_error *err) {
             return RS_OK;
         }
         rs_os_close(&fd);
-        RS_TRY(code); /* else it was removed or replaced between open and lock: look again */
+        RS_TRY(code); /* RS_OK: the file was removed or replaced between open and lock, so try again */
     }
-    return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "somebody replaces %s again and again", path);
+    return rs_error_set(err, RS_E_SYS, RS_NOWHERE, "another process replaces %s again and again", path);
 }
 
 static uint64_t modified_ns(const struct stat *st) {
@@ -176,7 +179,7 @@ static uint64_t modified_ns(const struct stat *st) {
 #endif
 }
 
-/* Whether the file behind fd is what somebody looked at before; `judged` NULL: it is whatever it is. */
+/* Returns whether the file of `fd` still matches `judged`; true when `judged` is NULL. */
 static bool still(int fd, const rs_os_judged *judged) {
     struct stat st;
     if (judged == NULL) return true;

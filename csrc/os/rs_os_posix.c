@@ -1,5 +1,4 @@
-/* rs_os_posix.c: the operating system calls of rs_os.h for Linux and macOS. The only file, with rs_os_names.c
- * and rs_os_memory.c, that names a system. */
+/* rs_os_posix.c: the functions of rs_os.h for files, memory, mappings and randomness, on Linux and macOS. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -41,7 +40,8 @@ static RS_COLD rs_status fail(rs_error *err, const char *what) {
 
 rs_status rs_os_create_anonymous(int *out_fd, bool *out_sealable, rs_error *err) {
 #if defined(__linux__)
-    /* NOEXEC_SEAL came with Linux 6.3. Sealing is given up last: a copy-proof read-only descriptor still has worth. */
+    /* MFD_NOEXEC_SEAL came with Linux 6.3. Sealing is given up last: the file is then protected only by handing out
+     * read-only descriptors. */
     static const unsigned attempts[] = {MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL,
                                         MFD_CLOEXEC | MFD_ALLOW_SEALING, MFD_CLOEXEC};
     size_t i;
@@ -89,7 +89,7 @@ static rs_status open_private_directory(const char *dir, int *out_fd, rs_error *
     if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
         rs_os_close(&fd);
         return rs_error_set(err, RS_E_SYS_NOT_OURS, RS_NOWHERE,
-                            "the directory must be of user %lu with mode 0700, it is of %lu with mode %04o: %s",
+                            "the directory must belong to user %lu with mode 0700, not to %lu with mode %04o: %s",
                             (unsigned long)geteuid(), (unsigned long)st.st_uid, (unsigned)(st.st_mode & 07777), dir);
     }
     *out_fd = fd;
@@ -119,7 +119,7 @@ rs_status rs_os_create_file(const char *path, int *out_fd, rs_error *err) {
 
 rs_status rs_os_open_readonly(const char *path, bool follow_links, int *out_fd, rs_error *err) {
     struct stat st;
-    /* O_NONBLOCK: a FIFO with no writer would block the open for ever. */
+    /* Without O_NONBLOCK the open of a FIFO without a writer would wait for ever. */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | (follow_links ? 0 : O_NOFOLLOW));
     if (fd < 0) {
         rs_status code = RS_E_SYS;
@@ -141,7 +141,8 @@ rs_status rs_os_open_readonly(const char *path, bool follow_links, int *out_fd, 
 }
 
 #if !defined(__linux__)
-/* Elsewhere /dev/fd only duplicates, write access included: open the path that the system remembers. */
+/* On other systems /dev/fd only duplicates a descriptor, with its write access. So the file is opened by the path that
+ * the system knows for it. */
 static int reopen_by_path(int fd) {
 #if defined(F_GETPATH)
     char path[PATH_MAX];
@@ -180,7 +181,7 @@ rs_status rs_os_reopen_readonly(int fd, int *out_fd, rs_error *err) {
 }
 
 void rs_os_close(int *fd) {
-    /* Not repeated on EINTR: Linux has closed it by then, and the number may be another thread's already. */
+    /* Not repeated on EINTR: Linux has then closed the descriptor, and another thread may have its number already. */
     if (*fd >= 0) (void)close(*fd);
     *fd = -1;
 }
@@ -188,7 +189,7 @@ void rs_os_close(int *fd) {
 /* ---------------------------------------------------------------- space and bytes */
 
 static bool is_no_space(int code) {
-    /* ENOMEM is how a memory cgroup refuses a page of tmpfs; EFBIG is RLIMIT_FSIZE. */
+    /* A memory cgroup refuses a page of tmpfs with ENOMEM; RLIMIT_FSIZE gives EFBIG. */
     return code == ENOSPC || code == EDQUOT || code == ENOMEM || code == EFBIG;
 }
 
@@ -212,10 +213,10 @@ static RS_COLD rs_status no_space(int fd, uint64_t needed, int code, rs_error *e
 
 #if defined(__linux__)
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1; elsewhere EINVAL, and pages stay small */
+#define MADV_COLLAPSE 25 /* Linux 6.1; older kernels answer EINVAL, and the pages stay small */
 #endif
 
-/* Address space of n bytes that starts at a multiple of RS_OS_HUGE_PAGE, with `fd` mapped there; MAP_FAILED. */
+/* Maps the first n bytes of `fd` read-only at a multiple of RS_OS_HUGE_PAGE. Returns MAP_FAILED when it cannot. */
 static void *map_aligned(int fd, size_t n) {
     size_t wide = n + RS_OS_HUGE_PAGE, before;
     uint8_t *space;
@@ -228,16 +229,17 @@ static void *map_aligned(int fd, size_t n) {
         return MAP_FAILED;
     }
     if (before > 0) (void)munmap(space, before);
-    /* From the end of the last page of the mapping; what lies behind it there is the kernel's. */
+    /* The mapping takes whole pages, so the unused space starts at the end of its last page. */
     n = (size_t)rs_align_up(n, (uint64_t)sysconf(_SC_PAGESIZE));
     if (before + n < wide) (void)munmap(space + before + n, wide - before - n);
     return space + before;
 }
 
-/* Huge pages under those of [from, to) that hold nothing yet, as far as the system gives them: random reads wait less
- * for page tables, and every process needs two thousandths of the store less for its own. Collapsing one small page
- * makes the whole of a huge one, also where memory files get none by themselves. It costs less than as many small ones,
- * unless memory has to be compacted for it (bench/NOTES.md has the numbers). */
+/* Makes huge pages for the whole units in [from, to), as far as the system gives them. With them, random reads wait
+ * less for page tables, and the page tables of each process shrink by two thousandths of the store. The function
+ * allocates one small page in each unit and has it collapsed, which makes a huge page even where memory files get none
+ * by themselves. A huge page costs less than as many small ones, unless memory has to be compacted for it
+ * (bench/NOTES.md has the numbers). */
 static void reserve_huge(int fd, uint64_t from, uint64_t to) {
     uint64_t at;
     uint8_t *data;
@@ -349,7 +351,7 @@ rs_status rs_os_sync(int fd, rs_error *err) {
     do {
         rc = fsync(fd);
     } while (rc != 0 && errno == EINTR);
-    if (rc == 0 || errno == EINVAL || errno == EROFS) return RS_OK; /* nothing there that could be synced */
+    if (rc == 0 || errno == EINVAL || errno == EROFS) return RS_OK; /* the file cannot be synced, or needs no sync */
     if (is_no_space(errno)) return no_space(fd, 0, errno, err);
     return fail(err, "syncing a segment failed");
 }
@@ -379,7 +381,7 @@ rs_status rs_os_sync_directory(const char *path, rs_error *err) {
 #if defined(F_ADD_SEALS)
 enum {
     SEALS = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL,
-    SEAL_TRIES = 50 /* of up to 0.15 s each: the kernel itself waits so long for pages that it holds */
+    SEAL_TRIES = 50 /* of up to 0.15 s each, because the kernel itself waits so long for pages that are held */
 };
 #endif
 
@@ -393,7 +395,7 @@ rs_status rs_os_seal(int fd, rs_error *err) {
         (void)nanosleep(&moment, NULL);
     }
     errno = EBUSY;
-    return fail(err, "sealing a segment failed: its pages stay held by something else, or mapped writable");
+    return fail(err, "sealing a segment failed: its pages are still held by the kernel, or mapped writable");
 #else
     (void)fd;
     errno = ENOSYS;
@@ -413,7 +415,7 @@ bool rs_os_is_sealed(int fd) {
 #if defined(F_ADD_SEALS)
     int saved = errno;
     int seals = fcntl(fd, F_GET_SEALS);
-    errno = saved; /* asked on error paths */
+    errno = saved; /* callers on error paths still report the errno of the failed call */
     return seals >= 0 && (seals & (int)SEALS) == (int)SEALS;
 #else
     (void)fd;
@@ -470,7 +472,7 @@ rs_status rs_os_map(int fd, uint64_t size_bytes, const uint8_t **out, rs_error *
     }
     data = MAP_FAILED;
 #if defined(__linux__)
-    if (size_bytes >= RS_OS_HUGE_PAGE) data = map_aligned(fd, (size_t)size_bytes); /* huge pages map to nothing else */
+    if (size_bytes >= RS_OS_HUGE_PAGE) data = map_aligned(fd, (size_t)size_bytes); /* huge pages need the alignment */
 #endif
     if (data == MAP_FAILED) data = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) return fail(err, "mapping a segment failed");
@@ -511,7 +513,7 @@ rs_status rs_os_random(void *out, size_t n, rs_error *err) {
     while (n > 0) {
         ssize_t got = getrandom(p, n, 0);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break; /* an old kernel or a filter: the device */
+        if (got <= 0) break; /* an old kernel or a seccomp filter: read the device instead */
         p += got;
         n -= (size_t)got;
     }

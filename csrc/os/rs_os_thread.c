@@ -1,4 +1,4 @@
-/* rs_os_thread.c: one thread, started and waited for. */
+/* rs_os_thread.c: starts a thread and joins it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,10 +10,10 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* Enough for what recurses to the format's depth; some systems give a thread much less. */
+/* Enough for functions that recurse to the format's depth. The default of some systems is much less. */
 enum { STACK_BYTES = 4 << 20 };
 
-_Static_assert(sizeof(pthread_t) <= sizeof(uint64_t), "a thread's name fits the struct");
+_Static_assert(sizeof(pthread_t) <= sizeof(uint64_t), "a pthread_t fits rs_os_thread.id");
 
 static void *begin(void *thread) {
     rs_os_thread *self = (rs_os_thread *)thread;
@@ -21,7 +21,7 @@ static void *begin(void *thread) {
     return NULL;
 }
 
-/* All but those that say that this very thread has gone wrong. */
+/* Fills the mask with all signals but those that report a fault of the thread itself. */
 static void fill_mask(sigset_t *mask) {
     (void)sigfillset(mask);
     (void)sigdelset(mask, SIGSEGV);
@@ -39,17 +39,17 @@ rs_status rs_os_thread_start(rs_os_thread *self, void (*run)(void *argument), vo
     self->run = run;
     self->argument = argument;
     failed = pthread_attr_init(&attributes);
-    if (failed != 0) return rs_error_set_errno(err, RS_E_SYS, failed, "no thread");
+    if (failed != 0) return rs_error_set_errno(err, RS_E_SYS, failed, "cannot start a thread");
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     fill_mask(&mask);
-    /* A thread begins with the mask of the one that starts it. */
+    /* A thread inherits the signal mask of the thread that creates it. */
     failed = pthread_sigmask(SIG_SETMASK, &mask, &before);
     if (failed == 0) {
         failed = pthread_create(&id, &attributes, begin, self);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     (void)pthread_attr_destroy(&attributes);
-    if (failed != 0) return rs_error_set_errno(err, RS_E_SYS, failed, "no thread");
+    if (failed != 0) return rs_error_set_errno(err, RS_E_SYS, failed, "cannot start a thread");
     memcpy(&self->id, &id, sizeof id);
     return RS_OK;
 }
