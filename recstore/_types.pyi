@@ -36,8 +36,8 @@ class IndexArray(Protocol):
 # A slice, integers or a mask of bools. A list's items are a type variable because lists are invariant.
 Selector: TypeAlias = slice[Any, Any, Any] | list[Index] | range | array[int] | memoryview | IndexArray
 
-# "a.b" or a tuple of keys.
-FieldName: TypeAlias = str | tuple[Any, ...]
+# "a.b", an element's place or a key that is an int, or a tuple of keys.
+FieldName: TypeAlias = str | SupportsIndex | tuple[Any, ...]
 
 Path: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Path | Iterable[Path]

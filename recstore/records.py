@@ -115,9 +115,10 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         ``to_numpy()``.
 
         Args:
-            name: a str, whose dots lead into nested dicts and objects unless a record has the whole of it as a key; or
-                a tuple of keys, taken as they are: for keys with dots, keys that are no str, and integers, which lead
-                into lists and tuples.
+            name: a str, whose dots lead into nested dicts and objects unless a record has the whole of it as a key; an
+                int, which is the place of an element where records are lists or tuples, counted from the end where it
+                is negative, and a key where they are dicts; or a tuple of keys, taken as they are: for keys with dots,
+                keys that are neither str nor int, and elements of nested lists and tuples.
             default: what stands in for records that lack the field.
 
         Reading a record that lacks it raises KeyError, which names record and field; TypeError when `name` is neither.
@@ -126,6 +127,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         [3, None]
         >>> with RecordList([{"boxes": [[1, 2], [3, 4]]}]) as x: x.field(("boxes", 1))[0]
         [3, 4]
+        >>> with RecordList([("a.jpg", 0), ("b.jpg", 1)]) as x: x.field(1).to_list()
+        [0, 1]
         """
         return self._reading(native.field_of(self.how, name, *(() if default is _MISSING else (default,))))
 

@@ -44,7 +44,7 @@ class ListOperations:
         self._require_open()
         return self._derive(self.selection.taken(positions))
 
-    def shuffled(self, seed):
+    def shuffled(self, seed=None):
         """The same records in the order of the keyed permutation "feistel-1": a view, made in constant time without an
         index array. The same seed gives the same order everywhere.
 
@@ -55,6 +55,8 @@ class ListOperations:
         >>> x.shuffled(1).to_list() == x.shuffled(1).to_list(), sorted(x.shuffled(1))
         (True, [0, 1, 2, 3, 4])
         """
+        if seed is None:
+            raise TypeError("shuffled() needs a seed, by which every process has the same order: write shuffled(seed=0)")
         seed = operator.index(seed)
         self._require_open()
         return self._derive(self.selection.permuted(seed))
@@ -72,8 +74,8 @@ class ListOperations:
         return self._take(array.array("q", (i for i, record in enumerate(self) if test(record))))
 
     def sorted_by(self, key_or_field, reverse=False):
-        """A view in the order of a key: a callable of one record, or the name of a field, "meta.camera.id" for a nested
-        one. Stable, as ``sorted`` is.
+        """A view in the order of a key: a callable of one record, or the name of a field, as :meth:`RecordList.field`
+        takes it: "meta.camera.id" for a nested one, 0 for the first element of tuples. Stable, as ``sorted`` is.
 
         Raises KeyError naming the first record that lacks the field; TypeError where keys do not compare.
 
@@ -114,7 +116,8 @@ class ListOperations:
 
     def map(self, fn, **options):
         """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
-        ``workers=N``, N processes call `fn`, which has to be a function that can be pickled.
+        ``workers=N``, N processes call `fn`, which has to be a function at the top of a module, or anything else that can
+        be pickled: TypeError for a lambda.
 
         >>> from recstore import RecordList
         >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
@@ -125,14 +128,14 @@ class ListOperations:
         if options.get("workers"):
             from recstore.build import parallel_build
 
-            return RecordList(parallel_build.mapped(fn, self), **options)
+            return RecordList(parallel_build.mapped(fn, self, options["workers"]), **options)
         return RecordList(map(fn, self), **options)
 
     def _keys(self, key_or_field):
         """A list of what `key_or_field` finds in each record."""
         if callable(key_or_field):
             return [key_or_field(record) for record in self]
-        if not isinstance(key_or_field, (str, tuple)):
+        if not isinstance(key_or_field, (str, tuple)) and not native.is_integer(key_or_field):
             raise TypeError(f"a key is a callable or the name of a field, not {type(key_or_field).__name__}")
         return list(self.field(key_or_field))  # decodes nothing else
 
@@ -383,6 +386,8 @@ def _from_array(key, n, name):
 
 def _sizes(parts, n):
     """How many of n records each part gets."""
+    if not hasattr(parts, "__iter__"):
+        raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
     parts = list(parts)
     if not parts:
         raise ValueError("no parts to split into")
@@ -395,6 +400,14 @@ def _sizes(parts, n):
     if not all(0 <= part <= 1 for part in fractions) or abs(sum(fractions) - 1) > 1e-6:
         raise ValueError(f"fractions lie between 0 and 1 and sum to 1, not {parts}")
     return _rounded([_share(part, n) for part in fractions], n)
+
+
+def _both_parts(part, n):
+    """The list that was meant by one fraction or count; an example for anything else."""
+    count = _count(part)
+    if count is not None:
+        return [count, n - count] if 0 <= count <= n else [n]
+    return [part, round(1 - part, 9)] if type(part) is float and 0 < part < 1 else [0.9, 0.1]
 
 
 def _count(part):

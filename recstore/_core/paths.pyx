@@ -260,11 +260,16 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
 
 # ---- Paths ----
 
+def is_integer(name):
+    """Whether a field's name is an integer, of numpy too; a bool is none, and an array only where it is one number."""
+    return PyIndex_Check(name) and type(name) is not bool and not getattr(name, "ndim", 0)
+
+
 cdef class Path:
     """A way into a record: keys of dicts, names of fields, indices of lists and tuples, one after another.
 
-    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, or of a tuple of keys,
-    taken as they are.
+    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, of an int, which is one
+    key, or of a tuple of keys, taken as they are.
     """
 
     def __init__(self, name):
@@ -274,8 +279,10 @@ cdef class Path:
             names = tuple([(key,) for key in name])
         elif isinstance(name, str):
             names = ((str(name),),) if "." not in name else (str(name),)
+        elif is_integer(name):
+            names = ((operator.index(name),),)
         else:
-            raise TypeError("a field is a str, or a tuple of keys that is not empty, "
+            raise TypeError("a field is a str, an int, or a tuple of keys that is not empty, "
                             f"not {type(name).__name__} {name!r:.60}")
         self.prepare(names)
 

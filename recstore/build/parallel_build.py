@@ -74,8 +74,16 @@ class _Mapped:
         return map(self.fn, self.records)
 
 
-def mapped(fn, records):
-    """The shards of map(fn, records)."""
+def mapped(fn, records, workers):
+    """The shards of map(fn, records). TypeError for a function that cannot be sent to a worker."""
+    try:
+        reduction.ForkingPickler.dumps(fn)
+    except (pickle.PicklingError, TypeError, AttributeError) as e:
+        name = getattr(fn, "__qualname__", type(fn).__name__)
+        raise TypeError(
+            f"map sends its function to {workers} worker processes, and {name} cannot be pickled: {e}; define the "
+            "function with def at the top of a module, or leave workers= out"
+        ) from e
     return (_Mapped(fn, records[i : i + _MAPPED]) for i in range(0, len(records), _MAPPED))
 
 

@@ -25,8 +25,10 @@ def explain(value, depth, pickled=False):
     """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not
     pickle."""
     path, culprit = _find(value, "$", depth, set(), pickled)
+    path = _shortened(path)
     if culprit is _TOO_DEEP:
-        return EncodeError(f"{path}: nested deeper than {depth} containers; flatten the record")
+        levels = f"({depth + 1} levels)"
+        return EncodeError(f"{path} {levels}: nested deeper than {depth} containers; flatten the record")
     if culprit is _CYCLE:
         return EncodeError(f"{path}: the value contains itself; records must be trees")
     if isinstance(culprit, _Unpicklable):
@@ -35,6 +37,15 @@ def explain(value, depth, pickled=False):
     if culprit is None:
         return EncodeError("the record changed while it was being stored")
     return EncodeError(f"{path}: cannot store {_name(type(culprit))}; {_remedy(culprit, type(culprit))}")
+
+
+def _shortened(path):
+    """A path whose middle is left out where it is long, from one step to another."""
+    if len(path) <= 120:
+        return path
+    head = max(path.rfind("[", 0, 40), path.rfind(".", 0, 40))
+    tail = min((at for at in (path.find("[", -20), path.find(".", -20)) if at >= 0), default=len(path) - 20)
+    return f"{path[: head if head > 0 else 40]}...{path[tail:]}"
 
 
 def refused(value, reason):

@@ -58,9 +58,9 @@ def test_keys_that_are_no_str(compression):
         assert x.field((3,), default="no")[0] == "no"
 
 
-@pytest.mark.parametrize("name", [3, None, 2.5, ["a"], (), {"a"}])
+@pytest.mark.parametrize("name", [None, 2.5, True, ["a"], (), {"a"}])
 def test_names_that_are_none(x, name):
-    with pytest.raises(TypeError, match="a field is a str, or a tuple of keys"):
+    with pytest.raises(TypeError, match="a field is a str, an int, or a tuple of keys"):
         x.field(name)
     with pytest.raises(TypeError):
         x.fields("id", name)
@@ -459,3 +459,24 @@ def test_record_of_a_mapping_alone_is_a_dict():
     for wrong in ((), ("a.B",), ([("a", 2)],), (None, {}, 1)):
         with pytest.raises(TypeError):
             kind(*wrong)
+
+
+def test_an_int_is_the_place_of_an_element_or_a_key():
+    """field(1) refused what field((1,)) means."""
+    rows = [(3, "c", 2.5), (1, "a", 0.5), (2, "b", 1.5)]
+    for records in (rows, [list(row) for row in rows], [dict(enumerate(row)) for row in rows]):
+        with recstore.RecordList(records) as x:
+            for one in (1, np.int64(1)):
+                assert x.field(one).to_list() == x.field((one,)).to_list() == ["c", "a", "b"]
+            assert x.field(0).to_numpy().tolist() == [3, 1, 2] and x.field(0).name == "0"
+            assert x.fields(0, 2)[1] == {0: 1, 2: 0.5}
+            assert x.field(7, default=None).to_list() == [None] * 3
+            assert x.sorted_by(0).field(1).to_list() == ["a", "b", "c"]
+            assert x.index_by(0)[2] == records[2] and x.group_by(1)["a"].to_list() == [records[1]]
+            assert sorted(map(len, x.split([2, 1], seed=0, stratify=1))) == [1, 2]
+            with pytest.raises(KeyError, match="record 0 has no field '3'"):
+                x.field(3)[0]
+    with recstore.RecordList(rows) as x, x.index_by(0) as d:
+        assert d.field(-1)[1] == 0.5
+        with pytest.raises(TypeError, match="a field is a str, an int"):
+            x.field(np.array([1, 2]))

@@ -468,3 +468,19 @@ def test_groups_are_read_lazily_and_by_field(monkeypatch):
         assert x.field("id").group_by(lambda i: i % 2)[1].to_numpy().tolist() == [1, 3, 5, 7]
         assert x.index_by("id").field("box")[4] == [4, 8]
         assert pickle.loads(pickle.dumps(groups.field("id")))[2].to_list() == [2, 5, 8]
+
+
+def test_a_seed_that_was_forgotten():
+    with RecordList(range(5)) as x:
+        for call in (x.shuffled, lambda: x.shuffled(None)):
+            with pytest.raises(TypeError, match=r"needs a seed.*: write shuffled\(seed=0\)"):
+                call()
+
+
+@pytest.mark.parametrize("parts, meant", [
+    (0.9, "[0.9, 0.1]"), (0.75, "[0.75, 0.25]"), (3, "[3, 7]"), (30, "[10]"), (None, "[0.9, 0.1]"), (1.5, "[0.9, 0.1]")
+])  # fmt: skip
+def test_one_part_is_no_split(parts, meant):
+    with RecordList(range(10)) as x, pytest.raises(TypeError) as raised:
+        x.split(parts)
+    assert str(raised.value) == f"parts is a list of fractions or counts: write split({meant})"
