@@ -1,10 +1,19 @@
 """What RecordList and RecordDict share: how a store is closed, copied and sent, and what stands in for methods that
 change."""
 
+import errno
+
 from recstore.errors import BusyError, SegmentNotFoundError
-from recstore.shm import handles
+from recstore.shm import handles, pins
 
 __all__ = ["Container"]
+
+
+class RecordsOf:
+    """A mixin for objects over the records of a container, their attribute `_records`: RecordList makes a store of them
+    without a copy."""
+
+    __slots__ = ()
 
 
 class Container:
@@ -40,7 +49,7 @@ class Container:
         for piece in (*self.segments, *self.blobs, self._spilled):
             if piece is not None and not piece.closed:
                 piece.close()
-                handles.unpin(piece)
+                pins.unpin(piece)
 
     def __enter__(self):
         return self
@@ -66,6 +75,6 @@ class Container:
                 f"{type(self).__name__}, a subclass of {ours}, cannot travel: hold a {ours} as an attribute instead"
             )
         if self.detached is not None:
-            raise SegmentNotFoundError(2, f"a detached store cannot be pickled again: {self.detached}")
+            raise SegmentNotFoundError(errno.ENOENT, f"a detached store cannot be pickled again: {self.detached}")
         self._require()
         return handles.reduce(self)

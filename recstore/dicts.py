@@ -1,6 +1,7 @@
 """RecordDict and its views of keys, values and items: what a dict's reading side does. Bytes and lookups are
 `_keys`'s."""
 
+import errno
 import sys
 from _collections_abc import ItemsView as _SetOfPairs
 from _collections_abc import KeysView as _SetOfKeys
@@ -9,11 +10,13 @@ from _collections_abc import Mapping, Sequence, ValuesView
 from recstore import containers
 from recstore._core import native
 from recstore._core.native import new_blob
-from recstore.build import building, sources
+from recstore.build import build_options, saving, sources, streaming
+from recstore.build.pairs import selections
 from recstore.errors import CorruptError, SegmentNotFoundError
 from recstore.records import RecordView
-from recstore.shm import handles
+from recstore.shm import registry
 from recstore.text import size_text
+from recstore.values.factories import FACTORIES
 
 __all__ = ["RecordDict", "RecordItems", "RecordKeys", "RecordValues"]
 
@@ -60,7 +63,7 @@ class RecordDict(containers.Container, native.Mapping):
     """
 
     __slots__ = ("__weakref__",)
-    _kind = handles.MAPPING
+    _kind = registry.MAPPING
     _instead = _INSTEAD
 
     def __init__(
@@ -76,20 +79,25 @@ class RecordDict(containers.Container, native.Mapping):
         workers=0,
         progress=False,
     ):
-        options = building.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
-        if type(mapping_or_pairs) is RecordDict and options == building.Options():
+        options = build_options.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
+        if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
             # The same store once more: nothing is copied.
             source = mapping_or_pairs
             source._require()
             self._set(source._keys, source._values, source.table, source.factory, source.detached)
             return
         sources.check_pairs(mapping_or_pairs)
-        segment = building.build_mapping(mapping_or_pairs, options)
+        segment = streaming.build_mapping(mapping_or_pairs, options)
         self._set(*_whole(segment))
 
     @staticmethod
     def _blank():
         return native.Mapping.__new__(RecordDict)
+
+    @classmethod
+    def _of_segment(cls, segment):
+        """The mapping of all entries of a mapping segment."""
+        return cls._blank()._set(*_whole(segment))
 
     # ---- Reading ----
 
@@ -192,7 +200,9 @@ class RecordDict(containers.Container, native.Mapping):
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
         pairs = (pair for side in (self, other) for pair in side.items())
-        return whole(building.build_mapping(pairs, building.Options.beside(self.segments), self.factory))
+        return RecordDict._of_segment(
+            streaming.build_mapping(pairs, build_options.Options.beside(self.segments), self.factory)
+        )
 
     def __ror__(self, other):
         """A plain dict of the entries of both; those of this mapping win."""
@@ -216,7 +226,7 @@ class RecordDict(containers.Container, native.Mapping):
 
     def _require(self):
         if self.detached is not None:
-            raise SegmentNotFoundError(2, self.detached)
+            raise SegmentNotFoundError(errno.ENOENT, self.detached)
         for segment in self.segments:
             segment.require_open()
 
@@ -279,22 +289,18 @@ class RecordDict(containers.Container, native.Mapping):
         Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
         """
         self._require()
-        building.save_mapping(self, path)
+        saving.save_mapping(self, path)
 
 
 Mapping.register(RecordDict)
+registry.register_container(registry.MAPPING, lambda: RecordDict)
 
 
 def _whole(segment):
     """What `_set` takes to make the RecordDict of a mapping segment."""
-    keys, values = (RecordView._blank()._set(selection) for selection in building.selections(segment))
+    keys, values = (RecordView._blank()._set(selection) for selection in selections(segment))
     table = native.KeyTable.of_segment(segment)
-    return keys, values, table, building.FACTORIES[table.factory]
-
-
-def whole(segment):
-    """The RecordDict of a mapping segment."""
-    return RecordDict._blank()._set(*_whole(segment))
+    return keys, values, table, FACTORIES[table.factory]
 
 
 def over(keys, values, factory=None):
@@ -349,7 +355,7 @@ class _Positions(Sequence):
         return f"{name}({list(self)!r})" if n <= 8 else f"<{name}: {n:,} of {self._mapping!r}>"
 
 
-class RecordKeys(_Positions, _SetOfKeys):
+class RecordKeys(_Positions, containers.RecordsOf, _SetOfKeys):
     """The keys of a RecordDict: set-like as a dict's, and a sequence. ``RecordList(d.keys())`` copies nothing."""
 
     __slots__ = ()
@@ -378,7 +384,7 @@ class RecordKeys(_Positions, _SetOfKeys):
         return set(it)
 
 
-class RecordValues(_Positions, ValuesView):
+class RecordValues(_Positions, containers.RecordsOf, ValuesView):
     """The values of a RecordDict, a sequence too."""
 
     __slots__ = ()

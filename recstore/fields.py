@@ -2,7 +2,7 @@
 made."""
 
 from recstore.records import RecordView
-from recstore.shm import handles
+from recstore.shm import registry
 
 __all__ = ["FieldView"]
 
@@ -23,7 +23,7 @@ class FieldView(RecordView):
     """
 
     __slots__ = ()
-    _kind = handles.FIELD_VIEW
+    _kind = registry.FIELD_VIEW
 
     @property
     def name(self):

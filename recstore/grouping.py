@@ -6,7 +6,7 @@ from array import array
 from recstore import dicts, records
 from recstore._core import native
 from recstore._core.native import new_blob
-from recstore.build import building
+from recstore.values import factories
 
 
 def index_by(x, key):
@@ -17,7 +17,7 @@ def index_by(x, key):
 
 def group_by(x, key, default_factory=None):
     """The RecordDict that RecordList.group_by returns."""
-    building.factory_number(default_factory)
+    factories.number_of(default_factory)
     n = len(x)
     code = "I" if n <= 0xFFFFFFFF else "Q"
     groups, group_of, firsts = {}, array(code), array("Q")

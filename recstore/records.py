@@ -5,8 +5,8 @@ from _collections_abc import Sequence
 
 from recstore import containers, views
 from recstore._core import native, trust
-from recstore.build import building, sources
-from recstore.shm import handles
+from recstore.build import build_options, saving, sources, streaming
+from recstore.shm import registry
 from recstore.text import size_text
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -75,7 +75,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     """
 
     __slots__ = ("__weakref__",)
-    _kind = handles.LIST  # what a handle calls it; a subclass that does not say cannot travel
+    _kind = registry.LIST  # what a handle calls it; a subclass that does not say cannot travel
     _instead = _INSTEAD
 
     def __init__(
@@ -90,13 +90,43 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         workers=0,
         progress=False,
     ):
-        options = building.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
+        options = build_options.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
         sources.check_records(records, options.workers)
-        shared = _shared(records) if options == building.Options() else None
+        shared = _shared(records) if options == build_options.Options() else None
         if shared is not None:
             self._set(shared.selection, shared.how)
         else:
-            self._set(native.Selection.whole(building.build_records(records, options)))
+            self._set(native.Selection.whole(streaming.build_records(records, options)))
+
+    @classmethod
+    def _blank(cls):
+        """A list without records, to be set: the constructor builds a store."""
+        return native.Records.__new__(cls)
+
+    @classmethod
+    def _of_segment(cls, segment):
+        """The list of all records of a segment."""
+        return cls._blank()._set(native.Selection.whole(segment))
+
+    def _derive(self, selection):
+        """A view of `selection`, read as this one is."""
+        cls = type(self) if isinstance(self, RecordView) else RecordView
+        return cls._blank()._set(selection, self.how, self.detached)
+
+    def map(self, fn, **options):
+        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
+        ``workers=N``, N processes call `fn`, which has to be a function at the top of a module, or anything else that can
+        be pickled: TypeError for a lambda.
+
+        >>> from recstore import RecordList
+        >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
+        [{'square': 1}, {'square': 4}]
+        """
+        if options.get("workers"):
+            from recstore.build import parallel_build
+
+            return RecordList(parallel_build.mapped(fn, self, options["workers"]), **options)
+        return RecordList(map(fn, self), **options)
 
     # ---- Parts of records ----
 
@@ -144,11 +174,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     def _reading(self, how):
         """A view of the same records, read as `how` says."""
         self._require_open()
-        if type(how) is native.FieldHow:
-            from recstore.fields import FieldView as View
-        else:
-            View = RecordView
-        return View._blank()._set(self.selection, how, self.detached)
+        kind = registry.FIELD_VIEW if type(how) is native.FieldHow else registry.VIEW
+        return registry.container_class(kind)._blank()._set(self.selection, how, self.detached)
 
     # ---- By key ----
 
@@ -222,9 +249,9 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         self._require()
         selection = self.selection
         if self.how is None and selection.segment is not None and not selection.describe():
-            building.write_segment(selection.segment, path)
+            saving.write_segment(selection.segment, path)
         else:
-            building.save_records(self, path)
+            saving.save_records(self, path)
 
 
 class RecordView(RecordList):
@@ -240,17 +267,24 @@ class RecordView(RecordList):
     """
 
     __slots__ = ()
-    _kind = handles.VIEW
+    _kind = registry.VIEW
 
     def __new__(cls, records=()):
         return list(records)
 
-    @classmethod
-    def _blank(cls):
-        return native.Records.__new__(cls)
-
 
 Sequence.register(RecordList)
+
+
+def _field_view():
+    from recstore.fields import FieldView
+
+    return FieldView
+
+
+registry.register_container(registry.LIST, lambda: RecordList)
+registry.register_container(registry.VIEW, lambda: RecordView)
+registry.register_container(registry.FIELD_VIEW, _field_view)
 
 
 def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, limits=None, arrays="copy"):
@@ -278,8 +312,8 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
     >>> open(path, verify="full").to_list()
     [1, 2.5, 'three']
     """
-    building.check_choice("verify", verify, ("header", "full"))
-    building.check_choice("arrays", arrays, building.ARRAYS)
+    build_options.check_choice("verify", verify, ("header", "full"))
+    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
     reader = _untrusting(classes, bool(allow_pickle), arrays)
     if limits is not None:
         limits = tuple(limits)
@@ -292,14 +326,8 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
     segment.reader = reader
     if verify == "full":
         segment.verify(limits)
-    handles.register(segment)
-    if segment.is_mapping:
-        from recstore import dicts
-
-        return dicts.whole(segment)
-    out = RecordList.__new__(RecordList)
-    out._set(native.Selection.whole(segment))
-    return out
+    registry.register(segment)
+    return registry.container_of(segment)
 
 
 def _untrusting(allowed, allow_pickle, arrays):
@@ -309,6 +337,4 @@ def _untrusting(allowed, allow_pickle, arrays):
 def _shared(source):
     """The container whose records these are, when they are the keys or the values of a RecordDict; else None. A view is
     built anew: that is how one makes a store of its own of it."""
-    from recstore import dicts
-
-    return source._records if isinstance(source, (dicts.RecordKeys, dicts.RecordValues)) else None
+    return source._records if isinstance(source, containers.RecordsOf) else None

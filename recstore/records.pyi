@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, SupportsIndex, overload
 
-from typing_extensions import Self, TypeVar
+from typing_extensions import Self, TypeVar, Unpack
 
 from recstore import containers, views
 from recstore._core import native
 from recstore._core.native import Record
-from recstore._types import Arrays, Backing, Compression, FieldName, Index, OnUnsupported, Selector
+from recstore._types import Arrays, Backing, BuildOptions, Compression, FieldName, Index, OnUnsupported, Selector
 from recstore.dicts import RecordDict
 from recstore.fields import FieldView
 from recstore.info import StoreInfo, ViewInfo
@@ -48,6 +48,7 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         workers: SupportsIndex,
         progress: bool = False,
     ) -> None: ...
+    def map(self, fn: Callable[[_T_co], _U], **options: Unpack[BuildOptions]) -> RecordList[_U]: ...
     def lazy(self) -> RecordView[Record]: ...
     def field(self, name: FieldName, default: object = ...) -> FieldView[Any]: ...
     def fields(self, *names: FieldName) -> RecordView[dict[Any, Any]]: ...

@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 import time
+from _collections_abc import Mapping
 
 from recstore.errors import BuildError, CorruptError, SegmentExistsError, SegmentNotFoundError, WaitTimeoutError
 
@@ -85,11 +86,11 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
     >>> x.close()
     """
     from recstore._core import trust
-    from recstore.build import building, fingerprints
+    from recstore.build import build_options, fingerprints
     from recstore.shm import named_segments
 
     named_segments.check_name(name)
-    building.check_choice("arrays", arrays, building.ARRAYS)
+    build_options.check_choice("arrays", arrays, build_options.ARRAYS)
     reader = trust.Reader(trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=trust.given(classes))
     named_segments.collect(named_segments.folder(dir))
     if fingerprint is not None:
@@ -247,10 +248,8 @@ class _Call:
             _building.pop(self.target.path, None)
 
     def make(self):
-        from recstore.build import building
-
         try:
-            return building.build_shared(self.build(), self.target, _untrusting())
+            return _build(self.build(), self.target, _untrusting())
         except SegmentExistsError:
             # The child of a builder that was killed (isolate=True) may have published after our last look.
             store = self.attach()
@@ -326,14 +325,34 @@ class _Peek:
 
 def _container(segment, reader):
     """The RecordList or RecordDict over a segment just attached."""
-    from recstore import dicts
-    from recstore.build import building
+    from recstore.shm import registry
 
     segment.reader = reader
-    building.announce(segment)
-    if segment.is_mapping:
-        return dicts.whole(segment)
-    return building.whole_list(segment)
+    return registry.container_of(registry.announce(segment))
+
+
+def _build(result, target, reader):
+    """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
+    attach by name, so that all of them see the same."""
+    from recstore._core import native
+    from recstore.build import build_options, sources, streaming
+    from recstore.shm import registry
+
+    if result is None:
+        raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
+    iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
+    if isinstance(result, (str, bytes, bytearray)) or not iterable:
+        kind = type(result).__name__
+        raise TypeError(f"build returned a {kind}; it returns an iterable of records, a mapping or a store")
+    rows = sources.rows_of_table(result)
+    if rows is not None:
+        raise TypeError(f"build returned a {type(result).__name__}, a table: let it return {rows}")
+    # A value that came out of a store and cannot be stored here was pickled there.
+    options = build_options.Options("pickle" if isinstance(result, (native.Records, native.Mapping)) else "error")
+    options.target = target
+    target.reader = reader
+    is_mapping = isinstance(result, (native.Mapping, Mapping))
+    return registry.container_of((streaming.build_mapping if is_mapping else streaming.build_records)(result, options))
 
 
 def _untrusting():
@@ -431,6 +450,8 @@ def _logger():
 def _log_attached(segment, label):
     # Who has not imported logging has set up no handler, and sees nothing of level INFO.
     if "logging" in sys.modules:
+        from recstore.shm.segment_list import duration
+
         age = max(0.0, time.time() - segment.created_ns / 1e9)
         _logger().info(
             "attached %r: %s records, built %s ago by %s",
@@ -439,11 +460,3 @@ def _log_attached(segment, label):
             duration(age),
             label.builder,
         )
-
-
-def duration(seconds):
-    """A length of time for people."""
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -12,17 +12,10 @@ _MISSING = object()
 
 
 class ListOperations:
-    """What RecordList and its views share. A mixin: `_views.Records`, beside it, has the length, the indexing and the
-    iteration."""
+    """What RecordList and its views share. A mixin: `native.Records`, beside it, has the length, the indexing and the
+    iteration, and RecordList `_derive`, which makes a view."""
 
     __slots__ = ()
-
-    def _derive(self, selection):
-        """A view on `selection`, read as this one is."""
-        from recstore.records import RecordView
-
-        cls = type(self) if isinstance(self, RecordView) else RecordView
-        return cls._blank()._set(selection, self.how, self.detached)
 
     def _require_open(self):
         """ClosedError when a store was closed; a detached view may still be sliced."""
@@ -113,23 +106,6 @@ class ListOperations:
             out.append(whole._slice(slice(start, start + size)))
             start += size
         return out
-
-    def map(self, fn, **options):
-        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
-        ``workers=N``, N processes call `fn`, which has to be a function at the top of a module, or anything else that can
-        be pickled: TypeError for a lambda.
-
-        >>> from recstore import RecordList
-        >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
-        [{'square': 1}, {'square': 4}]
-        """
-        from recstore.records import RecordList
-
-        if options.get("workers"):
-            from recstore.build import parallel_build
-
-            return RecordList(parallel_build.mapped(fn, self, options["workers"]), **options)
-        return RecordList(map(fn, self), **options)
 
     def _keys(self, key_or_field):
         """A list of what `key_or_field` finds in each record."""
@@ -258,13 +234,15 @@ class ListOperations:
 
     def _encoded(self, records):
         """A list of records as a store of its own, to be put behind this."""
-        from recstore.build import building
+        from recstore.build import build_options, streaming
+        from recstore.shm import registry
 
         if not records:
             return self._slice(slice(0, 0))
         if self.how is not None:
             raise TypeError("a list of records cannot be added to a view of fields: use x.to_list() + [...]")
-        return building.whole_list(building.build_records(records, building.Options.beside(self.segments)))
+        options = build_options.Options.beside(self.segments)
+        return registry.container_of(streaming.build_records(records, options))
 
     def __radd__(self, other):
         if not isinstance(other, list):

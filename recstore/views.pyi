@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
 
 from numpy.typing import DTypeLike, NDArray
-from typing_extensions import Unpack
 
-from recstore._types import BuildOptions, FieldName
+from recstore._types import FieldName
 from recstore.records import RecordList, RecordView
 
 __all__ = ["ListOperations"]
@@ -26,7 +25,6 @@ class ListOperations(Generic[_T_co]):
         seed: SupportsIndex | None = None,
         stratify: FieldName | Callable[[_T_co], Any] | None = None,
     ) -> list[RecordView[_T_co]]: ...
-    def map(self, fn: Callable[[_T_co], _U], **options: Unpack[BuildOptions]) -> RecordList[_U]: ...
     @overload
     def get_many(self, indices: Iterable[SupportsIndex]) -> list[_T_co]: ...
     @overload

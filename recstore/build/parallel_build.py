@@ -19,6 +19,7 @@ from contextlib import closing, suppress
 from multiprocessing import connection, current_process, get_context, get_start_method, reduction
 
 from recstore._core import native, trust
+from recstore.build.pairs import pairs_of
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
@@ -328,19 +329,16 @@ def _work(shards, pieces, pickled, arrays, seed):
 
 
 def _encoder(writer, seed):
-
     return native.ListEncoder(writer) if seed is None else native.PairEncoder(writer, seed)
 
 
 def _read(pickled, encoder, send_piece, pairs):
     """Encodes a shard; None, or what _Team.fail takes."""
-    from recstore.build import building
-
     failure = None
     try:
         shard = pickle.loads(pickled)
         pickled = None
-        encoder.extend(building.pairs_of(shard) if pairs else shard, send_piece)
+        encoder.extend(pairs_of(shard) if pairs else shard, send_piece)
     except native.Refused as e:
         failure = str(e), None, None
     except BaseException as e:

@@ -1,10 +1,10 @@
 """What `recstore doctor` checks about memory: /dev/shm, limits, swap, who pays, huge pages."""
 
 from recstore.cli.doctor import Finding
+from recstore.shm import folders
 from recstore.text import size_text
-from recstore.shm import places
 
-_SHM = places.SHARED
+_SHM = folders.SHARED
 _MIB = 1 << 20
 _GIB = 1 << 30
 # Docker, Podman and Kubernetes give 64 MiB unless asked: a batch of images in each of four workers is more.

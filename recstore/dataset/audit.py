@@ -2,7 +2,7 @@
 
 import os
 
-from recstore.build import building
+from recstore.build import build_options
 from recstore.dataset import object_graph, object_sizes, share_plan
 from recstore.text import size_text
 
@@ -39,7 +39,9 @@ def audit(dataset_or_loader, *, workers=None, ranks=None, threshold="1MiB"):
     dataset = dataset_or_loader if loader is None else loader["dataset"]
     count, known = _workers(loader, workers)
     ranks, notes = _ranks(ranks)
-    plan = share_plan.Plan(dataset, object_sizes.parse(threshold), share_plan.Patterns(None, None), building.Options())
+    plan = share_plan.Plan(
+        dataset, object_sizes.parse(threshold), share_plan.Patterns(None, None), build_options.Options()
+    )
     size = object_sizes.deep(dataset)
     method = _method(loader)
     pickled, exact, error = object_sizes.pickled(dataset)

@@ -1,7 +1,6 @@
 """Types of what share_dataset and audit give."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from recstore.records import RecordList
@@ -34,7 +33,6 @@ class SharingReport:
     def after(self) -> int: ...
     def undo(self) -> int: ...
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> list[str]: ...
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:

@@ -5,10 +5,11 @@ import array
 import sys
 
 from recstore._core import native
-from recstore.build import building
+from recstore.build import build_options, destination
 from recstore.dataset import memory_overlaps, object_graph, object_sizes, share_plan
 from recstore.dataset.share_plan import ARRAY, DICT, LIST, TENSOR
 from recstore.errors import EncodeError
+from recstore.shm import registry
 
 _MOST_DEAD = 10  # of 100 bytes: more, and the segment is built again without them
 _PROBES = 8
@@ -61,7 +62,7 @@ def share_dataset(
     """
     from recstore.dataset import reports
 
-    options = building.Options(on_unsupported, backing=backing)
+    options = build_options.Options(on_unsupported, backing=backing)
     patterns = share_plan.Patterns(only, skip)
     plan = share_plan.Plan(obj, object_sizes.parse(threshold), patterns, options)
     if strict:
@@ -118,7 +119,7 @@ class _Packed:
         if all(found.kind is None for found in todo):
             segment.close()
             return
-        building.announce(segment)
+        registry.announce(segment)
         from recstore.records import RecordList
 
         self.store = RecordList.__new__(RecordList)._set(native.Selection.whole(segment))
@@ -126,7 +127,7 @@ class _Packed:
 
     def _build(self, todo):
         """A segment of it all, and how many bytes of it are records of values that turned out not to be storable."""
-        builder = building.new_builder(native.Builder, self.plan.options)
+        builder = destination.new_builder(native.Builder, self.plan.options)
         self.columns, self.clusters = {}, []
         wasted = []
         try:

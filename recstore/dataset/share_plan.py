@@ -4,9 +4,10 @@ and whether it can be stored. Nothing is changed here."""
 import sys
 from fnmatch import fnmatchcase
 
-from recstore.build import building
+from recstore.build import destination
 from recstore.dataset import memory_overlaps, object_graph, object_sizes
 from recstore.errors import EncodeError
+from recstore.values import factories
 
 _FEW_PARTS = 256
 _MOST_LOOKED_AT = 5000
@@ -331,7 +332,7 @@ def trial(records, options):
     """Bytes that records take in a store, which is dropped again. EncodeError."""
     from recstore._core import native
 
-    builder = building.new_builder(native.Builder, options)
+    builder = destination.new_builder(native.Builder, options)
     try:
         builder.extend(records)
         segment = builder.finish()
@@ -359,7 +360,7 @@ def _kind_of(value):
     if (
         collections is not None
         and kind is collections.defaultdict
-        and any(value.default_factory is f for f in building.FACTORIES)
+        and any(value.default_factory is f for f in factories.FACTORIES)
     ):
         return DICT
     return None

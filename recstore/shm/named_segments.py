@@ -14,8 +14,8 @@ import time
 
 from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError, VersionError, WaitTimeoutError
-from recstore.shm import places, process_identity
-from recstore.shm.places import PREFIX
+from recstore.shm import folders, process_identity
+from recstore.shm.folders import PREFIX
 
 LOCK = ".lck"
 FOR_EVER = "for ever"
@@ -55,9 +55,9 @@ def folder(dir=None):
     if (
         not chosen
         and os.environ.get("RECSTORE_BACKING") != "dir"
-        and os.access(places.SHARED, os.R_OK | os.W_OK | os.X_OK)
+        and os.access(folders.SHARED, os.R_OK | os.W_OK | os.X_OK)
     ):
-        return places.SHARED
+        return folders.SHARED
     if not chosen:
         from recstore.shm import file_backing
 
@@ -133,23 +133,23 @@ class Label(dict):
 
     def pack(self):
         """`(count, bytes)`."""
-        from recstore.shm import handle_bytes
+        from recstore.shm import wire
 
         parts = []
         for text in (text for pair in self.items() for text in pair):
             encoded = text.encode("utf-8", "replace")
-            parts += [handle_bytes.varint(len(encoded)), encoded]
+            parts += [wire.varint(len(encoded)), encoded]
         return len(self), b"".join(parts)
 
     @staticmethod
     def of(segment):
         """That of an open segment; None where it has none that can be read."""
-        from recstore.shm import handle_bytes
+        from recstore.shm import wire
 
         packed = segment.label()
         if packed is None:
             return None
-        reader, label = handle_bytes.Reader(packed[1]), Label()
+        reader, label = wire.Reader(packed[1]), Label()
         try:
             for _ in range(packed[0]):
                 key = reader.text()

@@ -4,7 +4,6 @@ import os
 import time
 
 from recstore.errors import CorruptError, SegmentNotFoundError, VersionError
-from recstore.sharing import duration
 from recstore.shm import named_segments
 from recstore.text import size_text, table
 
@@ -164,3 +163,11 @@ def unlink(name, fingerprint, dir):
     if not removed:
         raise named_segments.gone(name, dir)
     return removed
+
+
+def duration(seconds):
+    """A length of time for people."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

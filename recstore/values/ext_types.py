@@ -9,16 +9,13 @@ from weakref import WeakKeyDictionary
 
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error, UntrustedError
+from recstore.values import factories
 
 (COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE,
  TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS,
  OBJECT, PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
 
 _DAY = 86_400_000_000
-_FACTORIES = {
-    kind.__name__: kind
-    for kind in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray)
-}
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")
 _ZONE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/")
 
@@ -54,7 +51,9 @@ def _describe_defaultdict(value):
     if factory is None:
         return DEFAULTDICT, None, dict(value)
     name = getattr(factory, "__name__", None)
-    return (DEFAULTDICT, name, dict(value)) if isinstance(name, str) and _FACTORIES.get(name) is factory else None
+    return (
+        (DEFAULTDICT, name, dict(value)) if isinstance(name, str) and factories.BY_NAME.get(name) is factory else None
+    )
 
 
 def _describe_zoneinfo(value):
@@ -255,8 +254,8 @@ def _make_dict(name):
 def _make_defaultdict(extra):
     from collections import defaultdict
 
-    _expect(extra is None or extra in _FACTORIES, f"a defaultdict whose factory is {extra!r:.80}")
-    factory = _FACTORIES.get(extra)
+    _expect(extra is None or extra in factories.BY_NAME, f"a defaultdict whose factory is {extra!r:.80}")
+    factory = factories.BY_NAME.get(extra)
     return lambda payload: defaultdict(factory, _typed(payload, dict, "a defaultdict"))
 
 

@@ -13,9 +13,10 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import recstore  # noqa: E402
 from golden import literals  # noqa: E402
 from ref import reader, writer  # noqa: E402
+
+import recstore  # noqa: E402
 
 
 def stores():

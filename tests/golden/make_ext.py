@@ -11,9 +11,10 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import recstore  # noqa: E402
 from golden import literals_ext, make  # noqa: E402
 from ref import reader  # noqa: E402
+
+import recstore  # noqa: E402
 
 
 def store(name, records, compression):

@@ -8,6 +8,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from golden import literals, make  # noqa: E402
+
 from recstore._core import native
 from recstore.shm import named_segments  # noqa: E402
 

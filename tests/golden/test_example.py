@@ -2,9 +2,10 @@
 
 import re
 
-import recstore
 from golden import page
 from ref import reader
+
+import recstore
 
 RECORDS = [{"id": 1, "name": "a"}, {"id": 2, "name": "bc"}, {"id": 3, "name": ""}]
 TEXT = page.section("Worked example")

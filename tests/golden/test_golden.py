@@ -7,12 +7,12 @@ import struct
 
 import numpy as np
 import pytest
-
-import recstore
 from golden import literals, literals_ext, literals_packed
-from recstore.shm import named_segments
 from ref import mapping, reader
 from ref.extended import Ext, ext_of
+
+import recstore
+from recstore.shm import named_segments
 
 HERE = pathlib.Path(__file__).parent
 STORES = {**literals.STORES, **{name: how for name, how in literals_ext.STORES.items() if name != "objects"},

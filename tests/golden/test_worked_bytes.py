@@ -6,13 +6,13 @@ import re
 from collections import deque
 
 import pytest
-
-import recstore
 from golden import page
-from recstore._core import native
 from ref import mapping, reader
 from ref import mapping_writer as mw
 from ref import writer as w
+
+import recstore
+from recstore._core import native
 
 TITLES = ("Decimal", "Numbers", "Optional", "Concat", "Dict-coded")
 LINE = re.compile(r"    (?:(tree|table) (\d+)|(record|value)|)  +(\S.*)")

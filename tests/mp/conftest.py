@@ -14,7 +14,7 @@ import pytest
 import shm
 from mp import sharers, workers
 
-from recstore.shm import handles
+from recstore.shm import handles, pins
 
 if not os.path.isdir("/proc/self/fd"):
     collect_ignore_glob = ["test_*.py"]  # what is looked at here is looked at through /proc
@@ -46,11 +46,11 @@ def _left():
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    handles._pins.clear()
+    pins._pins.clear()
     gc.collect()  # garbage of earlier tests must not go away in between
     before = _left()
     yield
-    handles._pins.clear()
+    pins._pins.clear()
     gc.collect()
     assert _left() == before
     assert multiprocessing.active_children() == []

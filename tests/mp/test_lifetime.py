@@ -58,7 +58,7 @@ def test_descriptors_do_not_pile_up(python):
     code = """
 import gc, os, pickle
 from mp.workers import build
-from recstore.shm import handles
+from recstore.shm import handles, pins
 build(3).close()
 def count():
     gc.collect()
@@ -74,7 +74,7 @@ for i in range(50):
         build_failed = __import__("recstore").RecordList([1, object()])
     except TypeError:
         pass
-handles._pins.clear()
+pins._pins.clear()
 print(before, count())
 """
     before, after = python(code, RECSTORE_PICKLE="allow").split()

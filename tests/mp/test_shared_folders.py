@@ -14,7 +14,7 @@ from mp.sharers import end, left, notes, records, start, until
 
 import recstore
 from recstore import sharing
-from recstore.shm import named_segments, places
+from recstore.shm import folders, named_segments
 
 # ---- Names and places -----------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ def no_shm(monkeypatch, tmp_path):
 @pytest.mark.parametrize("how", ["missing", "read-only"])
 def test_without_dev_shm(name, no_shm, monkeypatch, how, tmp_path):
     if how == "missing":
-        monkeypatch.setattr(places, "SHARED", str(tmp_path / "missing"))
+        monkeypatch.setattr(folders, "SHARED", str(tmp_path / "missing"))
     else:
         monkeypatch.setattr(os, "access", lambda path, mode: path != "/dev/shm")
     with recstore.shared(name, lambda: [1], fingerprint="1") as x:
@@ -278,10 +278,10 @@ def test_handle_size_and_identity(name, monkeypatch):
     room = 300 + len(named_segments.folder()) - len("/dev/shm")
     assert len(pickle.dumps(x)) <= room and len(pickle.dumps(view)) <= room
     text = pickle.dumps(x)
-    monkeypatch.setattr(recstore.shm.handles, "_attached", {})
+    monkeypatch.setattr(recstore.shm.registry, "_attached", {})
     y = pickle.loads(text)
     assert y.segment is not x.segment and y[1] == 2 and y.segment.owner_pid == os.getpid()
-    recstore.shm.handles._pins.clear()
+    recstore.shm.pins._pins.clear()
     x.close()
     y.close()
     assert "does not exist any more" in repr(pickle.loads(text))
@@ -291,7 +291,7 @@ def test_handle_size_and_identity(name, monkeypatch):
         assert recstore.attach(name, "1")[0] == 9
     for one in more:
         one.close()
-    recstore.shm.handles._pins.clear()
+    recstore.shm.pins._pins.clear()
 
 
 # ---- Fingerprints, arguments ----------------------------------------------------------------------------------------

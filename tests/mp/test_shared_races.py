@@ -165,12 +165,11 @@ def test_forked_child_holds_no_lock(tmp_path, waiting):
 def test_published_behind_the_builders_back(name):
     """By the child of a builder that was killed, say, in its last moment."""
     from recstore import sharing
-    from recstore.build import building
 
     early = []
 
     def build():
-        early.append(building.build_shared([7], named_segments.Target(name, "1"), sharing._untrusting()))
+        early.append(sharing._build([7], named_segments.Target(name, "1"), sharing._untrusting()))
         return [8]
 
     with recstore.shared(name, build, fingerprint="1") as x:

@@ -10,7 +10,7 @@ from mp import workers
 from mp.workers import build, record, run_worker, summary
 
 import recstore
-from recstore.shm import handles
+from recstore.shm import handles, pins
 
 N = 100
 WHOLE = (N, record(0), record(N - 1))
@@ -30,7 +30,7 @@ def test_argument_that_dies_with_the_start_of_the_process(context):
 def test_argument_that_dies_and_has_no_descriptor_of_its_own(spawning, monkeypatch):
     monkeypatch.setattr(handles, "MAX_PASSED_FDS", 0)
     assert run_worker(spawning, workers.send_summary, build(N)) == WHOLE
-    assert not handles._pins  # the process itself kept it
+    assert not pins._pins  # the process itself kept it
 
 
 def test_store_that_exists_only_while_it_is_pickled(spawning):

@@ -14,7 +14,7 @@ from mp.view_workers import KINDS, kinds
 from mp.workers import build, record, run_worker
 
 import recstore
-from recstore.shm import handles
+from recstore.shm import handles, pins, registry
 
 N = 30
 
@@ -124,7 +124,7 @@ def test_an_index_array_is_gone_with_its_last_view():
     assert len(workers.segment_fds()) == len(fds) + 1 and workers.mappings() == maps + 1
     assert part.selection.blobs() == view.selection.blobs()
     del view
-    handles._pins.clear()
+    pins._pins.clear()
     gc.collect()
     assert part == [record(1), record(2)]
     assert len(workers.segment_fds()) == len(fds) + 1
@@ -140,7 +140,7 @@ def test_closing_a_view_closes_its_index_arrays():
     pickle.dumps(view)
     part = view[:2]
     view.close()
-    assert workers.segment_fds() == before and x.closed and y.closed and not handles._pins
+    assert workers.segment_fds() == before and x.closed and y.closed and not pins._pins
     for read in (lambda: view[0], lambda: part[0], lambda: pickle.dumps(part), lambda: part.to_list()):
         with pytest.raises(recstore.ClosedError):
             read()
@@ -206,7 +206,7 @@ def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, gone
     x, y = stores()
     view = x[[3, 1]] + y
     text = pickle.dumps(view)
-    handles._pins.clear()
+    pins._pins.clear()
     if gone == "store":
         y.close()
     else:
@@ -235,7 +235,7 @@ def test_a_number_that_is_another_index_array_by_now(anonymous_only, monkeypatch
     pickle.dumps(other)
     (ours,), (theirs,) = view.selection.blobs(), other.selection.blobs()
     os.dup2(theirs.fileno(), ours.fileno())
-    monkeypatch.setattr(handles, "_attached", {})
+    monkeypatch.setattr(registry, "_attached", {})
     assert "detached" in repr(pickle.loads(text))
 
 
@@ -284,7 +284,7 @@ def test_an_index_array_is_a_file_where_stores_are(folder):
     (blob,) = view.selection.blobs()
     assert blob.backing == "directory" and os.stat(blob.path).st_mode & 0o777 == 0o400
     del view, blob
-    handles._pins.clear()
+    pins._pins.clear()
     gc.collect()
     assert len(os.listdir(folder)) == 2
     del arrived
@@ -309,7 +309,7 @@ def test_views_of_files_reach_a_process(folder, context):
     assert [records for _, records in arrived] == [view.to_list() for view in views.values()]
     views.clear()
     del arrived
-    handles._pins.clear()
+    pins._pins.clear()
     gc.collect()
     assert len(os.listdir(folder)) == 2
 

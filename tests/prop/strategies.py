@@ -10,7 +10,6 @@ import struct
 
 import numpy as np
 from hypothesis import strategies as st
-
 from ref.extended import Ext, ext_of
 
 # ---- equality --------------------------------------------------------------------------------------------------------

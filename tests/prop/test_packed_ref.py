@@ -7,12 +7,10 @@ import struct
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-
 from prop import packed
 from prop.strategies import same
-from ref import mapping
+from ref import mapping, reader
 from ref import mapping_writer as mw
-from ref import reader
 from ref import writer as w
 
 slow_to_draw = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=200)

@@ -8,11 +8,11 @@ import sys
 
 import numpy as np
 import pytest
-
-import recstore
 from ref import mapping, reader
 from ref import mapping_writer as mw
 from ref import writer as w
+
+import recstore
 
 FEATURES = {"features_required": 127 - 2}
 

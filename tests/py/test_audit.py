@@ -94,17 +94,17 @@ class TestSizes:
         assert exact and size == len(pickle.dumps(records(100), 5))
 
     def test_pickling_has_no_side_effects(self, recwarn):
-        from recstore.shm import handles
+        from recstore.shm import pins
 
         x = Plain(
             a=recstore.RecordList(records(1000)),
             d=recstore.RecordDict({1: 2}),
             view=recstore.RecordList(records(10)).filter(None),
         )
-        before = dict(handles._pins)
+        before = dict(pins._pins)
         size, _, error = object_sizes.pickled(x)
         assert error is None and size < 2000
-        assert handles._pins == before and not recwarn.list and not x.view.blobs[0].published
+        assert pins._pins == before and not recwarn.list and not x.view.blobs[0].published
 
     def test_sizes_of_text(self):
         assert [object_sizes.parse(text) for text in ("1MiB", " 500 kB ", "2gb", "7", "1.5KiB", "12 b")] == [

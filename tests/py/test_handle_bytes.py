@@ -13,8 +13,9 @@ import recstore
 from recstore import RecordList
 from recstore._core import native
 from recstore._core.native import Selection
-from recstore.shm import handle_bytes, handles
-from recstore.shm.handle_bytes import Handle, Piece, Reader, signed, varint
+from recstore.shm import handle_bytes, handles, pins, view_bytes, wire
+from recstore.shm.handle_bytes import Handle, Location
+from recstore.shm.wire import Reader, signed, varint
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,8 +51,8 @@ PLAIN = st.recursive(
 
 @given(PLAIN.filter(lambda v: str(v).count("(") < 8))
 def test_plain_values(value):
-    reader = Reader(handle_bytes.write_plain(value))
-    again = handle_bytes.read_plain(reader)
+    reader = Reader(wire.write_plain(value))
+    again = wire.read_plain(reader)
     assert again == value and type(again) is type(value)
     reader.end()
 
@@ -59,7 +60,7 @@ def test_plain_values(value):
 def test_plain_values_of_no_kind():
     for value in (1.5, [1], {}, object()):
         with pytest.raises(TypeError, match="cannot travel"):
-            handle_bytes.write_plain(value)
+            wire.write_plain(value)
     for text in (
         b"\x07",
         b"\x06\x05\x00",
@@ -69,19 +70,19 @@ def test_plain_values_of_no_kind():
         b"\x06" + varint(2**62),
     ):
         with pytest.raises(recstore.CorruptError):
-            handle_bytes.read_plain(Reader(text))
+            wire.read_plain(Reader(text))
 
 
 def test_pieces():
     handle = Handle(2, (123, 456789, b"b" * 16, 4026531836), 2**40)
     name = b"/some/where/123-456789-%s.rec"
     handle.segments = [
-        Piece("anonymous", 5, None, 1, 77, b"a" * 16),
-        Piece("anonymous", 500, None, 1, 2**40, b"b" * 16, 7),
-        Piece("directory", 9, os.fsdecode(name % (b"0123456789abcdef")), 2, 3, b"c" * 16),
-        Piece("directory", 9, os.fsdecode(name % (b"0123456789ABCDEF")), 2, 3, b"d" * 16),
-        Piece("file", 9, "/some/where/else/\udcff.rec", 2, 3, b"e" * 16),
-        Piece("file", 9, "/x.rec", 2**64 - 1, 3, b"f" * 16),
+        Location("anonymous", 5, None, 1, 77, b"a" * 16),
+        Location("anonymous", 500, None, 1, 2**40, b"b" * 16, 7),
+        Location("directory", 9, os.fsdecode(name % (b"0123456789abcdef")), 2, 3, b"c" * 16),
+        Location("directory", 9, os.fsdecode(name % (b"0123456789ABCDEF")), 2, 3, b"d" * 16),
+        Location("file", 9, "/some/where/else/\udcff.rec", 2, 3, b"e" * 16),
+        Location("file", 9, "/x.rec", 2**64 - 1, 3, b"f" * 16),
     ]
     packed = handle.pack(b"recipe")
     again = Handle.unpack(packed)
@@ -90,7 +91,7 @@ def test_pieces():
             assert getattr(ours, field) == getattr(theirs, field), field
     assert [p.fd for p in again.segments[:2]] == [5, 500]
     assert (again.kind, again.holder, again.length) == (handle.kind, handle.holder, handle.length)
-    assert again.recipe.take(again.recipe.left) == b"recipe"
+    assert again.view.take(again.view.left) == b"recipe"
     assert packed.count(b"/some/where") == 2 and len(again.devices) == 3
     for cut in range(len(packed) - 7):
         with pytest.raises(recstore.CorruptError):
@@ -168,9 +169,9 @@ def test_a_recipe_too_long_goes_into_a_blob_once():
 
 
 def roundtrip(selection, pieces):
-    text = handle_bytes.write_selection(selection, lambda piece: [p is piece for p in pieces].index(True))
+    text = view_bytes.write_selection(selection, lambda piece: [p is piece for p in pieces].index(True))
     reader = Reader(text)
-    again = handle_bytes.read_selection(reader, pieces)
+    again = view_bytes.read_selection(reader, pieces)
     reader.end()
     return text, again
 
@@ -238,7 +239,7 @@ def test_selections_of_others(text):
     x = RecordList(range(10))
     blob = x[[1, 2, 3]].selection.blobs()[0]
     with pytest.raises(recstore.CorruptError):
-        handle_bytes.read_selection(Reader(text), [x.segment, blob])
+        view_bytes.read_selection(Reader(text), [x.segment, blob])
 
 
 def test_an_index_array_of_others():
@@ -376,7 +377,7 @@ def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):
 
 def test_threads_publish_one_blob_once():
     x = RecordList(range(10))
-    handles._pins.clear()
+    pins._pins.clear()
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         view = x[list(range(10)) * 2000]
@@ -392,9 +393,9 @@ def test_threads_publish_one_blob_once():
         for thread in threads:
             thread.join()
         assert len(set(texts)) == 1 and pickle.loads(texts[0]) == view and view[-1] == 9
-        handles._pins.clear()
+        pins._pins.clear()
     del view, pickled
-    handles._pins.clear()
+    pins._pins.clear()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -427,9 +428,9 @@ def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
         handle = handle_bytes.Handle.unpack(x.__reduce__()[1][0])
         handle.length = max(length, 0)
         view = (
-            handle_bytes.signed(start)
-            + handle_bytes.signed(step)
-            + handle_bytes.varint(length if length >= 0 else 2**64 + length)
+            wire.signed(start)
+            + wire.signed(step)
+            + wire.varint(length if length >= 0 else 2**64 + length)
         )
         with pytest.raises(recstore.CorruptError):
             handles.attach(handle.pack(b"\0\1\0" + b"\1\1" + view + b"\0\0\0"))

@@ -6,10 +6,10 @@ import sys
 from decimal import Decimal
 
 import pytest
+from ref import writer as w
 
 import recstore
 from recstore import RecordList
-from ref import writer as w
 
 WORDS = ["the ", None, "a", "cat", "\xe9"]
 COLOURS = ["red", "green", "blue"]
@@ -53,8 +53,11 @@ ROOT = w.struct_({
 
 def boxes(number):
     """An entry of table 2: a dict with a dict of its own."""
-    return {"kind": picked(number, COLOURS[number]), "box": {"x": 0.5 * number, "tag": w.ABSENT if number else "t"},
-            "note": w.NONE if number else 3}
+    return {
+        "kind": picked(number, COLOURS[number]),
+        "box": {"x": 0.5 * number, "tag": w.ABSENT if number else "t"},
+        "note": w.NONE if number else 3,
+    }
 
 
 def record(i):
@@ -76,7 +79,11 @@ PLAIN = [w.plain(r) for r in RECORDS]
 
 def segment(records=RECORDS, **header):
     licence = w.struct_(INNER)
-    tables = [table_of(w.str_(1), COLOURS, 1), w.SymbolTable(w.symbol_table(WORDS)), table_of(licence, [boxes(0), boxes(1)], 2)]
+    tables = [
+        table_of(w.str_(1), COLOURS, 1),
+        w.SymbolTable(w.symbol_table(WORDS)),
+        table_of(licence, [boxes(0), boxes(1)], 2),
+    ]
     blocks = [w.Block([w.encode(ROOT, r) for r in records])]
     return w.segment(blocks, [ROOT, w.str_(1), licence], tables=tables, features_required=120, **header)
 
@@ -187,7 +194,11 @@ IN_TABLES = [  # numbers of lists and tuples some of which lie in entries of a t
 @pytest.mark.parametrize(("root", "value"), IN_TABLES, ids=range(len(IN_TABLES)))
 def test_columns_of_numbers_in_tables(tmp_path, root, value):
     outer = w.struct_({"v": root})
-    data = w.segment([w.Block([w.encode(outer, {"v": value})] * 3)], [outer, w.int_(16)], tables=[table_of(w.int_(16), [5, 7, 1000], 1, 0)])
+    data = w.segment(
+        [w.Block([w.encode(outer, {"v": value})] * 3)],
+        [outer, w.int_(16)],
+        tables=[table_of(w.int_(16), [5, 7, 1000], 1, 0)],
+    )
     with opened(tmp_path / "x.rec", data, verify="full") as x:
         want = w.plain(value)
         assert x.to_list() == [{"v": want}] * 3
@@ -210,8 +221,13 @@ def test_large_structs_in_tables(tmp_path):
     root = w.struct_({f"k{i}": w.optional(w.int_(5), True) for i in range(MANY)})
     values = [{f"k{i}": w.ABSENT if (i + j) % 3 else i % 32 for i in range(MANY)} for j in range(3)]
     outer = w.struct_({f"o{i}": w.optional(w.dict_coded([0], 2, 3), True) for i in range(MANY)})
-    records = [{f"o{i}": w.ABSENT if (i + j) % 2 else picked(i % 3, w.plain(values[i % 3])) for i in range(MANY)} for j in range(4)]
-    data = w.segment([w.Block([w.encode(outer, r) for r in records])], [outer, root], tables=[table_of(root, values, 1)])
+    records = [
+        {f"o{i}": w.ABSENT if (i + j) % 2 else picked(i % 3, w.plain(values[i % 3])) for i in range(MANY)}
+        for j in range(4)
+    ]
+    data = w.segment(
+        [w.Block([w.encode(outer, r) for r in records])], [outer, root], tables=[table_of(root, values, 1)]
+    )
     plain = [w.plain(r) for r in records]
     with opened(tmp_path / "x.rec", data, verify="full") as x:
         assert x.to_list() == plain and [list(r) for r in x] == [list(r) for r in plain]
@@ -226,8 +242,14 @@ def test_keys_of_a_mapping(tmp_path):
     words = ["one", "two", "three"]
     root = w.concat([w.const("k/"), w.dict_coded([0], 2, 3)])
     keys = [w.Joined([None, picked(i, word)], f"k/{word}") for i, word in enumerate(words)]
-    data = mw.mapping(keys, [0.25, 1.5, -0.75], roots=(w.decimal(9, -100, 2), root), tables=((), [table_of(w.str_(1), words, 1)]),
-                      trees=((), [w.str_(1)]), features_required=122)
+    data = mw.mapping(
+        keys,
+        [0.25, 1.5, -0.75],
+        roots=(w.decimal(9, -100, 2), root),
+        tables=((), [table_of(w.str_(1), words, 1)]),
+        trees=((), [w.str_(1)]),
+        features_required=122,
+    )
     with opened(tmp_path / "x.rec", data) as x:
         assert dict(x) == {"k/one": 0.25, "k/two": 1.5, "k/three": -0.75}
         assert x["k/two"] == 1.5 and "k/four" not in x and list(x) == ["k/one", "k/two", "k/three"]
@@ -240,7 +262,11 @@ def test_keys_of_a_mapping(tmp_path):
 def test_info(x):
     info = x.info()
     assert info.nbytes == x.nbytes and info.sections["tables"] == 3 * 80
-    assert [(table.number, table.kind, table.entries) for table in info.tables] == [(0, "entries", 3), (1, "symbols", 5), (2, "entries", 2)]
+    assert [(table.number, table.kind, table.entries) for table in info.tables] == [
+        (0, "entries", 3),
+        (1, "symbols", 5),
+        (2, "entries", 2),
+    ]
     assert info.tables[0].nbytes == sum(len(c) + 1 for c in COLOURS) and info.tables[1].root is None
     assert [child.name for child in info.tables[2].root.children] == ["kind", "box", "note"]
     lines = str(info).split("\n")
@@ -298,7 +324,12 @@ BAD = [  # tree, record
 
 @pytest.mark.parametrize(("root", "raw"), BAD, ids=range(len(BAD)))
 def test_bad_records(tmp_path, root, raw):
-    tables = [w.Table([b"\1a", b"\1b", b"\1"], 1, 2), w.SymbolTable(w.symbol_table(WORDS)), w.Table([b"\1"], 2), w.Table([b"\1a "], 1)]
+    tables = [
+        w.Table([b"\1a", b"\1b", b"\1"], 1, 2),
+        w.SymbolTable(w.symbol_table(WORDS)),
+        w.Table([b"\1"], 2),
+        w.Table([b"\1a "], 1),
+    ]
     refused(tmp_path / "x.rec", one(root, raw, [w.str_(1), w.int_(8)], tables))
 
 
@@ -342,8 +373,12 @@ def test_a_str_does_not_go_on_beside_a_large_table(tmp_path):
     """No more than so much is kept, whatever the bytes are."""
     values = [f"{i:04}" * 100 for i in range(3000)]
     root = w.dict_coded([0], 12, len(values))
-    data = w.segment([w.Block([w.encode(root, picked(i, v)) for i, v in enumerate(values)])], [root, w.str_(1)],
-                     tables=[table_of(w.str_(1), values, 1)], max_bytes=400)
+    data = w.segment(
+        [w.Block([w.encode(root, picked(i, v)) for i, v in enumerate(values)])],
+        [root, w.str_(1)],
+        tables=[table_of(w.str_(1), values, 1)],
+        max_bytes=400,
+    )
     with opened(tmp_path / "x.rec", data) as x:
         assert x.to_list() == x.to_list() == values
         kept = sum(x[i] is x[i] for i in range(len(values)))

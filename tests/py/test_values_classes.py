@@ -343,10 +343,10 @@ def test_two_classes_of_one_name():
 
 def attached(store):
     """The store as a process that has only the handle reads it: without the classes seen while building."""
-    from recstore.shm import handles
+    from recstore.shm import registry
 
     function, arguments = store.__reduce__()
-    handles._attached.clear()
+    registry._attached.clear()
     return function(*arguments)
 
 

@@ -105,9 +105,9 @@ def test_nothing_is_imported(tmp_path):
         y = recstore.RecordList(list(x))
         print(type(y[0]).__name__, pickle.loads(pickle.dumps(y))[0])
         os.environ["RECSTORE_PICKLE"] = "allow"
-        from recstore.shm import handles
+        from recstore.shm import handles, registry
         f, a = y.__reduce__()
-        handles._attached.clear()
+        registry._attached.clear()
         z = f(*a)
         print(type(z[0]).__name__, z.segment is not y.segment)
         print("evil_module" in sys.modules, os.path.exists("trace"))
@@ -140,10 +140,10 @@ def test_a_store_of_records_and_objects(path):
     """Own classes are made, those of the file are not: also in a process that has only the handle."""
     with recstore.open(path) as x:
         mixed = RecordList([x[0], Attrs(1)])
-    from recstore.shm import handles
+    from recstore.shm import registry
 
     function, arguments = mixed.__reduce__()
-    handles._attached.clear()
+    registry._attached.clear()
     other = function(*arguments)
     for store in (mixed, other):
         assert type(store[0]) is Record and store[1] == Attrs(1)

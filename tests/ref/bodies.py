@@ -7,8 +7,29 @@ from .cursor import fail
 from .dtypes import read_shape
 from .steps import bit_field, in_order_of_bodies, read_str, signed, stored, table_value, union_child
 from .texts import read_text_node
-from .trees import (ANY, BOOL, BYTES, CONST, DECIMAL, DICT_CODED, EXT, FIXED, FLOAT, INT, LIST, MASK, NDARRAY, NUMBERS, OPTIONAL, REST, STR,
-                    STRUCT, TUPLE, UNION, ceil8)
+from .trees import (
+    ANY,
+    BOOL,
+    BYTES,
+    CONST,
+    DECIMAL,
+    DICT_CODED,
+    EXT,
+    FIXED,
+    FLOAT,
+    INT,
+    LIST,
+    MASK,
+    NDARRAY,
+    NUMBERS,
+    OPTIONAL,
+    REST,
+    STR,
+    STRUCT,
+    TUPLE,
+    UNION,
+    ceil8,
+)
 from .values import add_keys, make_ext, read_any, read_data, refuse_ext
 
 ABSENT = object()  # stands for the value of a key that is absent

@@ -11,8 +11,8 @@ import struct
 import sys
 from collections import namedtuple
 
-from .cursor import DEPTH, Budget, Cursor, FormatError, fail
 from .bodies import read_alone
+from .cursor import DEPTH, Budget, Cursor, FormatError, fail
 from .tables import SYMBOLS, SymbolTable, Table, check_fields
 from .trees import DICT_CODED, TREE_LEVELS, read_tree
 from .values import any_size

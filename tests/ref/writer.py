@@ -13,9 +13,25 @@ import numpy as np
 from .dtypes import code_bytes, shape_bytes, varint
 from .extended import ext_of, make
 from .packed_writer import (  # noqa: F401: callers use `writer` alone
-    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Joined, Node, Nothing, Stored,
-    code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, numbers, numbers_body, optional, same, stored_of, symbol_table,
-    symbols,
+    ABSENT,
+    CONCAT,
+    DECIMAL,
+    DICT_CODED,
+    DIGITS,
+    HEX,
+    NONE,
+    NUMBERS,
+    OPTIONAL,
+    REST,
+    SAME,
+    SYMBOLS,
+    Joined,
+    Node,
+    Nothing,
+    Stored,
+    hex_body,
+    numbers_body,
+    stored_of,
 )  # fmt: skip
 from .reader import crc32c
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy
-import recstore
 from numpy.typing import NDArray
+from typing_extensions import assert_type
+
+import recstore
 from recstore import Record, RecordDict, RecordList, RecordView
+from recstore.dataset.reports import Audit, Row, SharingReport
 from recstore.dicts import RecordItems, RecordKeys, RecordPairs, RecordValues
 from recstore.fields import FieldView
 from recstore.info import MappingInfo, StoreInfo, ViewInfo
 from recstore.shm.segment_list import SegmentInfo
-from recstore.dataset.reports import Audit, Row, SharingReport
-from typing_extensions import assert_type
 
 
 class Sample(TypedDict):

@@ -8,9 +8,10 @@ list, is not: at run time no base class of torch's is loaded for it. So users gi
 from typing import TypedDict, cast
 
 import torch
-from recstore import RecordList, RecordView
 from torch.utils.data import DataLoader, Dataset
 from typing_extensions import assert_type
+
+from recstore import RecordList, RecordView
 
 
 class Sample(TypedDict):

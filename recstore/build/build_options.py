@@ -1,0 +1,96 @@
+"""The keyword arguments that RecordList and RecordDict share."""
+
+import errno
+import os
+
+from recstore.errors import SegmentExistsError
+
+ARRAYS = ("copy", "view")
+BACKINGS = ("auto", "anonymous", "shm", "dir")
+
+
+class Options:
+    """The keyword arguments that RecordList and RecordDict share, checked."""
+
+    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target")
+
+    def __init__(
+        self,
+        on_unsupported="error",
+        compression="auto",
+        arrays="copy",
+        backing="auto",
+        progress=False,
+        name=None,
+        workers=0,
+    ):
+        for option, value, legal in (
+            ("on_unsupported", on_unsupported, ("error", "pickle")),
+            ("compression", compression, ("auto", "none")),
+            ("arrays", arrays, ARRAYS),
+            ("backing", backing, BACKINGS),
+        ):
+            check_choice(option, value, legal)
+        self.on_unsupported = on_unsupported
+        self.compression = compression
+        self.arrays = arrays
+        self.backing = backing
+        self.progress = progress
+        self.workers = _count(workers)
+        self.target = None if name is None else _target(name, backing)
+
+    def __eq__(self, other):
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None
+
+    @staticmethod
+    def beside(segments):
+        """Those of a store that is to hold more records of the same kind as these segments."""
+        readers = [segment.reader for segment in segments if segment.reader is not None]
+        views = any(reader.arrays == "view" for reader in readers)
+        return Options(
+            "pickle" if any(reader.pickles for reader in readers) else "error", arrays="view" if views else "copy"
+        )
+
+
+def _count(workers):
+    try:
+        number = type(workers).__index__(workers)
+    except AttributeError:
+        raise TypeError(f"workers is a number of processes, not a {type(workers).__name__}") from None
+    if number < 0:
+        raise ValueError(f"workers is a number of processes, 0 for none, not {number}")
+    return number
+
+
+def check_choice(name, value, legal):
+    """ValueError unless the option `name` is one of the words `legal`."""
+    if value not in legal:
+        said = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
+        raise ValueError(f"{name} is {said}, not {value!r}")
+
+
+def _target(name, backing):
+    """The place of a segment that has a name without `shared`. SegmentExistsError where the name is taken."""
+    from recstore.shm import file_backing, named_segments
+
+    if backing == "anonymous":
+        raise ValueError(f'anonymous memory has no name: choose backing="shm" or "dir", or leave {name!r} out')
+    target = named_segments.Target(name, dir=file_backing.default() if backing == "dir" else None)
+    named_segments.collect(target.folder)
+    if os.path.lexists(target.path):
+        raise name_taken(target)
+    return target
+
+
+def name_taken(target):
+    from recstore.shm import named_segments
+
+    label = named_segments.Label.at(target.path)
+    by = "by what is no segment of ours" if label is None else f"by a store of {label.builder}"
+    return SegmentExistsError(
+        errno.EEXIST,
+        f"the name {target.name!r} is taken {by}: recstore.attach({target.name!r}) reads it, "
+        f"recstore.unlink({target.name!r}) removes it, and recstore.shared(name, build) builds or attaches",
+    )

@@ -1,5 +1,0 @@
-"""Where named segments are, and what their file names begin with: for building, which every process loads, and for
-naming, which few do."""
-
-SHARED = "/dev/shm"
-PREFIX = "recs1-"

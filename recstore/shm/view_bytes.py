@@ -1,0 +1,213 @@
+"""The bytes of a view: the part of a handle that says how a container reads the segments and blobs that the handle
+names. They are named by their number in the handle, segments first.
+
+    body      = records                                        of a list or a view
+              | number of the factory, table, records, records  of a mapping: its keys, then its values
+    table     = 0, number of the segment whose KEY_INDEX it is  |  1, number of the blob that it is
+    records   = u8 kind of container, projection, selection
+    selection = number of stages, stages from the outermost, base
+    base      = 0, segment, store                    the records of a store
+              | 1, length                           positions, of groups
+              | number of parts + 2, selections     one after another; perhaps none
+    stage     = 1, start, step, length              a slice; start and step signed
+              | 2, seed                             the keyed permutation
+              | 3, blob, width, start, step, length  entries of an index array; start and step signed.
+                                                    The number of a segment: its ORDER
+              | 4, times                            a repetition
+    projection = a plain value: None for whole records, else what `Projection.describe` gives
+              | 7, width, n, blob, blob, records  groups of records: n, the blobs of their starts and of their rows
+    plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
+
+Numbers and plain values are those of wire.py. Bytes are hostile: what does not fit raises CorruptError.
+"""
+
+from recstore._core import native
+from recstore.errors import CorruptError
+from recstore.shm.wire import read_plain, signed, varint, write_plain
+from recstore.values.factories import FACTORIES
+
+_GROUPS = 7
+MAX_STAGES = 8  # these three as in _core/selections.pxd: no view has more, and no reader builds more
+MAX_NESTED = 8
+MAX_WEIGHT = 256
+_SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
+
+
+# ---- Containers ----
+
+
+def write_records(records, number):
+    """The bytes of a list, a view or one side of a mapping; `number` gives the number of a Segment or Blob."""
+    how = records.how
+    if hasattr(how, "rows"):
+        described = bytes([_GROUPS, how.width]) + varint(how.n) + varint(number(how.starts)) + varint(number(how.rows))
+        described += write_records(how.records, number)
+    else:
+        described = write_plain(None if how is None else how.describe())
+    return bytes([records._kind]) + described + write_selection(records.selection, number)
+
+
+def read_records(reader, resources, make, depth=0):
+    """What `write_records` wrote; `make(kind, selection, how)` gives the container."""
+    kind = reader.byte()
+    if reader.left and reader.data[reader.at] == _GROUPS:
+        _bounded(depth, MAX_NESTED - 1, "nested groups")
+        how = _read_groups(reader, resources, make, depth)
+    else:
+        how = read_plain(reader)
+        if how is not None:
+            how = native.how_from(how)
+    selection = read_selection(reader, resources)
+    if _has_positions(selection) != hasattr(how, "rows"):
+        raise CorruptError("a recstore handle holds groups where records belong, or records where groups belong")
+    return make(kind, selection, how)
+
+
+def _has_positions(selection):
+    return selection.virtual or any(map(_has_positions, selection.parts or ()))
+
+
+def _read_groups(reader, resources, make, depth):
+    reader.byte()
+    width, n = reader.byte(), reader.size()
+    starts, rows = (_numbered(reader.size(), resources, "blob") for _ in range(2))
+    return native.GroupHow(read_records(reader, resources, make, depth + 1), starts, rows, width, n)
+
+
+def write_mapping(mapping, number):
+    """The bytes of a RecordDict."""
+    table = mapping.table
+    owner = b"\0" + varint(number(table.segment)) if table.segment is not None else b"\1" + varint(number(table.blob))
+    sides = (write_records(side, number) for side in (mapping._keys, mapping._values))
+    return varint(FACTORIES.index(mapping.factory)) + owner + b"".join(sides)
+
+
+def read_mapping(reader, resources, make):
+    """What `write_mapping` wrote, as the arguments of `Mapping._set`."""
+    factory, owner = reader.size(), reader.byte()
+    if factory >= len(FACTORIES) or owner > 1:
+        raise CorruptError(f"a recstore handle holds a mapping with factory {factory} and a table of kind {owner}")
+    if owner == 0:
+        table = native.KeyTable.of_segment(_numbered(reader.size(), resources, "segment"))
+    else:
+        table = native.KeyTable.of_blob(_numbered(reader.size(), resources, "blob"))
+    keys, values = (read_records(reader, resources, make) for _ in range(2))
+    return keys, values, table, FACTORIES[factory]
+
+
+# ---- Selections ----
+
+
+def write_selection(selection, number):
+    """The bytes of a Selection; `number` gives the number of a resource, a Segment or a Blob."""
+    stages = selection.describe()
+    length, out = selection.length, [varint(len(stages))]
+    for stage in stages:
+        out.append(_write_stage(stage, length, number))
+        length = stage[1]
+    if selection.segment is not None:
+        out.append(b"\0" + varint(number(selection.segment)) + varint(selection.store))
+    elif selection.virtual:
+        out.append(b"\1" + varint(length))
+    else:
+        parts = selection.parts or ()
+        out.append(varint(len(parts) + 2))
+        out.extend(write_selection(part, number) for part in parts)
+    return b"".join(out)
+
+
+def _write_stage(stage, length, number):
+    """A stage that gives `length` positions."""
+    kind, n = stage[:2]
+    if kind == "slice":
+        return bytes([_SLICE]) + signed(stage[2]) + signed(stage[3]) + varint(length)
+    if kind == "permute":
+        return bytes([_PERMUTE]) + varint(stage[2])
+    if kind == "index":
+        blob, start, step, width = stage[2:]
+        owner = number(blob if blob.section_of is None else blob.section_of)
+        return b"".join([bytes([_INDEX]), varint(owner), bytes([width]), signed(start), signed(step), varint(length)])
+    return bytes([_REPEAT]) + varint(length // n)
+
+
+def read_selection(reader, resources, depth=0):
+    """The Selection that `write_selection` wrote, over resources by number."""
+    stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), MAX_STAGES, "stages"))]
+    n = reader.varint()
+    if n == 0:
+        selection = _whole(_numbered(reader.size(), resources, "segment"), reader.size())
+    elif n == 1:
+        selection = native.Selection.of_positions(reader.size())
+    else:
+        numbers = range(_bounded(n - 2, reader.left, "parts"))
+        _bounded(depth, MAX_NESTED - 1, "nested views")
+        parts = [read_selection(reader, resources, depth + 1) for _ in numbers]
+        # What no view consists of would be made lighter, which takes time by its length: a handle costs time by its
+        # bytes.
+        weights = [part.weight_as_part() for part in parts]
+        heavy = max(weights, default=0) > 1 and sum(weights) >= MAX_WEIGHT
+        if len(parts) == 1 or heavy or not all(part.length for part in parts):
+            raise CorruptError("a recstore handle describes a view that recstore does not make")
+        selection = native.Selection.joined(parts)
+    try:
+        for stage in reversed(stages):
+            selection = _apply(selection, stage, resources)
+    except OverflowError as e:
+        raise CorruptError(f"a recstore handle describes a view that nobody can make: {e}") from None
+    return selection
+
+
+def _read_stage(reader):
+    kind = reader.byte()
+    if kind == _SLICE:
+        return kind, reader.signed(), reader.signed(), reader.size()
+    if kind == _INDEX:
+        return kind, reader.size(), reader.byte(), reader.signed(), reader.signed(), reader.size()
+    if kind in (_PERMUTE, _REPEAT):
+        return kind, reader.varint()
+    raise CorruptError(f"a recstore handle holds a stage of kind {kind}")
+
+
+def _apply(selection, stage, resources):
+    kind, first, *more = stage
+    if kind == _SLICE:
+        return selection.sliced(first, *more)
+    if kind == _PERMUTE:
+        return selection.permuted(first)
+    if kind == _REPEAT:
+        return selection.repeated(first)
+    width, start, step, length = more
+    blob = _index_array(first, resources)
+    # The stage reads every step-th entry between the first and the last.
+    last = start + step * (length - 1) if length else start
+    low, high = min(start, last), max(start, last)
+    entries = selection.indexed(blob, low, width, high - low + 1 if length else 0)
+    return entries.sliced(start - low, step, length) if length else entries
+
+
+def _numbered(number, resources, kind):
+    if number >= len(resources) or hasattr(resources[number], "store_records") != (kind == "segment"):
+        raise CorruptError(f"a recstore handle of {len(resources)} resources names number {number} as a {kind}")
+    return resources[number]
+
+
+def _index_array(number, resources):
+    """The blob of this number, or the ORDER of the segment of this number."""
+    if number < len(resources) and hasattr(resources[number], "store_records"):
+        order = resources[number].order()
+        if order is None:
+            raise CorruptError("a recstore handle names the order of a segment that has none")
+        return order[0]
+    return _numbered(number, resources, "blob")
+
+
+def _whole(segment, store):
+    if store >= segment.n_stores:
+        raise CorruptError(f"a recstore handle names store {store} of a segment of {segment.n_stores}")
+    return native.Selection.whole(segment, store)
+
+
+def _bounded(n, most, what):
+    if n > most:
+        raise CorruptError(f"a recstore handle names {n} {what}; {most} is the most there can be")
+    return n

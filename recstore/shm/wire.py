@@ -1,0 +1,114 @@
+"""Numbers, text and plain values as bytes: what handles and labels are made of.
+
+Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md); signed numbers are zigzag-coded first (Protocol Buffers,
+Encoding). Bytes are hostile: a Reader raises CorruptError where they do not hold what is asked for.
+"""
+
+from recstore._core.native import varint
+from recstore.errors import CorruptError
+
+MAX_PLAIN_DEPTH = 8
+
+
+def signed(n):
+    """The bytes of a number from -2**63 to 2**63 - 1.
+
+    >>> [Reader(signed(n)).signed() for n in (0, -1, 1, -2**63, 2**63 - 1)]
+    [0, -1, 1, -9223372036854775808, 9223372036854775807]
+    """
+    return varint(n << 1 if n >= 0 else (-n << 1) - 1)
+
+
+class Reader:
+    """Takes values from the front of bytes that anybody may have written. CorruptError where they do not hold them."""
+
+    def __init__(self, data):
+        self.data = data
+        self.at = 0
+
+    @property
+    def left(self):
+        return len(self.data) - self.at
+
+    def take(self, n):
+        if n > self.left:
+            raise CorruptError(f"a recstore handle is cut short: {n} bytes wanted at {self.at} of {len(self.data)}")
+        self.at += n
+        return self.data[self.at - n : self.at]
+
+    def byte(self):
+        return self.take(1)[0]
+
+    def varint(self):
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+        if byte >= 0x80 or value >> 64:
+            raise CorruptError("a recstore handle holds a number of more than 64 bits")
+        return value
+
+    def size(self):
+        """A number that is a length or a position: below 2**63."""
+        value = self.varint()
+        if value >> 63:
+            raise CorruptError(f"a recstore handle counts {value}")
+        return value
+
+    def signed(self):
+        value = self.varint()
+        return value >> 1 if not value & 1 else -(value >> 1) - 1
+
+    def text(self):
+        try:
+            return self.take(self.size()).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as e:
+            raise CorruptError(f"a recstore handle holds text that is none: {e}") from None
+
+    def end(self):
+        if self.left:
+            raise CorruptError(f"a recstore handle has {self.left} bytes too many")
+
+
+# ---- Plain values ----
+
+
+def write_plain(value):
+    """The bytes of a description: None, bool, int, str, bytes, and tuples of them."""
+    if value is None or value is True or value is False:
+        return bytes([0 if value is None else 1 if value else 2])
+    if isinstance(value, int):
+        return b"\3" + signed(value)
+    if isinstance(value, str):
+        encoded = value.encode("utf-8", "surrogatepass")
+        return b"\4" + varint(len(encoded)) + encoded
+    if isinstance(value, bytes):
+        return b"\5" + varint(len(value)) + value
+    if isinstance(value, tuple):
+        return b"\6" + varint(len(value)) + b"".join(map(write_plain, value))
+    raise TypeError(f"a view that is described by a {type(value).__name__} cannot travel: {value!r:.80}")
+
+
+def read_plain(reader, depth=0):
+    kind = reader.byte()
+    if kind < 3:
+        return (None, True, False)[kind]
+    if kind == 3:
+        return reader.signed()
+    if kind == 4:
+        return reader.text()
+    if kind == 5:
+        return reader.take(reader.size())
+    if kind != 6 or depth == MAX_PLAIN_DEPTH:
+        raise CorruptError(f"a recstore handle holds a plain value of kind {kind} at depth {depth}")
+    return tuple(read_plain(reader, depth + 1) for _ in range(count(reader)))
+
+
+def count(reader):
+    """How many things follow, of at least a byte each."""
+    n = reader.size()
+    if n > reader.left:
+        raise CorruptError(f"a recstore handle of {len(reader.data)} bytes names {n} things")
+    return n

@@ -1,0 +1,16 @@
+"""The builtin types that a defaultdict may have as its factory, by their numbers in csrc/FORMAT.md ("Mappings")."""
+
+from recstore.errors import EncodeError
+
+FACTORIES = (None, list, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray, int)
+BY_NAME = {factory.__name__: factory for factory in FACTORIES[1:]}
+
+
+def number_of(factory, remedy=""):
+    """The number of a factory, 0 for None. EncodeError, ending in `remedy`, for a factory that is no builtin type."""
+    for number, known in enumerate(FACTORIES):
+        if factory is known:
+            return number
+    raise EncodeError(
+        f"the default factory {factory!r} cannot be stored, only a builtin type such as list or int{remedy}"
+    )
