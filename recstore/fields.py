@@ -89,7 +89,7 @@ class FieldView(RecordView):
         try:
             import torch
         except ImportError:
-            raise ImportError("to_torch needs PyTorch: pip install recstore[torch]") from None
+            raise ImportError("to_torch needs PyTorch: pip install torch") from None
         columns = self.to_numpy(indices, ragged=ragged)
         if isinstance(columns, tuple):
             return tuple(torch.from_numpy(_for_torch(column, self.name)) for column in columns)

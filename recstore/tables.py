@@ -17,7 +17,7 @@ def _pyarrow():
     try:
         import pyarrow
     except ImportError:
-        raise ImportError("to_arrow needs pyarrow: pip install recstore[arrow]") from None
+        raise ImportError("to_arrow needs pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

@@ -30,9 +30,16 @@ def table(rows, sides):
     train  12 MB
     """
     widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths)).rstrip() for row in rows
-    )
+    return "\n".join(table_line(row, sides, widths) for row in rows)
+
+
+def table_line(row, sides, widths):
+    """One line of a table, for a table that is printed while its rows come.
+
+    >>> table_line(("a", "700 B"), "<>", (5, 7))
+    'a        700 B'
+    """
+    return "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths)).rstrip()
 
 
 def safe_text(text):

@@ -3,7 +3,7 @@
 import os
 
 from recstore.cli import bench_timing as timing
-from recstore.cli.running import TrialError, measured, run_trial
+from recstore.cli.running import TrialError, measured
 from recstore.cli.text import to_json
 from recstore.shm import process_memory
 from recstore.text import safe_text, size_text, table
@@ -15,13 +15,13 @@ _READS, _REPEATS = 20_000, 5
 
 def run(options):
     """Run the benchmark; the exit status."""
-    found, status = measured("bench", lambda shown, pool: _measure(shown, pool, options))
+    found, status = measured("bench", lambda trials, pool: _measure(trials, pool, options))
     if found is not None:
         print(to_json(found) if options.json else safe_text(_report(found)))
     return status
 
 
-def _measure(shown, pool, options):
+def _measure(trials, pool, options):
     task = {
         "what": "prepare file",
         "path": options.file,
@@ -29,7 +29,7 @@ def _measure(shown, pool, options):
         "where": options.records,
         "pool": pool,
     }
-    read = run_trial(shown, "reading records", {**task, "limit": options.limit})
+    read = trials.run("reading records", {**task, "limit": options.limit})
     if not read["count"]:
         raise TrialError(f"no records in {options.file}")
     cut = ""
@@ -38,19 +38,19 @@ def _measure(shown, pool, options):
         if room < 1000:
             raise TrialError("too little free memory for the rivals and their copies in the workers")
         cut = f"the first {room:,} of {read['count']:,}: the free memory does not hold the rivals of more"
-        read = run_trial(shown, "reading records", {**task, "limit": room})
-    found = run_trial(shown, "bench", {"what": "bench", "pool": pool, "reads": _READS, "repeats": _REPEATS})
+        read = trials.run("reading records", {**task, "limit": room})
+    found = trials.run("bench", {"what": "bench", "pool": pool, "reads": _READS, "repeats": _REPEATS})
     return {
         "file": options.file,
         "source": read["source"],
         "records": read["count"],
         "cut": cut,
         **found,
-        "workers": _workers(shown, pool, read["count"], options.workers, found["skipped"]),
+        "workers": _workers(trials, pool, read["count"], options.workers, found["skipped"]),
     }
 
 
-def _workers(shown, pool, count, workers, skipped):
+def _workers(trials, pool, count, workers, skipped):
     """A row for each container and start method."""
     rows = []
     for method in ("fork", "spawn") if workers and hasattr(os, "fork") else ("spawn",) if workers else ():
@@ -67,7 +67,7 @@ def _workers(shown, pool, count, workers, skipped):
                 "resample": False,
                 "weigh": False,
             }
-            result = run_trial(shown, f"{container}, {method}", task)
+            result = trials.run(f"{container}, {method}", task)
             rows.append({"container": container, "method": method, "workers": workers, **result})
     return rows
 

@@ -2,11 +2,9 @@
 
 import csv
 import json
-import lzma
 import os
-import zlib
 
-from recstore.cli.records import SourceError, open_text, read_jsonl, read_paths
+from recstore.cli.records import SourceError, guarded, open_text, read_jsonl, read_paths
 
 FORMATS = ("json", "jsonl", "csv", "tsv", "parquet", "text")
 _BY_SUFFIX = {
@@ -32,13 +30,15 @@ def format_of(path):
 def read(path, form=None, where=None):
     """`(what was taken, records)`; `where` is a dotted path of keys to the list in a JSON file.
 
-    Raises SourceError and OSError, here or while the records are read.
+    Raises SourceError, here or while the records are read.
     """
     form = form or format_of(path)
     if where is not None and form != "json":
         raise SourceError(f"--records is for JSON files, and {path} is read as {form}")
     if form == "json":
-        return _guarded_json(path, where)
+        # Here and not later: the content says what was taken.
+        what, found = guarded(path, lambda: _read_json(path, where))
+        return what, found
     reader, what = {
         "jsonl": (read_jsonl, "one JSON value a line"),
         "csv": (_read_csv, "rows as dicts of text"),
@@ -46,22 +46,14 @@ def read(path, form=None, where=None):
         "parquet": (_read_parquet, "rows as dicts"),
         "text": (read_paths, "lines as text"),
     }[form]
-    return what, _guarded(path, reader(path, form) if reader is _read_csv else reader(path))
+    return what, guarded(path, lambda: reader(path, form) if reader is _read_csv else reader(path))
 
 
-def _guarded(path, records):
-    try:
-        yield from records
-    except (lzma.LZMAError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: cannot be unpacked: {error}") from None
-
-
-def _guarded_json(path, where):
+def _read_json(path, where):
+    """The pair that `read` returns."""
     try:
         with open_text(path) as file:
             content = json.load(file)
-    except (lzma.LZMAError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: cannot be unpacked: {error}") from None
     except ValueError as error:
         hint = "; one value a line is read with --format jsonl" if "Extra data" in str(error) else ""
         raise SourceError(f"{path}: not JSON: {error}{hint}") from None
@@ -122,7 +114,7 @@ def _read_parquet(path):
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise SourceError(f"{path}: reading Parquet needs pyarrow: pip install 'recstore[arrow]'") from None
+        raise SourceError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
     try:
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches():

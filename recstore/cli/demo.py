@@ -1,4 +1,4 @@
-"""`recstore demo`: the main job on records of this machine, in one table.
+"""`recstore demo`: the main job on records of this machine, in one table that is printed row by row.
 
 Each row is measured by a process of its own (trial.py); this one starts them, draws the bars and prints.
 """
@@ -9,12 +9,14 @@ import sys
 import time
 
 from recstore.cli import trial
-from recstore.cli.running import TrialError, measured, run_trial
+from recstore.cli.running import TrialError, measured
 from recstore.cli.workers import METHODS
 from recstore.shm import process_memory
-from recstore.text import size_text, table
+from recstore.text import size_text, table_line
 
-DEFAULT_RECORDS = 1_000_000
+# Unless the user names a number or a file: so many records, and no pair of rows that may end after so many seconds.
+DEFAULT_RECORDS = 100_000
+BUDGET = 28.0
 # A list of the demo's own records takes about 0.9 KB each; five processes hold it, and pickling it needs as much again.
 _LIST_FACTOR = 6
 _HEADINGS = (
@@ -28,18 +30,16 @@ _HEADINGS = (
     "first record",
     "pickle",
 )
+_WIDTHS = (9, 10, 7, 7, 9, 9, 10, 12, 7)
+_SIDES = "<<>>>>>>>"
 
 
 def run(kind, path, records, workers):
     """Run the demo; the exit status."""
     begin = time.monotonic()
-    found, status = measured("demo", lambda shown, pool: _measure(shown, pool, kind, path, records, workers))
-    if found is None:
+    rows, status = measured("demo", lambda trials, pool: _measure(trials, pool, kind, path, records, workers))
+    if rows is None:
         return status
-    rows, intro = found
-    print(intro)
-    print()
-    print(table([_HEADINGS, *[_cells(row, workers) for row in rows]], "<<>>>>>>>"))
     print()
     print(_notes(rows))
     print(_sentence(rows, workers))
@@ -48,37 +48,54 @@ def run(kind, path, records, workers):
     return 0
 
 
-def _measure(shown, pool, kind, path, records, workers):
-    found = run_trial(shown, "reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
+def _measure(trials, pool, kind, path, records, workers):
+    """The rows, printed as they come."""
+    begin = time.monotonic()
+    if path is None:
+        trials.say(f"Reads what is known of the files under {sys.base_prefix}, and measures for up to 30 s.")
+    found = trials.run("reading records", {"what": "prepare", "kind": kind, "path": path, "pool": pool})
     if not found["count"]:
-        raise TrialError(f"no records in {path}" if path else "no files under the Python installation")
-    wanted = records or (DEFAULT_RECORDS if kind is None else found["count"])
-    count, why = _fitting(wanted, found, workers)
-    resample = count != found["count"]
-    origin = path or f"the files under this Python installation ({sys.base_prefix})"
-    intro = f"{found['count']:,} real records from {origin}"
-    if resample:
-        intro += f",\nresampled with replacement to {count:,}{why}"
-    common = {"what": "row", "workers_n": workers, "pool": pool, "count": count, "resample": resample}
-    methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
-    if importlib.util.find_spec("torch"):
-        methods.append(trial.LOADER)
+        raise TrialError(f"no records in {path or 'the Python installation'}; name a file that holds some")
+    count, why = _fitting(records or (DEFAULT_RECORDS if kind is None else found["count"]), found, workers)
+    resampled = "" if count == found["count"] else f", resampled with replacement to {count:,}{why}"
+    trials.say(f"{found['count']:,} real records{f' from {path}' if path else ''}{resampled}; {workers} workers\n")
+    trials.say(table_line(_HEADINGS, _SIDES, _WIDTHS))
+    common = {"workers_n": workers, "pool": pool, "count": count, "resample": bool(resampled)}
+    limit = begin + BUDGET if kind is None and records is None else float("inf")
     rows = []
-    weighed = {}
-    for method in methods:
-        for container in ("list", "recstore"):
-            # Under fork nothing is pickled; a list's pickle is large, so it is counted once.
-            weigh = method in ("spawn", "forkserver") and container not in weighed
-            task = {**common, "container": container, "method": method, "weigh": weigh}
-            result = run_trial(shown, f"{container}, {method}", task)
-            if weigh:
-                weighed[container] = result["pickle"]
-            if method == "fork":
-                result["pickle"] = 0
-            elif method != trial.LOADER:
-                result["pickle"] = weighed[container]
-            rows.append({"container": container, "method": method, **result})
-    return rows, intro
+    left_out = []
+    slowest = 0.0
+    for method in _methods():
+        started = time.monotonic()
+        if rows and started + slowest > limit:
+            left_out.append(method)
+            continue
+        rows += _pair(trials, method, common)
+        slowest = max(slowest, time.monotonic() - started)
+    if left_out:
+        trials.say(f"Left out, for time: {', '.join(left_out)}. With --records {count} they are measured too.")
+    return rows
+
+
+def _methods():
+    """How workers are started here, torch's DataLoader included."""
+    methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
+    return methods + [trial.LOADER] * bool(importlib.util.find_spec("torch"))
+
+
+def _pair(trials, method, common):
+    """The rows of a list and of a RecordList, measured and printed."""
+    rows = []
+    for container in ("list", "recstore"):
+        # Under fork nothing is pickled. What a DataLoader pickles depends on its Dataset.
+        weigh = method in ("spawn", "forkserver")
+        task = {"what": "row", "container": container, "method": method, "weigh": weigh, **common}
+        row = {"container": container, "method": method, **trials.run(f"{container}, {method}", task)}
+        if method == "fork":
+            row["pickle"] = 0
+        trials.say(table_line(_cells(row), _SIDES, _WIDTHS))
+        rows.append(row)
+    return rows
 
 
 def _fitting(wanted, found, workers):
@@ -93,7 +110,7 @@ def _fitting(wanted, found, workers):
     return room, f" (not {wanted:,}: the list's copies would not fit in the free memory)"
 
 
-def _cells(row, workers):
+def _cells(row):
     uss = [one for one in row["uss"] if one is not None]
     return (
         row["container"],

@@ -26,6 +26,7 @@ def main(arguments=None):
         print(f"recstore {options.command}: {stores.error_line(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        print(f"recstore {options.command}: interrupted", file=sys.stderr)
         return 130
 
 

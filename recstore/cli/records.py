@@ -6,7 +6,9 @@ So reading a large JSON file leaves its memory behind in a process that ends, an
 fresh objects, as a program that loads metadata does.
 """
 
+import itertools
 import json
+import lzma
 import marshal
 import os
 import pickle
@@ -14,9 +16,11 @@ import random
 import struct
 import sys
 import sysconfig
+import zlib
 
 _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63
+_MOST_FILES = 20_000  # a network file system tells of a few thousand in a second
 KINDS = ("coco", "paths", "jsonl")
 
 
@@ -27,8 +31,26 @@ class SourceError(Exception):
 def read(kind, path):
     """Records of a source: one of KINDS with its file, or kind None for this Python installation."""
     if kind is None:
-        return installed_files()
-    return {"coco": read_coco, "paths": read_paths, "jsonl": read_jsonl}[kind](path)
+        return itertools.islice(installed_files(), _MOST_FILES)
+    reader = {"coco": read_coco, "paths": read_paths, "jsonl": read_jsonl}[kind]
+    return guarded(path, lambda: reader(path))
+
+
+def guarded(path, read):
+    """The records of `read()`. What fails on the way is a SourceError that names the file and says what to do."""
+    try:
+        yield from read()
+    except (lzma.LZMAError, EOFError, zlib.error) as error:
+        raise SourceError(f"{path}: cannot be unpacked: {error}; fetch or pack the file again") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise SourceError(
+            f"{path}: cannot be read: {reason}; give the path of a file that this user may read"
+        ) from None
+    except RecursionError:
+        raise SourceError(f"{path}: nested too deeply (recursion); give a file of records") from None
+    except ValueError as error:
+        raise SourceError(f"{path}: {error}; give a file of records") from None
 
 
 def installed_files():
@@ -110,12 +132,15 @@ def open_text(path, newline=None):
     return open(path, **how)
 
 
-def write_pool(records, path):
-    """Write a pool file; how many records it holds and how many bytes they take."""
+def write_pool(records, path, source="the source"):
+    """Write a pool file of the records of `source`; how many records it holds and how many bytes they take."""
     count = size = 0
     with open(path, "wb") as file:
         for record in records:
-            blob, mark = _packed(record)
+            try:
+                blob, mark = _packed(record)
+            except RecursionError:
+                raise SourceError(f"{source}: record {count:,} is nested too deeply (recursion)") from None
             file.write(_LENGTH.pack(len(blob) | mark))
             file.write(blob)
             count += 1

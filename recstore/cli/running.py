@@ -1,63 +1,135 @@
-"""Trials in processes of their own, and what is shown meanwhile: what `recstore demo` and `recstore bench` share."""
+"""Runs trials in processes of their own and shows their progress: shared by `recstore demo` and `recstore bench`."""
 
 import importlib.util
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from recstore.cli import trial
 from recstore.text import safe_text
 
+_PATIENCE = 20.0  # seconds that an interrupted trial has to end its workers
+
 
 class TrialError(Exception):
-    """What the user is told in one line."""
+    """A failure that the user is told in one line."""
 
 
-def run_trial(shown, label, task):
-    """Run one task in a process of its own, draw its progress, give its result."""
-    process = subprocess.Popen(trial.launch(task), stdout=subprocess.PIPE, text=True)
-    result = None
-    shown.begin(label)
+class Trials:
+    """Starts trials one after another and ends the one that runs when the command is interrupted.
+
+    The handler of a signal never raises: its exception may come up anywhere, in a destructor too, where it is printed
+    and lost. The handler ends the trial, so that `run` reads the end of its output and then raises.
+    """
+
+    def __init__(self, shown):
+        self._shown = shown
+        self._process = None
+        self._interrupted = None  # when, by time.monotonic()
+
+    def interrupt(self, *_):
+        """The answer to SIGINT and SIGTERM."""
+        if self._interrupted is None:
+            self._interrupted = time.monotonic()
+            if self._process is not None:
+                self._process.terminate()
+
+    def check(self):
+        """Raise KeyboardInterrupt if a signal has come."""
+        if self._interrupted is not None:
+            raise KeyboardInterrupt
+
+    def run(self, label, task):
+        """Run one task, draw its progress, return its result. Raises TrialError."""
+        self.check()
+        result = failure = None
+        self._shown.begin(label)
+        process = self._process = _start(task)
+        try:
+            if self._interrupted is not None:  # the signal came before there was a process to end
+                process.terminate()
+            for message in self._messages(process):
+                if "stage" in message:
+                    self._shown.stage(f"{label}: {message['stage']}", message["of"])
+                elif "done" in message:
+                    self._shown.advance(message["done"])
+                elif "error" in message:
+                    # Its process is about to end by itself. A signal now would hit an interpreter that shuts down.
+                    failure = message["error"]
+                else:
+                    result = message["result"]
+        except BaseException:
+            process.terminate()
+            raise
+        finally:
+            self._process = None
+            _end(process)
+            self._shown.end()
+        self.check()
+        if failure is not None:
+            raise TrialError(failure)
+        if result is None:
+            raise TrialError(_death(label, process.returncode))
+        return result
+
+    def say(self, text):
+        """Print a line of the result now, above the bar."""
+        self._shown.say(text)
+
+    def _messages(self, process):
+        """The trial's messages up to the end of its output; an interrupted trial that does not end is killed."""
+        rest = b""
+        while True:
+            ready, _, _ = select.select([process.stdout], [], [], 1.0)
+            if not ready:
+                if self._interrupted is not None and time.monotonic() > self._interrupted + _PATIENCE:
+                    process.kill()
+                    return
+                continue
+            data = os.read(process.stdout.fileno(), 1 << 16)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            if self._interrupted is None:  # else the last line may be half a message
+                yield from map(json.loads, lines)
+
+
+def _start(task):
+    """The process of a trial. It inherits SIGINT as blocked: a terminal sends Ctrl-C to the whole group, and a Python
+    that is just starting would answer with a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        for line in process.stdout:
-            message = json.loads(line)
-            if "stage" in message:
-                shown.stage(f"{label}: {message['stage']}", message["of"])
-            elif "done" in message:
-                shown.advance(message["done"])
-            elif "error" in message:
-                raise TrialError(message["error"])
-            else:
-                result = message["result"]
-        process.wait()
+        return subprocess.Popen(trial.launch(task), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0)
     finally:
-        _end(process)
-        shown.end()
-    if result is None:
-        raise TrialError(f"{label}: the process that measures ended with exit code {process.returncode}")
-    return result
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(process):
-    """Leave no process behind: the trial ends its own workers when it is terminated."""
+    """Wait for a trial that is about to end; leave no process behind."""
     process.stdout.close()
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _death(label, status):
+    """The line about a trial that ended without a result."""
+    if status == -signal.SIGKILL:
+        return f"{label}: the process was killed, as the kernel does when memory runs out; use fewer records"
+    return f"{label}: the process that measures ended with exit code {status} and no result; its own messages are above"
 
 
 class _PlainBars:
-    """What is shown without rich: a line for each stage."""
+    """Progress without a terminal or without rich: a line for each stage on standard error."""
 
     def __enter__(self):
-        print("(progress bars: pip install 'recstore[cli]')", file=sys.stderr)
         return self
 
     def __exit__(self, *_):
@@ -67,13 +139,16 @@ class _PlainBars:
         pass
 
     def stage(self, label, of):
-        print(f"{label} ...", file=sys.stderr)
+        print(f"{label} ...", file=sys.stderr, flush=True)
 
     def advance(self, count):
         pass
 
     def end(self):
         pass
+
+    def say(self, text):
+        print(text, flush=True)
 
 
 class _RichBars(_PlainBars):
@@ -84,7 +159,9 @@ class _RichBars(_PlainBars):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        # Standard output stays as it is: the bar is on standard error, and the output may go to a file.
+        console = Console(stderr=True)
+        self._progress = Progress(*columns, console=console, transient=True, redirect_stdout=False)
         self._progress.start()
         self._task = None
         return self
@@ -105,19 +182,33 @@ class _RichBars(_PlainBars):
     def end(self):
         self._progress.remove_task(self._task)
 
+    def say(self, text):
+        # A bar is drawn over the line that the cursor is in, so it is taken away while the text is printed.
+        self._progress.stop()
+        print(text, flush=True)
+        self._progress.start()
+
 
 def measured(command, measure):
-    """Run `measure(shown, pool)`, with what shows the progress of its trials and a path for their records. Its result
-    and 0, or None and the exit status after what went wrong was printed."""
-    # So that a terminated command, like an interrupted one, ends its trials first.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Run `measure(trials, pool)` with Trials and the path of a file for their records. Returns its result and 0, or
+    None and the exit status after one line on standard error said what failed: 1, or 130 for Ctrl-C."""
+    bars = _RichBars() if sys.stderr.isatty() and importlib.util.find_spec("rich") else _PlainBars()
+    trials = Trials(bars)
+    # A shell has a background job ignore SIGINT, which stays so.
+    wanted = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is not signal.SIG_IGN]
+    answers = {number: signal.signal(number, trials.interrupt) for number in wanted}
     try:
-        shown = _RichBars() if importlib.util.find_spec("rich") else _PlainBars()
-        with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder, shown:
-            return measure(shown, os.path.join(folder, "pool")), 0
+        with tempfile.TemporaryDirectory(prefix=f"recstore-{command}-") as folder, bars:
+            result = measure(trials, os.path.join(folder, "pool"))
+        trials.check()
+        return result, 0
     except TrialError as error:
-        print(f"recstore {command}: {safe_text(str(error))}", file=sys.stderr)
+        line = safe_text(str(error)).replace("\n", " ")
+        print(f"recstore {command}: {line}", file=sys.stderr)
         return None, 1
     except KeyboardInterrupt:
         print(f"recstore {command}: interrupted, all workers ended", file=sys.stderr)
         return None, 130
+    finally:
+        for number, answer in answers.items():
+            signal.signal(number, answer)

@@ -5,9 +5,12 @@ A fresh process for each row, so that neither container is measured beside the o
 other has stretched. It is started as `python -c`, speaks JSON lines on standard output, and is no public interface.
 """
 
+import contextlib
 import gc
 import itertools
 import json
+import multiprocessing
+import os
 import pickle
 import random
 import signal
@@ -33,32 +36,42 @@ def say(**message):
 def main(arguments):
     """The entry: one of the tasks below, by the name under "what"."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, _interrupt)
-    task = json.loads(arguments[0])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command answers Ctrl-C, and ends this process
+    signal.signal(signal.SIGTERM, _stop)
+    message, status = _outcome(json.loads(arguments[0]))
+    say(**message)
+    return status
+
+
+def _stop(*_, owner=os.getpid()):
+    """The answer to SIGTERM: ends this process and all its descendants. It does not raise: an exception would come up
+    in the middle of multiprocessing, whose destructors print it. A forked worker inherits it until it sets its own."""
+    if os.getpid() == owner:
+        # Not every system lists the descendants; multiprocessing knows its own.
+        children = {child.pid for child in multiprocessing.active_children()}
+        for pid in children.union(process_memory.family(owner)[1:]):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+    os._exit(130)
+
+
+def _outcome(task):
+    """The last message, a result or the failure in words, and the exit status."""
     try:
-        say(result=_TASKS[task.pop("what")](**task))
-    except KeyboardInterrupt:
-        return 130
-    except (sources.SourceError, OSError, UnicodeError) as error:
-        say(error=str(error))
-        return 1
-    except (ValueError, RecursionError) as error:
-        # marshal and pickle refuse depth past their limits this way: a file of the user's, not a fault of the program.
-        say(error=str(error))
-        return 1
+        return {"result": _TASKS[task.pop("what")](**task)}, 0
+    except sources.SourceError as error:
+        return {"error": str(error)}, 1
+    except MemoryError:
+        return {"error": "the memory does not hold so many records; ask for fewer"}, 1
+    except OSError as error:
+        return {"error": f"{error}; free disk or memory, or ask for fewer records"}, 1
     except workers.WorkerFailed as error:
-        say(error=f"a worker failed: {error}")
-        return 1
-    return 0
-
-
-def _interrupt(*_):
-    raise KeyboardInterrupt
+        return {"error": f"a worker failed: {str(error).rstrip().rpartition(chr(10))[2]}"}, 1
 
 
 def prepare(kind, path, pool):
     """Read the source into the pool file."""
-    count, size = sources.write_pool(sources.read(kind, path), pool)
+    count, size = sources.write_pool(sources.read(kind, path), pool, path or "the files of this machine")
     return {"count": count, "size": size}
 
 
@@ -67,7 +80,7 @@ def prepare_file(path, form, where, limit, pool):
     from recstore.cli import bench_files
 
     source, records = bench_files.read(path, form, where)
-    count, size = sources.write_pool(itertools.islice(records, limit), pool)
+    count, size = sources.write_pool(itertools.islice(records, limit), pool, path)
     return {"count": count, "size": size, "source": source}
 
 

@@ -1,0 +1,249 @@
+"""Trials of `recstore demo` and `recstore bench`: failures and Ctrl-C are one line, whenever they come, and the demo
+prints as it goes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from recstore.cli import demo, main, running, trial
+
+
+def program(*arguments, **options):
+    """The command as a shell starts it: in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "recstore.cli.main", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd="/",
+        start_new_session=True,
+        **options,
+    )
+
+
+def wrote(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def alive(group):
+    """The processes of a group that have not ended, where the system tells."""
+    found = []
+    for pid in filter(str.isdecimal, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != b"Z":
+            found.append(int(pid))
+    return found
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Replaces the program of a trial: `scripted(code)`; the code has `say` and `trial`."""
+
+    def use(code):
+        start = (
+            "import json, os, signal, sys, time\n"
+            "sys.path[:] = json.loads(sys.argv[1])\n"
+            "from recstore.cli import trial\n"
+            "from recstore.cli.trial import say\n"
+        )
+        command = [sys.executable, "-c", start + textwrap.dedent(code), json.dumps(sys.path)]
+        monkeypatch.setattr(trial, "launch", lambda task: command)
+
+    return use
+
+
+# ---- Failures ----
+
+
+def test_a_trial_that_has_failed_ends_in_peace(scripted, capfd):
+    """The interpreter shuts down after the report, and a signal there would print a traceback: here it takes its time."""
+    scripted("""
+        import atexit
+        atexit.register(time.sleep, 0.5)
+        trial._TASKS["fail"] = lambda: (_ for _ in ()).throw(trial.sources.SourceError("no such thing"))
+        sys.exit(trial.main(['{"what": "fail"}']))
+    """)
+    assert running.measured("demo", lambda trials, pool: trials.run("reading", {})) == (None, 1)
+    assert capfd.readouterr().err == "recstore demo: no such thing\n"
+
+
+def test_a_trial_that_is_terminated_while_it_ends_is_silent(scripted, capfd):
+    """A signal from elsewhere, from `timeout` for one, while the interpreter shuts down."""
+    scripted("""
+        import atexit
+        trial._TASKS["work"] = lambda: 7
+        atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+        sys.exit(trial.main(['{"what": "work"}']))
+    """)
+    assert running.measured("demo", lambda trials, pool: trials.run("reading", {})) == (7, 0)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_trial_that_dies_says_so(scripted, capfd):
+    scripted("say(stage='building', of=5); os.kill(os.getpid(), signal.SIGKILL)")
+    assert running.measured("bench", lambda trials, pool: trials.run("list, fork", {})) == (None, 1)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[-1].startswith("recstore bench: list, fork: the process was killed") and "memory" in lines[-1]
+
+
+def test_a_failing_command_ends_its_trial(scripted):
+    """What prints the rows may fail while a trial runs, as `| head` makes it."""
+    scripted("""
+        trial._TASKS["work"] = lambda: (say(stage=str(os.getpid()), of=None), time.sleep(60))
+        sys.exit(trial.main(['{"what": "work"}']))
+    """)
+    pids = []
+
+    class Bars(running._PlainBars):
+        def stage(self, label, of):
+            pids.append(int(label.split()[-1]))
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        running.Trials(Bars()).run("row", {})
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+FILES = {
+    "gone.json": None,
+    "gone.jsonl": None,
+    "folder.json": b"",
+    "bad.json": b"[1, 2",
+    "bad.jsonl": b"{",
+    "bad.json.gz": b"no such thing",
+    "deep.json": b"[" * 100_000,
+    "cut.csv": b"a,b\n1\n",
+    "empty.txt": b"",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("command", ["bench", "demo"])
+def test_a_bad_file_is_one_line(command, name, tmp_path, capfd):
+    path = tmp_path / name
+    if name.startswith("folder"):
+        path.mkdir()
+    elif FILES[name] is not None:
+        path.write_bytes(FILES[name])
+    kind = "--coco" if ".json" in name and "jsonl" not in name else "--jsonl"
+    if command == "demo" and name == "cut.csv":
+        pytest.skip("the demo reads no CSV")
+    arguments = ["bench", str(path)] if command == "bench" else ["demo", kind, str(path)]
+    assert main.main(arguments) == 1
+    out, err = capfd.readouterr()
+    lines = [line for line in err.splitlines() if not line.endswith("...")]
+    assert out == "" and len(lines) == 1
+    assert lines[0].startswith(f"recstore {command}: ") and str(path) in lines[0]
+
+
+@pytest.mark.slow
+def test_a_missing_file_is_one_line_in_every_run(tmp_path):
+    """The report of a trial and its end race: this is the race that half of the runs lost."""
+    for _ in range(12):
+        commands = [program("bench", "gone.json"), program("demo", "--jsonl", "gone.jsonl")]
+        for command in commands:
+            out, err = command.communicate()
+            assert (command.returncode, out, err.count("\n")) == (1, "", 1) and "gone.json" in err, err
+
+
+# ---- Ctrl-C ----
+
+
+def interrupted(command, lines):
+    """SIGINT to the whole group, as a terminal sends it, after so many lines of standard error."""
+    for _ in range(lines):
+        command.stderr.readline()
+    os.killpg(command.pid, signal.SIGINT)
+    err = command.communicate()[1]
+    return err
+
+
+# After 0 lines the trial's interpreter is just starting: the worst moment.
+@pytest.mark.parametrize("lines", range(7))
+@pytest.mark.parametrize("command", ["bench", "demo"])
+def test_ctrl_c(command, lines, tmp_path):
+    path = wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(20_000)))
+    arguments = ["bench", path, "--workers", "2"] if command == "bench" else ["demo", "--paths", path]
+    started = program(*arguments)
+    err = interrupted(started, lines + 1)
+    last = [line for line in err.splitlines() if not line.endswith("...")]
+    assert (started.returncode, last) == (130, [f"recstore {command}: interrupted, all workers ended"]), err
+    assert not alive(started.pid)
+
+
+def test_sigterm_between_two_trials(scripted, capfd):
+    """A signal while no trial runs is not forgotten."""
+    scripted("say(result=1)")
+
+    def measure(trials, pool):
+        assert trials.run("one", {}) == 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        return trials.run("two", {})
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert running.measured("demo", measure) == (None, 130)
+    assert capfd.readouterr().err == "recstore demo: interrupted, all workers ended\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_other_commands(monkeypatch, capsys):
+    def interrupt(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main.stores, "list_segments", interrupt)
+    assert main.main(["ls"]) == 130
+    assert capsys.readouterr() == ("", "recstore ls: interrupted\n")
+
+
+# ---- The demo ----
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """A demo whose trials are made up; what it was asked to measure."""
+    asked = []
+    result = {"build_s": 1.0, "bytes": 5000, "pickle": 7, "read_ns": 10.0}
+    result |= {"first_s": 0.5, "pass_s": 1.0, "uss": [1000, 3000], "total": 9000, "processes": 5}
+
+    def run(self, label, task):
+        asked.append(label)
+        return {"count": 50, "size": 5000} if task["what"] == "prepare" else dict(result)
+
+    monkeypatch.setattr(running.Trials, "run", run)
+    return asked
+
+
+def test_the_demo_stays_within_its_time(rows, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "BUDGET", 0.0)
+    assert demo.run(None, None, None, 4) == 0
+    out = capsys.readouterr().out
+    assert rows == ["reading records", "list, fork", "recstore, fork"]
+    assert "Left out, for time: spawn, forkserver" in out and "--records 100000" in out
+    # A number of records or a file of the user's is measured in full.
+    rows.clear()
+    assert demo.run(None, None, 60, 4) == 0
+    assert "recstore, forkserver" in rows and "Left out" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_demo_prints_as_it_goes(tmp_path):
+    """Through a pipe: the first row can be read while the process runs on."""
+    path = wrote(tmp_path / "names.txt", "\n".join(f"images/{i:06}.jpg" for i in range(5000)))
+    started = program("demo", "--paths", path, "--workers", "1")
+    seen = [started.stdout.readline() for _ in range(4)]
+    assert seen[0].startswith("5,000 real records") and seen[3].startswith("list       fork")
+    assert started.poll() is None
+    out, err = started.communicate()
+    assert started.returncode == 0, err
+    assert "recstore   forkserver" in out and out.rstrip().splitlines()[-2].startswith("Took ")
