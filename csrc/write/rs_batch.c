@@ -1,7 +1,8 @@
-/* rs_batch.c: packing records, and giving them to a builder. */
+/* rs_batch.c: packs records into batches, and gives the records of a batch to a builder. */
 #include "write/rs_batch.h"
 
-/* Records, array slots, bytes of raw, bytes of arrays; then ends, array slots, arrays, raw. */
+/* A packed batch has a head of four u64: number of records, number of array slots, bytes of raw, bytes of arrays. Then
+ * follow ends, array slots, arrays and raw. */
 enum { HEAD_SIZE = 32 };
 
 void rs_batch_clear(rs_batch *self) {
@@ -53,7 +54,7 @@ static uint8_t *put(uint8_t *out, rs_buffer *from) {
     size_t n = from->size_bytes;
     if (n != 0) memcpy(out, from->data, n);
     from->size_bytes = 0;
-    /* One giant record must not keep its buffers. */
+    /* One giant record must not take memory until the end. */
     if (from->capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(from);
     return out + n;
 }
@@ -89,14 +90,15 @@ rs_status rs_batch_open(rs_slice packed, rs_batch_reader *self, rs_error *err) {
     self->raw = rs_slice_of(self->arrays.end, (size_t)raw);
     return RS_OK;
 cut:
-    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "a batch of records is not as long as it says");
+    return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "a batch of records has sizes that do not add up");
 }
 
 static rs_status contradiction(rs_error *err) {
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a batch of records contradicts itself");
 }
 
-/* Copies the array of a slot, which begins at self->at, to the end of `arrays`, and its new position to `raw`. */
+/* Takes the position of an array of `size` bytes at self->at, copies the array to the end of `arrays`, and appends its
+ * new position to `raw`. `end` is the end of the record. */
 static rs_status move_array(rs_batch_reader *self, uint64_t end, uint64_t size, rs_buffer *raw, rs_buffer *arrays,
                             rs_error *err) {
     rs_slice position = rs_slice_of(self->raw.ptr + self->at, (size_t)(end - self->at));
@@ -137,7 +139,7 @@ rs_status rs_batch_append_all(rs_batch_reader *self, rs_builder *builder, rs_err
         size_t arrays = builder->arrays.size_bytes;
         rs_status status = rs_batch_next(self, &builder->raw, &builder->arrays, err);
         if (status == RS_OK) status = rs_builder_end_record(builder, err);
-        if (status != RS_OK) { /* no part of it stays before the next record */
+        if (status != RS_OK) { /* drop the part that was appended */
             rs_builder_drop_record(builder, arrays);
             return status;
         }

@@ -1,16 +1,17 @@
-/* rs_batch.h: records that were encoded away from the builder that gets them, in a process that iterates over a part of
- * what is built. A batch holds `any` values as rs_builder.raw does, and the arrays outside them; where an array will
- * stand depends on the block that its record falls into, so a batch also says where in `raw` the positions are.
- * Packed, it is a run of bytes for the builder's process; it is no part of the format and never stored. */
+/* rs_batch.h: batches: records that a build worker, another process than the builder's, has made into any values. A
+ * batch holds any values as rs_builder.raw does, and the arrays outside them. The position of an array depends on the
+ * block that its record will fall into, so the batch also lists where in `raw` the positions of arrays stand. A packed
+ * batch is a run of bytes that is sent to the builder's process. It is never stored and is no part of the format. */
 #ifndef RS_BATCH_H
 #define RS_BATCH_H
 
 #include "write/rs_builder.h"
 #include "write/rs_scan.h"
 
-/* Owns its buffers. Zero it to begin, rs_batch_clear at the end. Values are appended to raw, arrays and array slots as
- * rs_builder says of the first two; a slot is two u64, where in raw the position of an array begins and how many bytes
- * the array has, in the order of raw. One thread at a time. */
+/* A batch that is being filled. Owns its buffers. Zero the struct before the first use; call rs_batch_clear at the end.
+ * The caller appends values to `raw` and `arrays` as rs_builder says, and one array slot for each array in `arrays`, in
+ * the order of `raw`. An array slot is two u64: where in `raw` the position of the array begins, and the array's bytes.
+ * One thread at a time may use it. */
 typedef struct rs_batch {
     rs_buffer raw;
     rs_buffer arrays;
@@ -21,47 +22,48 @@ typedef struct rs_batch {
 
 enum { RS_BATCH_ARRAY_SLOT_SIZE = 16 };
 
+/* Frees the buffers. */
 void rs_batch_clear(rs_batch *self);
 
-/* Ends the record that was appended; what rs_builder_end_record refuses is refused here, with the same error but for
- * err->record, which is the number in the batch. The caller drops a refused record. */
+/* Ends the record that was appended. It refuses the same records as rs_builder_end_record, with the same error, but
+ * err->record is the number within the batch. The caller drops a refused record with rs_batch_drop_record. */
 RS_NODISCARD rs_status rs_batch_end_record(rs_batch *self, rs_error *err);
-/* Drops what was appended since the last record ended; the marks are the sizes of `arrays` and `array_slots` as of
- * then. */
+/* Drops the bytes that were appended since the last record ended. The marks are the sizes of `arrays` and `array_slots`
+ * at that time. */
 void rs_batch_drop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark);
-/* Drops the last of the records that have ended; the marks are those of before it. */
+/* Drops the last record that has ended. The marks are the sizes from before that record. */
 void rs_batch_pop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark);
 
-/* Bytes in hand. */
+/* Returns the bytes of the records and arrays in the batch. */
 static inline size_t rs_batch_size(const rs_batch *self) { return self->raw.size_bytes + self->arrays.size_bytes; }
 
-/* Bytes that rs_batch_pack writes. */
+/* Returns the number of bytes that rs_batch_pack writes. */
 size_t rs_batch_packed_size(const rs_batch *self);
 /* Writes all records to `out`, which has rs_batch_packed_size bytes, and empties the batch. */
 void rs_batch_pack(rs_batch *self, uint8_t *out);
 
-/* Reads a packed batch, record by record. Borrows its bytes. One thread at a time. */
+/* Reads a packed batch record by record. Borrows the batch's bytes. One thread at a time may use it. */
 typedef struct rs_batch_reader {
-    uint64_t n_records; /* all of them */
-    uint64_t next;
+    uint64_t n_records; /* number of all records */
+    uint64_t next;      /* number of the next record */
     uint64_t n_array_slots;
     uint64_t next_array_slot;
-    uint64_t at;        /* in raw */
+    uint64_t at;        /* where the next record begins in raw */
     const uint8_t *ends;
     const uint8_t *array_slots;
     rs_slice raw;
     rs_slice arrays;
 } rs_batch_reader;
 
-/* `packed` outlives `self`. RS_E_FMT_TRUNCATED where its sizes do not fit it. */
+/* Opens a packed batch, which must outlive `self`. RS_E_FMT_TRUNCATED when its sizes do not add up. */
 RS_NODISCARD rs_status rs_batch_open(rs_slice packed, rs_batch_reader *self, rs_error *err);
-/* Appends the next record, of which there is one, to `raw` and `arrays`, which become what they are where the record
- * was encoded into them. The record is not ended. RS_E_FMT_VALUE for a batch that contradicts itself; on failure the
- * caller drops what was appended. */
+/* Appends the next record to `raw` and `arrays`, with new positions for its arrays; there must be a next record. The
+ * caller ends the record. RS_E_FMT_VALUE when the batch contradicts itself, RS_E_MEM; the caller then drops the bytes
+ * that were appended. */
 RS_NODISCARD rs_status rs_batch_next(rs_batch_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err);
 
-/* Appends all records to a list and ends them, flushing full blocks beside. After a failure the builder is fit only to
- * be closed. Needs no lock. */
+/* Appends all records to a builder, ends them, and flushes full blocks with rs_builder_flush_beside. After a failure
+ * the builder may only be closed. Needs no lock. */
 RS_NODISCARD rs_status rs_batch_append_all(rs_batch_reader *self, rs_builder *builder, rs_error *err);
 
 #endif

@@ -1,11 +1,11 @@
-/* rs_block_encoding.c: trying trees, and the tables that they bring. */
+/* rs_block_encoding.c: tries trees for a run of values, and writes the tables that they need. */
 #include "write/rs_block_encoding.h"
 
 #include <stdlib.h>
 
 #include "base/rs_crc.h"
 
-enum { SHORT_RUN = 8192 };
+enum { SHORT_RUN = 8192 }; /* the most values of a run for which the last tree is tried */
 
 void rs_encoded_run_clear(rs_encoded_run *self) {
     rs_buffer_clear(&self->encoded);
@@ -46,7 +46,7 @@ static rs_status grow_ends(rs_encoded_run *run, uint32_t n, rs_error *err) {
     return RS_OK;
 }
 
-/* All values under `tree`; RS_E_ARG_RANGE when one does not fit. */
+/* Encodes all values under `tree`; RS_E_ARG_RANGE when one does not fit. */
 static rs_status encode(const rs_values *values, rs_scan *scan, const rs_tree *tree, rs_encoded_run *out,
                         rs_error *err) {
     uint32_t i;
@@ -59,7 +59,7 @@ static rs_status encode(const rs_values *values, rs_scan *scan, const rs_tree *t
     return RS_OK;
 }
 
-/* The number of a tree with these bytes: an old one, or a new one added. */
+/* Sets *number to that of the tree with these bytes. The tree is added when there is none. */
 static rs_status intern_tree(rs_block_encoding *self, const uint8_t *bytes, size_t size, uint32_t *number,
                              rs_error *err) {
     uint8_t entry[RS_FMT_TREE_ENTRY_SIZE];
@@ -83,12 +83,12 @@ static rs_status intern_tree(rs_block_encoding *self, const uint8_t *bytes, size
     return RS_OK;
 }
 
-/* ---- Tables, which rs_dictionaries asks for ---- */
+/* ---- Writing tables: the functions that rs_dictionaries calls ---- */
 
 static rs_status write_run(rs_block_encoding *self, const rs_values *values, rs_encoded_run *run, rs_block *out,
                            rs_error *err) {
     uint32_t i;
-    if (run->is_raw) { /* the values may stand anywhere: side by side they become a heap */
+    if (run->is_raw) { /* raw values need not be adjacent, so they are copied together into a heap */
         run->encoded.size_bytes = 0;
         for (i = 0; i < values->n; i++) {
             rs_slice value = rs_values_at(values, i);
@@ -102,7 +102,7 @@ static rs_status write_run(rs_block_encoding *self, const rs_values *values, rs_
     out->heap_size_bytes = run->encoded.size_bytes;
     RS_TRY(rs_block_encoding_write(self->writer, &run->encoded, &out->heap_off, &out->heap_crc, err));
     out->arrays_off = rs_align_up(self->writer->position, RS_FMT_ALIGNMENT);
-    out->index_off = self->offsets->size_bytes; /* from the section's start until finish knows where that is */
+    out->index_off = self->offsets->size_bytes; /* relative to OFFSETS; rs_builder.c makes it absolute at the end */
     return rs_offsets_append(run->ends, values->n, out, self->offsets, err);
 }
 
@@ -132,15 +132,15 @@ static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out,
     return RS_OK;
 }
 
-/* ---- Choosing ---- */
+/* ---- Choosing a tree ---- */
 
-/* Bytes that belong to tables alone, so far. */
+/* Returns the bytes written so far. While a tree is made they grow only by its tables. */
 static uint64_t table_bytes(const rs_block_encoding *self) {
     return self->writer->position + self->dictionaries.tables.size_bytes + self->offsets->size_bytes +
            self->trees.size_bytes;
 }
 
-/* A tree for these values, compiled and linked. */
+/* Makes a tree for these values, compiled and with its links set. */
 static rs_status make_tree(rs_block_encoding *self, const rs_values *values, rs_scan *scan, uint64_t position_id,
                            unsigned hops,
                            rs_tree *tree, rs_links *links, rs_error *err) {
@@ -156,7 +156,8 @@ static rs_status make_tree(rs_block_encoding *self, const rs_values *values, rs_
     return status;
 }
 
-/* A short run seldom pays for a tree of its own: that of the block before it may do. */
+/* Tries the tree of the last block for a short run, because a short run seldom saves the bytes of its own tree. Returns
+ * true when the tree fits and saves bytes; *out then holds the encoding. */
 static bool fits_last(rs_block_encoding *self, const rs_values *values, rs_scan *scan, uint64_t raw,
                       rs_encoded_run *out) {
     if (!self->has_last || values->n > SHORT_RUN) return false;
@@ -174,7 +175,7 @@ static rs_status stay_raw(rs_block_encoding *self, rs_encoded_run *out, rs_error
     return status;
 }
 
-/* The tree that was just used becomes the last one. */
+/* Keeps a tree as the last one. It takes over what `tree` and `links` own, and zeroes them. */
 static void keep_last(rs_block_encoding *self, rs_tree *tree, rs_links *links, uint32_t number) {
     if (self->has_last) {
         rs_tree_clear(&self->last);
@@ -209,7 +210,7 @@ rs_status rs_block_encoding_choose(rs_block_encoding *self, const rs_values *val
     before = table_bytes(self);
     status = make_tree(self, values, scan, position_id, hops, &tree, &links, err);
     if (status == RS_OK) status = encode(values, scan, &tree, out, err);
-    /* The limits of a tree are the one reason not to have one; anything else is a mistake of infer or encode. */
+    /* Without a fault in rs_infer or rs_encode, only the limits of a tree keep values from having one. */
     RS_ASSERT(status == RS_OK || status == RS_E_ARG_LIMIT || status == RS_E_FMT_TREE || status == RS_E_MEM ||
               status >= RS_E_SYS);
     size = out->encoded.size_bytes + (table_bytes(self) - before) + tree.size_bytes + RS_FMT_TREE_ENTRY_SIZE;

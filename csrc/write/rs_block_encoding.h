@@ -1,5 +1,5 @@
-/* rs_block_encoding.h: how a run of values is encoded: under which tree, and to which bytes. What is written of
- * trees and tables collects here, for all runs of a store. */
+/* rs_block_encoding.h: encodes the runs of values of a store: the records of each block, and the values of each table.
+ * It chooses a tree for each run, and collects the trees and tables of the store. */
 #ifndef RS_BLOCK_ENCODING_H
 #define RS_BLOCK_ENCODING_H
 
@@ -7,44 +7,45 @@
 #include "write/rs_encode.h"
 #include "write/rs_infer.h"
 
-/* Owns its buffers and trees; borrows writer and offsets. Zero it, set the first three; rs_block_encoding_clear at
- * the end. One thread at a time. */
+/* Owns its buffers and trees; borrows writer and offsets. Zero the struct and set the first three fields; call
+ * rs_block_encoding_clear at the end. One thread at a time may use it. */
 typedef struct rs_block_encoding {
-    rs_segment_writer *writer; /* takes the tables' heaps */
+    rs_segment_writer *writer; /* receives the heaps of the tables */
     rs_buffer *offsets;        /* the store's OFFSETS so far */
-    bool compress;             /* false: everything keeps `any` */
+    bool compress;             /* false: all values stay any values */
     rs_dictionaries dictionaries;
     rs_buffer trees, tree_table;
     uint32_t n_trees;
     uint64_t features;         /* bits of features_required that the trees need */
-    /* The tree of the last block, for a short one after it. */
+    /* The tree of the last block, which a short block after it may use again. */
     rs_tree last;
     rs_links last_links;
     uint32_t last_number;
     bool has_last;
 } rs_block_encoding;
 
-/* What a run of values became. Owns its buffers; reused from run to run. */
+/* The encoding of a run. Zero it before the first use; it may be used for many runs. Owns its buffers. */
 typedef struct rs_encoded_run {
-    rs_buffer encoded;  /* unless is_raw */
-    uint64_t *ends;     /* where each value ends in it */
-    uint32_t capacity;
-    uint32_t tree;
-    bool is_raw;        /* the values stay as they are, under a tree of `any` */
+    rs_buffer encoded;  /* the encoded bytes, unless is_raw */
+    uint64_t *ends;     /* where each value ends in `encoded` */
+    uint32_t capacity;  /* of ends */
+    uint32_t tree;      /* the number of the tree */
+    bool is_raw;        /* the raw values are used, under a tree of one `any` node */
 } rs_encoded_run;
 
+/* Each frees what the struct owns, and zeroes it. */
 void rs_encoded_run_clear(rs_encoded_run *self);
 void rs_block_encoding_clear(rs_block_encoding *self);
 
-/* Chooses for values that `scan` has read in their order. A tree is added only where it saves more than its own bytes
- * and those of its tables. They stand in a block (position_id 0), or in a table of the dictionary of
- * `position_id`, `hops` tables away from one. After a failure `self` is fit only to be
- * cleared. */
+/* Encodes values that `scan` has scanned in their order. A tree is used only when it saves more than its own bytes and
+ * those of its tables. For the records of a block `position_id` and `hops` are 0. For the values of a table,
+ * `position_id` is that of its dictionary and `hops` the number of tables between the values and a block. After a
+ * failure `self` may only be cleared. RS_E_MEM, and the errors of the writer. */
 RS_NODISCARD rs_status rs_block_encoding_choose(rs_block_encoding *self, const rs_values *values, rs_scan *scan,
                                                 uint64_t position_id,
                                        unsigned hops, rs_encoded_run *out, rs_error *err);
 
-/* Writes a run of bytes at the next multiple of 64: of heaps and of sections. */
+/* Writes the bytes of a heap or section at the next multiple of 64. *off becomes their offset, *crc their crc. */
 RS_NODISCARD rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off,
                                                uint32_t *crc,
                                       rs_error *err);

@@ -1,5 +1,5 @@
-/* rs_builder.c: collects a block of raw records, chooses its tree, writes it, and
- * closes the segment with tables, directory and header, step by step for rs_mapping_builder.c too. */
+/* rs_builder.c: collects the raw records of a block, has the block encoded, writes it, and ends the segment with
+ * tables, directory and header. */
 #include "write/rs_builder.h"
 
 #include <stdlib.h>
@@ -20,12 +20,13 @@ rs_status rs_builder_open(rs_builder *self, rs_segment_writer *writer, bool comp
     return rs_segment_writer_append(writer, blank, sizeof blank, err);
 }
 
-/* Waits for the flusher's thread, whosever block it has; RS_E_* where that block, or an earlier one, failed. */
+/* Waits for the flusher's thread, which may be writing a block of another builder. Returns the failure of that block,
+ * or of an earlier block of this builder. RS_E_STATE_FINISHED in a forked child. */
 static rs_status settle(rs_builder *self, rs_error *err) {
     rs_builder *other = self->flusher == NULL ? NULL : self->flusher->builder;
     if (self->writer->process_id != rs_os_process_id()) {
         return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
-                            "a forked child cannot go on with a build of its parent");
+                            "a forked child cannot continue a build of its parent");
     }
     if (other != NULL) {
         rs_os_thread_join(&self->flusher->thread);
@@ -108,9 +109,9 @@ void rs_builder_pop_record(rs_builder *self, size_t key_sets) {
     self->scan.n_key_sets = key_sets;
 }
 
-/* ---- Writing a block: only the builder's `block`, and what it owns of the output, may be looked at here ---- */
+/* ---- Writing a block. The flusher's thread runs these functions, so they use only the fields from `block` on. ---- */
 
-/* GROUPS entries for the groups that begin in the block. */
+/* Adds the elements of GROUPS for the groups that begin in the block. */
 static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *err) {
     uint64_t first = self->block.first_record, end = first + self->block.n_records;
     uint64_t n = (end + RS_FMT_GROUP_RECORDS - 1) / RS_FMT_GROUP_RECORDS, g;
@@ -122,7 +123,7 @@ static rs_status add_groups(rs_builder *self, uint32_t block_number, rs_error *e
     return RS_OK;
 }
 
-/* The block's records as values; RS_E_ARG_LIMIT where their offsets do not fit. */
+/* Lists the block's records as values. RS_E_ARG_LIMIT when an offset does not fit a span. */
 static rs_status list_records(rs_builder *self, rs_values *out, rs_error *err) {
     const rs_block_input *block = &self->block;
     uint64_t begin = 0;
@@ -145,19 +146,19 @@ static rs_status list_records(rs_builder *self, rs_values *out, rs_error *err) {
     return RS_OK;
 }
 
-/* Leaves the block's best encoding in `run`. */
+/* Leaves the block's encoding in `run`. */
 static rs_status choose_encoding(rs_builder *self, rs_error *err) {
     rs_values values = {NULL, NULL, 0};
     bool compress = self->encoding.compress;
     rs_status status = list_records(self, &values, err);
-    if (status == RS_E_ARG_LIMIT) self->encoding.compress = false; /* one record of 4 GiB: it stays as it is */
+    if (status == RS_E_ARG_LIMIT) self->encoding.compress = false; /* a block of 4 GiB or more stays raw */
     else RS_TRY(status);
     status = rs_block_encoding_choose(&self->encoding, &values, &self->block.scan, 0, 0, &self->run, err);
     self->encoding.compress = compress;
     return status;
 }
 
-/* One giant record must not keep its buffers for the rest of the build. */
+/* Empties a buffer. It frees a very large one, so that one giant record does not take memory until the end. */
 static void empty(rs_buffer *buffer) {
     buffer->size_bytes = 0;
     if (buffer->capacity_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) rs_buffer_clear(buffer);
@@ -178,7 +179,7 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     block.arrays_size_bytes = input->arrays.size_bytes;
     RS_TRY(rs_block_encoding_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
     RS_TRY(rs_block_encoding_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
-    block.index_off = self->offsets.size_bytes; /* from the section's start until finish knows where that is */
+    block.index_off = self->offsets.size_bytes; /* relative to OFFSETS; place_index makes it absolute */
     RS_TRY(rs_offsets_append(self->run.is_raw ? input->ends : self->run.ends, input->n_records, &block,
                              &self->offsets, err));
     RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
@@ -193,7 +194,7 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     return RS_OK;
 }
 
-/* What a thread runs, and who has none. */
+/* The function that the flusher's thread runs. Without a thread the caller runs it. */
 static void write_and_remember(void *builder) {
     rs_builder *self = (rs_builder *)builder;
     self->failed = write_block(self, &self->failure);
@@ -201,7 +202,7 @@ static void write_and_remember(void *builder) {
 
 /* ---- Handing a block over ---- */
 
-/* The open block becomes `block`, whose empty buffers are those of the next one. */
+/* Exchanges the open block and `block`: the open block is ready to be written, and the next one gets empty buffers. */
 static void exchange(rs_builder *self) {
     rs_block_input next = self->block;
     self->block.raw = self->raw;
@@ -211,7 +212,7 @@ static void exchange(rs_builder *self) {
     self->block.n_records = self->n_open;
     self->block.first_record = self->n_records - self->n_open;
     self->block.scan = self->scan;
-    /* Maxima and features are the segment's, and stay with the records that come. */
+    /* Maxima and features hold for the whole segment, so they stay in self->scan. */
     self->scan.key_sets = next.scan.key_sets;
     self->scan.capacity = next.scan.capacity;
     rs_scan_reset(&self->scan);
@@ -225,7 +226,7 @@ static void exchange(rs_builder *self) {
 static rs_status flush(rs_builder *self, bool beside, rs_error *err) {
     RS_TRY(settle(self, err));
     if (self->n_open == 0) return RS_OK;
-    /* A giant record and its successors at once would be more memory than without a thread. */
+    /* With a thread, a giant record and the next block would take memory at the same time. */
     if (self->raw.size_bytes + self->arrays.size_bytes > 2 * RS_FMT_BLOCK_RAW_HARD) beside = false;
     exchange(self);
     if (beside && self->flusher != NULL &&
@@ -235,7 +236,7 @@ static rs_status flush(rs_builder *self, bool beside, rs_error *err) {
         return RS_OK;
     }
     write_and_remember(self);
-    if (self->failed == RS_OK) exchange(self); /* without a thread one set of buffers does */
+    if (self->failed == RS_OK) exchange(self); /* without a thread one set of buffers is enough */
     return settle(self, err);
 }
 
@@ -252,7 +253,7 @@ rs_status rs_builder_write_section(rs_builder *self, const rs_buffer *bytes, uin
     return rs_block_encoding_write(self->writer, bytes, &out->off, &out->crc, err);
 }
 
-/* Turns index offsets from section-relative to absolute. */
+/* Makes the index offsets of block or table entries absolute. They are relative to OFFSETS before. */
 static void place_index(rs_buffer *entries, uint64_t section_off) {
     size_t i;
     for (i = 0; i < entries->size_bytes; i += RS_FMT_BLOCK_SIZE) {
@@ -295,7 +296,7 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 void rs_builder_describe(const rs_builder *self, rs_header *header) {
     header->features_required |= self->features_required | self->scan.features | self->encoding.features;
-    /* Tables may be there though the trees that named them were not worth it. */
+    /* A table may have been written for a tree that was then not used. */
     if (rs_dictionaries_n_tables(&self->encoding.dictionaries) > 0) header->features_required |= RS_FMT_FEATURE_TABLES;
     header->n_records = self->n_records;
     header->max_values = larger(header->max_values, self->scan.max_values);

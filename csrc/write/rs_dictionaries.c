@@ -1,14 +1,14 @@
-/* rs_dictionaries.c: dictionaries that grow, symbol tables that are used again. */
+/* rs_dictionaries.c: extends dictionaries by tables, and makes symbol tables or uses old ones again. */
 #include "write/rs_dictionaries.h"
 
 #include <stdlib.h>
 
 enum {
-    MAX_ENTRIES = 1 << 20,            /* of one dictionary: its numbers take a bit less than plain ones would */
-    KEPT_BYTES = 24 * 1024 * 1024,    /* of all dictionaries: beyond, new ones begin */
-    SAMPLE_STEP = 16,                 /* every so many strings are tried with an old table */
-    MIN_UNITS = 1024,                 /* fewer are not worth a table */
-    REMEMBERED_RUNS = 12,             /* then it is tried again */
+    MAX_ENTRIES = 1 << 20,            /* of one dictionary */
+    KEPT_BYTES = 24 * 1024 * 1024,    /* bytes of all entries; above it, dictionaries are not extended */
+    SAMPLE_STEP = 16,                 /* one string in so many is coded to try an old table */
+    MIN_UNITS = 1024,                 /* fewer units are not worth a table */
+    REMEMBERED_RUNS = 12,             /* a failed attempt is repeated after so many runs */
     MAX_NOTES = 65536
 };
 
@@ -36,7 +36,7 @@ void rs_dictionaries_clear(rs_dictionaries *self) {
     self->n_notes = self->used_notes = 0;
 }
 
-/* ---- What is known of paths ---- */
+/* ---- Notes of positions ---- */
 
 static rs_position_note *place_of(rs_position_note *notes, uint32_t n, uint64_t position_id) {
     uint32_t at = (uint32_t)(position_id >> 32 ^ position_id) & (n - 1);
@@ -81,8 +81,8 @@ static rs_status no_memory(rs_error *err) {
 
 void rs_dictionaries_begin_run(rs_dictionaries *self) { self->run++; }
 
-/* What only trees before the last block's name is of no more use to a writer: its memory goes. Not that of this run:
- * the same path may stand in several children of a union. */
+/* Frees the entries of dictionaries of the position that are older than the two newest: later trees will not name them.
+ * A dictionary of this run is kept, because one position id may occur in several children of a union. */
 static void retire_dictionaries(rs_dictionaries *self, uint64_t position_id) {
     rs_dictionary *d;
     unsigned newer = 0;
@@ -94,6 +94,7 @@ static void retire_dictionaries(rs_dictionaries *self, uint64_t position_id) {
     }
 }
 
+/* The same for encoders of symbol tables. */
 static void retire_symbols(rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes) {
     rs_symbol_table *t;
     unsigned newer = 0;
@@ -105,7 +106,7 @@ static void retire_symbols(rs_dictionaries *self, uint64_t position_id, unsigned
     }
 }
 
-/* The newest one of the position. */
+/* Returns the newest dictionary of the position; NULL when there is none. */
 static rs_dictionary *newest(const rs_dictionaries *self, uint64_t position_id) {
     rs_dictionary *d;
     for (d = self->first; d != NULL; d = d->next) {
@@ -147,7 +148,7 @@ static rs_status add_table(rs_dictionaries *self, const rs_block *block, unsigne
     return rs_buffer_append(&self->tables, entry, sizeof entry, err);
 }
 
-/* The spans of those values that are not in `d`; their number. */
+/* Lists the spans of the values that are not in `d` (NULL: an empty dictionary) and returns their number. */
 static uint32_t list_new(const rs_dictionary *d, const rs_values *values, rs_span *spans) {
     uint32_t i, n = 0;
     for (i = 0; i < values->n; i++) {
@@ -167,7 +168,7 @@ static rs_dictionary *add_dictionary(rs_dictionaries *self, uint64_t position_id
     return d;
 }
 
-/* Writes `added` as a table of `d`. */
+/* Writes the values `added` as one more table of `d`. */
 static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_values *added, unsigned hops,
                               rs_error *err) {
     rs_block block;
@@ -230,7 +231,7 @@ static rs_symbol_table *newest_symbols(const rs_dictionaries *self, uint64_t pos
     return NULL;
 }
 
-/* Writes a table and remembers it; takes over its encoder. */
+/* Writes a symbol table and keeps it. It takes ownership of the encoder, also on failure. */
 static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsigned unit_bytes, const rs_buffer *bytes,
                               rs_symbols_encoder *encoder, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *t = (rs_symbol_table *)calloc(1, sizeof *t);
@@ -253,7 +254,8 @@ static rs_status keep_symbols(rs_dictionaries *self, uint64_t position_id, unsig
     return RS_OK;
 }
 
-/* Makes a table and, where it takes less than `worth` bytes with the strings' codes, keeps it. */
+/* Makes a table and keeps it when the table and the codes of the strings take fewer than `worth` bytes. Else *out is
+ * unchanged. */
 static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings, size_t n,
                               unsigned unit_bytes, uint64_t worth, rs_buffer *bytes, rs_symbol_table **out,
                               rs_error *err) {
@@ -288,7 +290,7 @@ rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, c
                 worth = whole;
                 *out = old;
             }
-            /* As good as ever: a new table would cost its bytes, and its making, for nothing. */
+            /* The old table still codes well. A new one would cost its bytes and the time to make it, for no gain. */
             if (old->units > 0 && (double)coded / (double)units <= 1.05 * (double)old->coded / (double)old->units) {
                 total = 0;
             }
@@ -309,11 +311,12 @@ rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, c
 
 /* ---- Tables that several positions share ---- */
 
+/* Sums over the groups that join: units, and bytes of their codes and bytes saved. */
 typedef struct weight {
-    uint64_t units, coded, saved; /* of the groups that join; `saved` in bytes */
+    uint64_t units, coded, saved;
 } weight;
 
-/* Which groups join when they have this encoder. */
+/* Codes the strings of all groups and decides which groups join. */
 static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group *groups, uint32_t n,
                               unsigned unit_bytes, weight *out, rs_error *err) {
     rs_buffer scratch = {NULL, 0, 0};
@@ -330,7 +333,7 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
             status = rs_symbols_encode(encoder, s->units, s->n_units, &scratch, err);
         }
         plain = units * unit_bytes;
-        /* Plain strings are read faster: they stay where little would be gained. */
+        /* Plain strings are read faster, so a group that saves a quarter or less stays plain. */
         groups[i].joins = scratch.size_bytes < plain - plain / 4;
         if (!groups[i].joins) continue;
         out->units += units;
@@ -341,7 +344,8 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
     return status;
 }
 
-/* A new table for the groups, kept where it saves `least` bytes more than it takes. */
+/* Makes a table for the groups and keeps it when it saves more than `least` bytes and its own. Else *out is
+ * unchanged. */
 static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
                              unsigned unit_bytes,
                              uint64_t least, rs_buffer *bytes, rs_symbol_table **out, rs_error *err) {
@@ -380,7 +384,7 @@ rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_
         RS_TRY(weigh_groups(old->encoder, groups, n, unit_bytes, &found, err));
         if (found.saved > least) *out = old;
     }
-    /* As good as ever: as in rs_dictionaries_symbols. */
+    /* An old table that still codes well is kept, as in rs_dictionaries_symbols. */
     if (*out == NULL || (double)found.coded / (double)found.units > 1.05 * (double)old->coded / (double)old->units) {
         if (*out != NULL) least = found.saved;
         status = make_shared(self, position_id, groups, n, unit_bytes, least, &bytes, &made, err);

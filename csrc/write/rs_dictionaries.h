@@ -1,5 +1,5 @@
-/* rs_dictionaries.h: what a store's writer remembers from block to block: the tables it wrote, and what stands in
- * them, so that a later block's tree can name them again. */
+/* rs_dictionaries.h: the tables that a store's writer has written, and their contents, kept from block to block. The
+ * tree of a later block can then name the same tables again. */
 #ifndef RS_DICTIONARIES_H
 #define RS_DICTIONARIES_H
 
@@ -7,13 +7,13 @@
 #include "write/rs_symbols_train.h"
 #include "write/rs_value_set.h"
 
-/* The entries of the tables that one place in the records (a position) refers to, in their order. */
+/* The value tables that the dict-coded node of one position refers to, with all their entries in order. */
 typedef struct rs_dictionary {
     uint64_t position_id;
-    uint64_t made, used;  /* in which run of values, first and last */
+    uint64_t made, used;  /* the run in which it was made, and the last run that used it */
     uint32_t tables[RS_FMT_DICT_CODED_TABLES];
     uint32_t n_tables;
-    rs_buffer bytes;      /* of the entries, as `any` values */
+    rs_buffer bytes;      /* the entries as any values */
     rs_value_set entries; /* spans in `bytes` */
     struct rs_dictionary *next;
 } rs_dictionary;
@@ -21,87 +21,94 @@ typedef struct rs_dictionary {
 /* A symbol table of a position. */
 typedef struct rs_symbol_table {
     uint64_t position_id;
-    uint64_t used;         /* in which run of values, last */
-    uint32_t number;
+    uint64_t used;         /* the last run that used it */
+    uint32_t number;       /* of the table in TABLES */
     unsigned unit_bytes;
-    rs_symbols_encoder *encoder;
-    uint64_t units, coded; /* of the block that it was made for: how well it does */
+    rs_symbols_encoder *encoder; /* NULL when a newer table of the position has replaced it */
+    uint64_t units, coded; /* units, and bytes of their codes, of the strings that it was made for */
     struct rs_symbol_table *next;
 } rs_symbol_table;
 
-/* What was found out about a position in one block, so that the next ones need not try again. */
+/* Attempts that failed for a position in one run, so that the next runs need not repeat them. The flags name them. */
 enum { RS_POSITION_NO_DICTIONARY = 1, RS_POSITION_NO_TEMPLATE = 2, RS_POSITION_NO_SHARED_TABLE = 4 };
 typedef struct rs_position_note {
     uint64_t position_id;   /* 0: an empty slot */
-    uint32_t run;    /* of which run */
+    uint32_t run;           /* the run in which the flags were set */
     uint32_t flags;
 } rs_position_note;
 
-/* Writes values as a table, whose entry in TABLES it fills but for its kind: the builder's part, which knows
- * heaps, offsets and trees. `position_id` is that of the dictionary. `hops` tables lie between these values and a
- * block. */
+/* A function of the owner, which knows heaps, offsets and trees: writes the heap of a value table and fills *out, the
+ * table's element of TABLES without its kind. `position_id` is that of the dictionary. `hops` is the number of tables
+ * between these values and a block. */
 typedef rs_status (*rs_write_values)(void *owner, const rs_values *values, uint64_t position_id, unsigned hops,
                                      rs_block *out, rs_error *err);
-/* Writes the bytes of a symbol table. */
+/* The same for the bytes of a symbol table. */
 typedef rs_status (*rs_write_bytes)(void *owner, const rs_buffer *bytes, rs_block *out, rs_error *err);
 
-/* Owns all of it. Zero it, set the functions; rs_dictionaries_clear at the end. Not thread-safe. */
+/* All tables of a store. Zero the struct and set owner and functions; call rs_dictionaries_clear at the end. It owns
+ * everything but the owner. One thread at a time may use it. */
 typedef struct rs_dictionaries {
     void *owner;
     rs_write_values write_values;
     rs_write_bytes write_bytes;
-    rs_buffer tables;      /* entries of TABLES */
-    rs_dictionary *first;
+    rs_buffer tables;      /* the bytes of TABLES */
+    rs_dictionary *first;  /* the newest; `next` leads to older ones. The same of symbols */
     rs_symbol_table *symbols;
-    uint64_t kept_bytes;   /* of entries of dictionaries */
-    rs_position_note *notes;   /* by position: n_notes slots, a power of two, or none */
+    uint64_t kept_bytes;   /* bytes of the entries of all dictionaries */
+    rs_position_note *notes; /* a hash table by position_id of n_notes slots, a power of two; NULL when n_notes is 0 */
     uint32_t n_notes, used_notes;
-    uint32_t run;          /* number of the run of values (a block's) whose tree is being made */
+    uint32_t run;          /* the number of the current run: of the block whose values are being encoded */
 } rs_dictionaries;
 
+/* Frees everything. */
 void rs_dictionaries_clear(rs_dictionaries *self);
 
-/* A further run of values begins: tables of earlier ones may be forgotten from now on, where newer ones stand for
- * them. */
+/* Begins the run of the next block. From now on the memory of dictionaries and encoders of earlier runs may be freed,
+ * when the position gets newer ones. */
 void rs_dictionaries_begin_run(rs_dictionaries *self);
 
+/* Returns the number of tables written so far. */
 static inline uint32_t rs_dictionaries_n_tables(const rs_dictionaries *self) {
     return (uint32_t)(self->tables.size_bytes / RS_FMT_BLOCK_SIZE);
 }
 
-/* The dictionary of a position that may take `more` entries, or NULL. Lives as long as `self`. */
+/* Returns the newest dictionary of a position; NULL when there is none, or when it has no room for `more` entries. It
+ * lives as long as `self`. */
 rs_dictionary *rs_dictionaries_find(const rs_dictionaries *self, uint64_t position_id, uint32_t more);
 
-/* Adds those of `values` that are not there yet to the dictionary of a position, as a further table; to a new
- * dictionary when there is none that may take them, and when `fresh` unless a neighbour of this run just made one
- * that has most of them. *out keeps its entries at least until the next run. */
+/* Makes sure that a dictionary of the position holds all `values`. Those that it lacks are written as one more table. A
+ * new dictionary is made when there is none, or none with room. With `fresh`, a new one is made unless one that was
+ * made in this run holds at least half of the values. *out lives as long as `self`, and keeps its entries at least
+ * until the next run. RS_E_MEM, and the errors of write_values. */
 RS_NODISCARD rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bool fresh,
                                               const rs_values *values,
                                         unsigned hops, rs_dictionary **out, rs_error *err);
 
-/* What is known of a position from one of the last runs: RS_PATH flags. */
+/* Returns the flags RS_POSITION_* that the last runs noted for a position. */
 unsigned rs_dictionaries_known(const rs_dictionaries *self, uint64_t position_id);
-/* Remembers flags of a position for some runs. Without memory it forgets. */
+/* Notes flags of a position for some runs. Without memory it does nothing. */
 void rs_dictionaries_note(rs_dictionaries *self, uint64_t position_id, unsigned flags);
 
-/* The number of a value in a dictionary; UINT32_MAX when it is not there. */
+/* Returns the number of a value among the dictionary's entries; UINT32_MAX when it is not there. */
 uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);
 
-/* A symbol table for strings: that of the position, where it still does nearly as well as when it was made, or a
- * new one. *out is NULL where none is worth it. */
+/* Finds or makes a symbol table for strings. The position's table is used again while it codes nearly as well as when
+ * it was made; else a new one is tried. *out becomes NULL when no table saves bytes. It lives as long as `self`.
+ * RS_E_MEM, and the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
                                                const rs_symbol_string *strings, size_t n,
                                          unsigned unit_bytes, rs_symbol_table **out, rs_error *err);
 
-/* The strings of one of the positions that may share a table. */
+/* The strings of one of the positions that may share a symbol table. */
 typedef struct rs_symbol_group {
     const rs_symbol_string *strings;
     size_t n;
-    bool joins; /* whether they take at least a quarter less in it */
+    bool joins; /* output: the strings take more than a quarter less with the table */
 } rs_symbol_group;
 
-/* The same for several positions at once, whose strings stand one after the other: a table that saves, in the groups
- * that join, `least` bytes more than it takes. */
+/* Finds or makes one symbol table for n groups, n at least 1, whose strings are adjacent in one array. The table must
+ * save, in the groups that join, more than `least` bytes; a new table must save its own bytes too. Else *out becomes
+ * NULL, and the position is noted. Errors as of rs_dictionaries_symbols. */
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,
                                              uint32_t n,
                                        unsigned unit_bytes, uint64_t least, rs_symbol_table **out, rs_error *err);

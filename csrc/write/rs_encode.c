@@ -1,5 +1,5 @@
-/* rs_encode.c: walks a raw value and a tree side by side. Fixed bodies are written in place, into room that the
- * enclosing head reserved; all others are appended. */
+/* rs_encode.c: walks a raw value and a tree side by side. A container first reserves room for its bit group and for the
+ * fixed bodies of its children, which are written there. All other bodies are appended. */
 #include "write/rs_encode.h"
 
 typedef struct encoder {
@@ -9,7 +9,7 @@ typedef struct encoder {
 } encoder;
 
 static rs_status misfit(encoder *self) {
-    return rs_error_set(self->err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the tree");
+    return rs_error_set(self->err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the schema tree");
 }
 
 static bool take_int(rs_slice *in, int64_t *out) {
@@ -27,7 +27,7 @@ static bool starts_with(rs_slice in, const uint8_t *bytes, size_t size) {
     return size <= rs_slice_left(&in) && memcmp(in.ptr, bytes, size) == 0;
 }
 
-/* The aux of an ndarray node is descriptor and, perhaps, shape: exactly what follows the tag. */
+/* The aux of an ndarray node is the descriptor and, with FIXED, the shape: the same bytes that follow the tag. */
 static bool array_fits(const rs_node *node, rs_slice in) {
     rs_array_type type;
     rs_slice rest = in, aux = rs_slice_of(node->aux, node->aux_size_bytes);
@@ -38,8 +38,8 @@ static bool array_fits(const rs_node *node, rs_slice in) {
            rs_slice_left(&type.descriptor) == node->aux_size_bytes;
 }
 
-/* Takes tag, code and EXTRA where they are those of the node. `any` values end themselves, so equal bytes are equal
- * values. */
+/* Takes tag, code and EXTRA when they are those of the node. No any value is a prefix of another, so comparing the
+ * bytes of EXTRA is enough. */
 static bool take_ext_head(const rs_node *node, rs_slice *in) {
     if (rs_slice_left(in) < 2 || in->ptr[0] != RS_FMT_TAG_EXT || in->ptr[1] != node->param) return false;
     in->ptr += 2;
@@ -50,7 +50,7 @@ static bool take_ext_head(const rs_node *node, rs_slice *in) {
 
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in);
 
-/* The value that begins at in.ptr, passed without moving the scan. */
+/* Returns the bytes of the value that begins at in.ptr, without changing scan->next. */
 static rs_slice whole_value(const encoder *self, rs_slice in) {
     size_t next = self->scan->next;
     rs_slice rest = in;
@@ -78,7 +78,8 @@ static bool has_key_set(const rs_node *node, uint64_t hash) {
     return false;
 }
 
-/* Lists of numbers are told apart by their elements: each has to fit. Others by their count alone. */
+/* Returns whether a list node accepts the n elements. Lists of numbers may be divided among several children of a
+ * union, so each number must fit. The elements of other lists are not looked at. */
 static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice in, uint64_t n) {
     const rs_node *child = node->children;
     uint64_t i;
@@ -93,7 +94,7 @@ static bool accepts_elements(const encoder *self, const rs_node *node, rs_slice 
     return true;
 }
 
-/* The units of a str of 1-byte units, whose tag was looked at. */
+/* Returns the units of a str whose tag is known to be that of 1-byte units. */
 static rs_slice text_of(rs_slice in) {
     uint64_t n;
     in.ptr++;
@@ -101,7 +102,7 @@ static rs_slice text_of(rs_slice in) {
     return rs_slice_of(in.ptr, (size_t)n);
 }
 
-/* Whether `node` is the child of a union that takes the value at in.ptr. */
+/* Returns whether `node`, a child of a union, accepts the value at in.ptr. The first child that does is chosen. */
 static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
     uint8_t tag = *in.ptr;
     int64_t value;
@@ -151,10 +152,11 @@ static bool accepts(const encoder *self, const rs_node *node, rs_slice in) {
 
 static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits);
 
-/* Writes a fixed body at `at`, inside the buffer; *bits is what goes into the parent's bit group. */
+/* Each takes a value off `in` and sets *bits to the node's bits for the bit group of its parent. put_fixed writes a
+ * fixed body at `at`, where the buffer has room for it; put_appended appends a body that is not fixed. */
 static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, size_t at, uint64_t *bits);
 
-/* A node standing alone at the end of the buffer. */
+/* Appends a value of `node` that stands alone. */
 static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     size_t at = self->out->size_bytes;
     uint64_t bits = 0;
@@ -169,7 +171,7 @@ static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     return RS_OK;
 }
 
-/* Children of tuple or struct; the head stands zeroed at `at`. */
+/* Writes the children of a tuple or struct. Its head (bit group and fixed bodies) is zeroed at `at`. */
 static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     uint32_t i;
     uint64_t n;
@@ -195,7 +197,7 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
             size = (size_t)(keys.ptr - key);
             if (n == 0 || !starts_with(*in, key, size)) {
                 if (child->kind != RS_FMT_NODE_OPTIONAL || child->param != 0) return misfit(self);
-                continue; /* its bits are 0, and it has no body */
+                continue; /* the absent key has bits 0 and no body */
             }
             in->ptr += size;
             n--;
@@ -210,7 +212,7 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
     return is_struct && n != 0 ? misfit(self) : RS_OK;
 }
 
-/* Elements of a list whose child is fixed: bit group and bodies stand zeroed at `at`. */
+/* Writes the elements of a list whose child is fixed. Room for bit group and bodies is zeroed at `at`. */
 static rs_status put_fixed_elements(encoder *self, const rs_node *child, uint64_t n, rs_slice *in, size_t at) {
     uint64_t i, bits = 0;
     size_t body = at + (size_t)((n * child->bits + 7) / 8);
@@ -237,9 +239,10 @@ static rs_status put_list(encoder *self, const rs_node *node, rs_slice *in) {
     at = self->out->size_bytes;
     group = (n * child->bits + 7) / 8;
     if (rs_mul_overflows(n, child->fixed ? child->size_bytes : 0, &size)) return misfit(self);
-    /* Of another tree, do not make room before looking. A row may be large where its keys are mostly absent. */
+    /* A row with many optional keys may be large though most keys are absent. The limit bounds the memory for lists of
+     * such rows, and for a list that turns out not to fit this tree. */
     if (size / 2048 > rs_slice_left(in)) {
-        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the rows of a list grow too large");
+        return rs_error_set(self->err, RS_E_ARG_LIMIT, RS_NOWHERE, "the rows of a list would take too many bytes");
     }
     RS_TRY(rs_buffer_append_zeros(self->out, (size_t)(group + size), self->err));
     if (child->fixed) return put_fixed_elements(self, child, n, in, at);
@@ -261,7 +264,7 @@ static rs_status choose(encoder *self, const rs_node *node, rs_slice in, uint64_
     return misfit(self);
 }
 
-/* A str of parts; its head stands zeroed at `at`. */
+/* Writes a str under a concat node. Its head is zeroed at `at`. */
 static rs_status put_parts(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     rs_slice text;
     if (*in->ptr != RS_FMT_TAG_STR1) return misfit(self);
@@ -270,7 +273,7 @@ static rs_status put_parts(encoder *self, const rs_node *node, rs_slice *in, siz
     return rs_encode_parts(node, text, self->out, at, self->err);
 }
 
-/* A str in symbols: the codes' length, unless they are the rest, and the codes. */
+/* Appends a str as symbols: the number of bytes of the codes, unless the node has REST, and the codes. */
 static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
     const rs_symbol_table *table = (const rs_symbol_table *)node->slot;
     size_t at = self->out->size_bytes, size;
@@ -291,7 +294,7 @@ static rs_status put_symbols(encoder *self, const rs_node *node, rs_slice *in) {
     return RS_OK;
 }
 
-/* An optional whose value has a body, if there is one. */
+/* Appends the body of an optional node that is not fixed. Without a value there is no body. */
 static rs_status put_optional(encoder *self, const rs_node *node, rs_slice *in, uint64_t *bits) {
     const rs_node *child = node->children;
     size_t at = self->out->size_bytes;
@@ -332,7 +335,7 @@ static rs_status put_fixed_array(encoder *self, const rs_node *node, rs_slice *i
     return RS_OK;
 }
 
-/* The stored number of an int or decimal, into the bits or the body. */
+/* Puts the stored number of an int or decimal into *bits or into the body at `at`, as the node's width says. */
 static void put_number(encoder *self, const rs_node *node, uint64_t stored, size_t at, uint64_t *bits) {
     if (node->bits != 0) *bits = stored;
     if (node->size_bytes != 0) memcpy(self->out->data + at, &stored, (size_t)node->size_bytes);
@@ -392,7 +395,7 @@ static rs_status put_fixed(encoder *self, const rs_node *node, rs_slice *in, siz
     }
 }
 
-/* str and bytes: the length as the node wants it, then the same units. */
+/* Appends a str or bytes: the length in the form of the node, then the units unchanged. */
 static rs_status put_counted(encoder *self, const rs_node *node, rs_slice *in) {
     uint64_t n;
     unsigned shift = 0;
@@ -417,7 +420,7 @@ static rs_status put_array(encoder *self, const rs_node *node, rs_slice *in) {
     if (!array_fits(node, *in)) return misfit(self);
     in->ptr++;
     RS_TRY(rs_array_skip(in, UINT64_MAX, &type, &shape, &size, &outside, self->err));
-    /* What follows the shape (data, or its position outside) is the same in both. */
+    /* The data, or its position outside, is written as in the any value. */
     data = (node->flags & RS_FMT_FLAG_FIXED) != 0 ? shape.end : shape.ptr;
     return rs_buffer_append(self->out, data, (size_t)(in->ptr - data), self->err);
 }

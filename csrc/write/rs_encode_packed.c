@@ -1,5 +1,5 @@
-/* rs_encode_packed.c: the encoder's nodes that need more than a copy: decimals, packed numbers, parts of strings; and
- * the links that encoding needs. */
+/* rs_encode_packed.c: encodes decimals, packed lists of numbers and the parts of a concat; and the links from nodes to
+ * the data that encoding needs. */
 #include "write/rs_encode.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "write/rs_string_template.h"
 
 static rs_status misfit(rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the tree");
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a value does not fit the schema tree");
 }
 
 /* ---- Links ---- */
@@ -79,7 +79,8 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
     return true;
 }
 
-/* The next number of a list, as the integer that a numbers node packs. */
+/* Takes the next number of a list, and sets *out to the integer that a numbers node packs for it. Returns false when
+ * the node cannot store the number. */
 static bool take_number(const rs_node *node, rs_slice *in, int64_t *out) {
     uint8_t tag = *in->ptr;
     if (node->number_kind == RS_FMT_NUMBERS_FLOATS) {
@@ -118,7 +119,7 @@ rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_buffer *out, r
     if ((node->flags & RS_FMT_FLAG_FIXED) == 0) RS_TRY(rs_buffer_append_varint(out, n, err));
     if (n == 0) return RS_OK;
     if (n > sizeof few / sizeof few[0]) {
-        /* Of n values that were read: no more than they are. */
+        /* The n numbers are in memory already as any values, so n is no untrusted size. */
         numbers = (int64_t *)malloc((size_t)n * sizeof *numbers);
         if (numbers == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a list");
     }
@@ -130,14 +131,14 @@ rs_status rs_encode_numbers(const rs_node *node, rs_slice *in, rs_buffer *out, r
     return status;
 }
 
-/* ---- Parts ---- */
+/* ---- Parts of a concat ---- */
 
 static bool starts_with(rs_slice s, rs_slice with) {
     size_t size = rs_slice_left(&with);
     return size <= rs_slice_left(&s) && memcmp(s.ptr, with.ptr, size) == 0;
 }
 
-/* The text of a const that is a str of 1-byte units. */
+/* Returns the text of a const node whose value is a str of 1-byte units. */
 static rs_slice const_text(const rs_node *node) {
     rs_slice aux = rs_slice_of(node->aux, node->aux_size_bytes);
     aux.ptr++;
@@ -164,7 +165,8 @@ static const uint8_t *end_of_class(rs_template_classes classes, rs_slice s) {
     return s.ptr;
 }
 
-/* Where part i of what is left of a string ends; NULL where there is no such part. */
+/* Returns where part i ends in `s`, the rest of a string; NULL when the rest does not begin with such a part. `parts`
+ * holds the parts before it. */
 static const uint8_t *part_end(const rs_node *node, uint32_t i, rs_slice s, const rs_slice *parts) {
     const rs_node *child = &node->children[i], *next = i + 1 < node->n_children ? child + 1 : NULL;
     rs_template_classes classes =
@@ -191,7 +193,8 @@ static const uint8_t *part_end(const rs_node *node, uint32_t i, rs_slice s, cons
     }
 }
 
-/* The number that a digits node stores for a text; false when that would not give the text back. */
+/* Sets *stored to the number that a digits node stores for a text. Returns false when the node cannot store the
+ * text. */
 static bool fit_digits(const rs_node *node, rs_slice text, uint64_t *stored) {
     uint64_t value = 0;
     size_t size = rs_slice_left(&text);
@@ -233,7 +236,8 @@ static bool fit_entry(const rs_node *node, rs_slice text, uint64_t *number) {
     return *number < node->count;
 }
 
-/* One part: whether it fits and, with `out`, its body and *bits. The head stands zeroed at `at`. */
+/* Checks that one part fits its node, and sets *bits. With `out` not NULL it also writes the body; the concat's head is
+ * zeroed at `at`. */
 static rs_status put_part(const rs_node *child, rs_slice text, rs_buffer *out, size_t at, uint64_t *bits,
                            rs_error *err) {
     uint64_t stored = 0;

@@ -1,4 +1,4 @@
-/* rs_infer.c: from values to a tree: stats of them, a plan of the tree, its tables, its bytes. */
+/* rs_infer.c: collects the stats of values, has a tree planned, makes its tables and writes its bytes. */
 #include "write/rs_infer.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "write/rs_plan.h"
 
 enum {
-    LITTLE_TEXT = 16384, /* units of a position: for more a table of its own pays */
-    LITTLE_GAIN = 64     /* less than such a part of the values is not worth the slower reading */
+    LITTLE_TEXT = 16384, /* a position with more units gets a symbol table of its own */
+    LITTLE_GAIN = 64     /* a shared table must save one part in so many of all bytes, because it slows reading */
 };
-#define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65)
+#define LITTLE_TEXT_PATH UINT64_C(0x6C6974746C65) /* makes the position id of the shared table */
 
 typedef struct infer {
     rs_stats stats;
@@ -24,7 +24,7 @@ static rs_status no_memory(infer *self) {
     return rs_error_set(self->err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
 }
 
-/* ---- Settling: the tables that a plan names are made ---- */
+/* ---- Settling: making the tables that a plan needs, and filling in their numbers ---- */
 
 static rs_status settle_dict_coded(infer *self, rs_plan *d) {
     rs_dictionary *dictionary;
@@ -44,7 +44,7 @@ static rs_status settle_dict_coded(infer *self, rs_plan *d) {
 
 static unsigned unit_of(const rs_plan *d) { return 1u << d->of->elements; }
 
-/* The strings of a plan; returns behind the last. */
+/* Lists the strings of a plan at `out` and returns the end of the list. */
 static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_symbol_string *out) {
     uint32_t i;
     for (i = 0; i < d->of->n_where; i++, out++) {
@@ -55,7 +55,7 @@ static rs_symbol_string *list_strings(const infer *self, const rs_plan *d, rs_sy
     return out;
 }
 
-/* Makes the plan one of symbols of a table, or without a table of plain strings. */
+/* Makes the plan a symbols node of the table, or a str node when `table` is NULL. */
 static rs_status settle_strings(infer *self, rs_plan *d, rs_symbol_table *table) {
     uint8_t *aux;
     d->kind = table == NULL ? RS_FMT_NODE_STR : RS_FMT_NODE_SYMBOLS;
@@ -73,7 +73,7 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
     rs_symbol_string *strings;
     rs_symbol_table *table = NULL;
     rs_status status;
-    if (d->link != NULL) return RS_OK; /* with others */
+    if (d->link != NULL) return RS_OK; /* settled already: it shares a table with others */
     strings = (rs_symbol_string *)malloc((d->of->n_where + 1) * sizeof *strings);
     if (strings == NULL) return no_memory(self);
     (void)list_strings(self, d, strings);
@@ -84,16 +84,17 @@ static rs_status settle_symbols(infer *self, rs_plan *d) {
     return settle_strings(self, d, table);
 }
 
-/* ---- One symbol table for all positions that have little text, and whose own would cost too much ---- */
+/* ---- One symbol table for all positions with little text, for which tables of their own would cost too much ---- */
 
 static bool has_little(const rs_plan *d, unsigned unit) {
     if (d->of == NULL || (d->kind != RS_FMT_NODE_SYMBOLS && d->kind != RS_FMT_NODE_STR)) return false;
-    if (d->n < d->of->n) return false; /* most of the strings stand under another node */
-    /* Shorter strings would gain nothing, and there may be very many of them. */
+    if (d->n < d->of->n) return false; /* some of the strings belong to another node */
+    /* Strings of fewer than 4 units on average would gain nothing, and there may be very many of them. */
     return unit_of(d) == unit && d->of->total <= LITTLE_TEXT && d->of->total / 4 >= d->of->n_where;
 }
 
-/* Lists the plans of little text; with `out` NULL they are counted. */
+/* Lists the plans with little text at `out` from number n on, and returns their number. With `out` NULL it only
+ * counts. */
 static uint32_t list_little(rs_plan *d, unsigned unit, rs_plan **out, uint32_t n) {
     uint32_t i;
     if (has_little(d, unit)) {
@@ -138,7 +139,7 @@ static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
     return status;
 }
 
-/* Which dicts are of a struct with optional keys: by the hashes of their key sets, in ascending order. */
+/* Makes the link of a struct with optional keys: the hashes of its key sets, in ascending order. */
 static rs_status settle_struct(infer *self, rs_plan *d) {
     const rs_alternative *a = (const rs_alternative *)d->link;
     rs_key_set_hashes *set;
@@ -167,8 +168,9 @@ static rs_status settle(infer *self, rs_plan *d) {
     return RS_OK;
 }
 
-/* ---- Bytes ---- */
+/* ---- Writing the tree's bytes ---- */
 
+/* The nodes written so far, and the queue of a breadth-first walk over the plan. */
 typedef struct emitter {
     rs_buffer nodes, aux;
     const rs_plan *queue[RS_FMT_TREE_NODES];

@@ -1,4 +1,5 @@
-/* rs_infer.h: chooses the schema tree of a run of values by reading every one of them: exact, nothing sampled. */
+/* rs_infer.h: infers the schema tree of a run of values: stats, plan, tables, and the tree's bytes. Every value is
+ * read; nothing is sampled. */
 #ifndef RS_INFER_H
 #define RS_INFER_H
 
@@ -6,16 +7,16 @@
 #include "write/rs_dictionaries.h"
 #include "write/rs_scan.h"
 
-/* Appends to `out` the bytes of a tree that every value fits, and to `links` what encoding with it needs. `scan` has
- * read the values in their order (its `next` is left anywhere). Tables that the tree names are written through
- * `dictionaries`; the values stand in a block (`position_id` 0), or in a table of the dictionary of
- * `position_id`, `hops` tables away from one. RS_E_ARG_LIMIT: no tree within the limits describes
- * them, use `any`. Needs no lock; allocates. */
+/* Appends to `out` the bytes of a tree that every value fits, and to `links` the links for encoding with it. `scan` has
+ * scanned the values in their order; its `next` changes. The tables that the tree names are written through
+ * `dictionaries`. For the values of a block `position_id` and `hops` are 0. For the values of a table, `position_id` is
+ * that of its dictionary and `hops` the number of tables between the values and a block. RS_E_ARG_LIMIT when no tree
+ * within the limits describes the values: the caller then uses `any`. RS_E_MEM. Needs no lock. */
 RS_NODISCARD rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_dictionaries *dictionaries,
                                      uint64_t position_id,
                                      unsigned hops, rs_buffer *out, rs_links *links, rs_error *err);
 
-/* Appends the tree that is one `any` node. */
+/* Appends a tree of one `any` node. */
 RS_NODISCARD rs_status rs_infer_any_tree(rs_buffer *out, rs_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* rs_mapping_builder.c: keys and values written side by side, then the table of the keys. */
+/* rs_mapping_builder.c: writes keys and values as two stores of one segment, then the key index. */
 #include "write/rs_mapping_builder.h"
 
 rs_status rs_mapping_builder_open(rs_mapping_builder *self, rs_segment_writer *writer, bool compress, rs_error *err) {
@@ -60,8 +60,9 @@ static void describe(const rs_mapping_builder *self, rs_header *header) {
     rs_builder_describe(&self->keys, header);
 }
 
-/* Through a descriptor that cannot write: a child that another thread forks meanwhile keeps the mapping, and one that
- * could become writable would block sealing for as long as the child lives. */
+/* Maps the bytes written so far, through a descriptor that cannot write where the system gives one. A child that
+ * another thread forks meanwhile keeps the mapping. A mapping that could become writable would then block sealing for
+ * as long as the child lives. */
 static rs_status map_written(const rs_segment_writer *writer, const uint8_t **data, rs_error *err) {
     int own = -1;
     rs_status status = rs_os_reopen_readonly(writer->fd, &own, NULL);
@@ -74,7 +75,8 @@ rs_status rs_mapping_builder_map_keys(rs_mapping_builder *self, rs_written_keys 
     const rs_segment_writer *writer = self->keys.writer;
     const uint8_t *data;
     if (!self->tabled || self->finished) {
-        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "keys are read back between tables and key index");
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE,
+                            "keys can be read back only after the tables and before the key index");
     }
     describe(self, &out->header);
     out->header.segment_size = writer->position;
@@ -89,7 +91,7 @@ void rs_written_keys_unmap(rs_written_keys *self) {
     memset(self, 0, sizeof *self);
 }
 
-/* The two numbers of each entry at their width; RS_E_ARG_RANGE unless keys ascend and all are records. */
+/* Appends the bytes of ORDER. RS_E_ARG_RANGE unless the key records ascend and all records exist. */
 static rs_status make_order(const uint64_t *order, uint64_t n, uint64_t n_records, rs_buffer *out, rs_error *err) {
     uint32_t w = rs_keys_order_width(n_records);
     uint64_t i;
@@ -97,8 +99,9 @@ static rs_status make_order(const uint64_t *order, uint64_t n, uint64_t n_record
     for (i = 0; i < n; i++) {
         uint64_t key = order[2 * i], value = order[2 * i + 1];
         if (key >= n_records || value >= n_records || (i > 0 && key <= order[2 * i - 2])) {
-            return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "entry %llu has records %llu and %llu of %llu",
-                                (unsigned long long)i, (unsigned long long)key, (unsigned long long)value,
+            return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
+                                "entry %llu cannot have the records %llu and %llu of %llu", (unsigned long long)i,
+                                (unsigned long long)key, (unsigned long long)value,
                                 (unsigned long long)n_records);
         }
         memcpy(out->data + out->size_bytes, &key, w);
@@ -125,11 +128,12 @@ rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *t
     rs_keys parsed;
     uint64_t n_records = self->keys.n_records;
     if (!self->tabled || self->finished) {
-        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a mapping is finished once, after its tables");
+        return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a mapping can be finished once, after its tables");
     }
     RS_TRY(rs_keys_open(rs_slice_of(table->data, table->size_bytes), 0, &parsed, err));
     if (parsed.n_entries != n || (order == NULL ? n != n_records : n > n_records)) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a table of %llu keys for %llu of %llu records",
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
+                            "a key index of %llu entries does not fit %llu entries of %llu records",
                             (unsigned long long)parsed.n_entries, (unsigned long long)n, (unsigned long long)n_records);
     }
     self->finished = true;

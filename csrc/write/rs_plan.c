@@ -1,31 +1,31 @@
-/* rs_plan.c: the choice: what each position would take under each node, from the leaves up. All costs are bits over all
- * values of the position; those of nodes that are settled later (symbol tables) are estimates, and what is written is
- * compared once more as a whole. */
+/* rs_plan.c: chooses the node of each position by the bits that its values would take under each candidate, from the
+ * leaves up. A cost is the sum over all values of the position. The cost of a symbols node is an estimate, because its
+ * table is made later; rs_block_encoding compares the written bytes once more as a whole. */
 #include "write/rs_plan.h"
 
 #include "format/rs_packed_ints.h"
 
 enum {
     MAX_CONST_BYTES = 4096,   /* a longer constant stays in the heap */
-    FRUGAL_CONST_BYTES = 64,  /* and when trees get too large */
-    TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* bytes of a dict-coded node's aux, at most */
-    TABLE_BITS = 8 * 240,     /* what a table costs beside its entries: its own entry, a tree, offsets */
-    ENTRY_BITS = 17,          /* and an entry: its offset */
-    FEW = 4096,               /* so few entries, a small part of the whole, need no second thought */
-    SYMBOLS_BYTES = 2048,     /* what a symbol table takes at least */
-    WORTH_NOTING = 1024,      /* values of a position: what fewer say of it is not remembered */
-    MAX_HOPS = 3              /* tables whose entries name tables */
+    FRUGAL_CONST_BYTES = 64,  /* the same for a frugal plan */
+    TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* the most bytes of a dict-coded node's aux */
+    TABLE_BITS = 8 * 240,     /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
+    ENTRY_BITS = 17,          /* cost of an entry beside its bytes: its offset */
+    FEW = 4096,               /* up to so many entries that are a small part of all bytes, no other node is tried */
+    SYMBOLS_BYTES = 2048,     /* the least cost of a symbol table */
+    WORTH_NOTING = 1024,      /* a failed attempt is noted only for a position with so many values */
+    MAX_HOPS = 3              /* the longest chain of tables that name tables */
 };
 
 typedef struct chooser {
     rs_stats *stats;
     rs_dictionaries *dictionaries;
-    unsigned hops; /* tables between these values and a block */
-    bool frugal;   /* as few nodes and bytes of the tree as can be */
+    unsigned hops; /* number of tables between these values and a block */
+    bool frugal;   /* plan as few nodes and bytes of the tree as possible */
     rs_error *err;
 } chooser;
 
-/* One way of a position, and what its values take. */
+/* A candidate plan, and the bits that the values take under it. */
 typedef struct arm {
     rs_plan *plan;
     uint64_t bits;
@@ -39,7 +39,8 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
 
 /* ---- Tables ---- */
 
-/* What the entries of `set` that a dictionary does not have would take, at `rate` bits a raw byte. */
+/* Returns the bits of the values that the dictionary (NULL: an empty one) does not hold yet, at `rate` bits for each
+ * raw byte. *n becomes their number. */
 static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *values, double rate, uint32_t *n) {
     uint64_t bytes = 0;
     uint32_t i;
@@ -52,7 +53,8 @@ static uint64_t new_entries(const rs_dictionary *dictionary, const rs_values *va
     return (uint64_t)((double)bytes * rate) + (uint64_t)*n * ENTRY_BITS + (*n > 0 ? TABLE_BITS : 0);
 }
 
-/* A value with array data of its block cannot stand in a table, which has none. */
+/* Returns whether a value has array data outside it. Such values cannot be in a table, because tables have no
+ * arrays. */
 static bool has_outside(const rs_values *values) {
     uint32_t i;
     for (i = 0; i < values->n; i++) {
@@ -63,7 +65,8 @@ static bool has_outside(const rs_values *values) {
     return false;
 }
 
-/* Puts a dict-coded node of `values` instead of *best where n numbers and the entries take less. */
+/* Replaces *best by a dict-coded node with the entries `values` when that takes fewer bits for n values: entries plus n
+ * numbers. It compares a new dictionary with an extension of the position's dictionary. */
 static rs_status try_dict_coded(chooser *self, const rs_values *values, uint64_t n, uint64_t position_id, double rate,
                                 arm *best) {
     uint32_t fresh_n, more;
@@ -114,7 +117,7 @@ static rs_status leaf(chooser *self, unsigned kind, unsigned param, const void *
     return out->plan == NULL ? no_memory(self) : RS_OK;
 }
 
-/* A part of a concat. */
+/* Plans the child of a concat for one part of a string template. */
 static rs_status plan_part(chooser *self, const rs_template_part *part, uint64_t n, uint64_t position_id,
                            rs_plan **out) {
     arm best = {NULL, UINT64_MAX};
@@ -168,7 +171,7 @@ static rs_status plan_template(chooser *self, const rs_template *template, uint6
     return RS_OK;
 }
 
-/* Strings: as they are, in codes, of parts. */
+/* Chooses among str, symbols and concat. *rest is a plan for the strings that do not fit the template, if any. */
 static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     unsigned unit = 1u << a->elements;
     uint64_t bytes = a->total * unit, coded;
@@ -177,7 +180,7 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     RS_TRY(leaf(self, RS_FMT_NODE_STR, unit, NULL, 0, out));
     out->bits = 8 * (bytes + a->counts_bytes);
     if (unit > 2 || a->n_where < a->n) return RS_OK;
-    /* About what text takes; a table is made and compared only for what is chosen in the end. */
+    /* An estimate from usual text. A symbol table is made, and compared, only when this node is chosen in the end. */
     coded = 8 * (bytes * (unit == 1 ? 45 : 34) / 100 + a->n + SYMBOLS_BYTES);
     if (coded < out->bits && bytes >= SYMBOLS_BYTES) {
         RS_TRY(leaf(self, RS_FMT_NODE_SYMBOLS, 0, NULL, 0, out));
@@ -191,7 +194,8 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     if (alike) {
         uint64_t left = a->n - template.n_fits;
         uint64_t bits = template.bits + TABLE_BITS / 2 + (left == 0 ? 0 : a->n + left * (out->bits / a->n + 1));
-        /* What has only separators in common must promise more: words that do not repeat take less in codes. */
+        /* A template that only cuts at separators must halve the bits: its parts are words, and words that do not
+         * repeat take less as symbols. */
         if (bits < (template.classes < RS_TEMPLATE_PATHS ? out->bits : out->bits / 2)) {
             if (left > 0) {
                 *rest = *out;
@@ -208,14 +212,15 @@ static rs_status choose_str(chooser *self, const rs_alternative *a, arm *out, ar
     return RS_OK;
 }
 
-/* A node that fits some values, `made`, and the plain node for the others: both in *out and *rest. */
+/* Moves the plain node in *out to *rest when `made` fits only n_fits of the values, and puts `made` into *out. Does
+ * nothing when `made` is NULL. */
 static void divide(const chooser *self, const rs_alternative *a, rs_plan *made, uint64_t bits, uint64_t n_fits,
                    arm *out, arm *rest) {
     if (made == NULL || (self->frugal && n_fits < a->n)) return;
     if (n_fits < a->n) {
         *rest = *out;
         rest->plan->n = a->n - n_fits;
-        rest->bits = 0; /* `bits` has it */
+        rest->bits = 0; /* `bits` includes these values */
     }
     out->plan = made;
     out->plan->n = n_fits;
@@ -322,7 +327,7 @@ static rs_status choose_row(chooser *self, const rs_alternative *a, arm *out) {
             if (optional == NULL) return no_memory(self);
             optional->children[0] = child.plan;
             out->plan->children[i] = optional;
-            out->plan->link = (void *)a; /* which key sets are its: see rs_encode.h */
+            out->plan->link = (void *)a; /* rs_infer replaces it by the hashes of its key sets */
             out->bits += a->n;
         }
     }
@@ -343,7 +348,7 @@ static rs_status choose_array(chooser *self, const rs_alternative *a, arm *out) 
     return RS_OK;
 }
 
-/* The node without a table of its own: *out, and *rest for values that it does not fit. */
+/* Chooses the best node that is not dict-coded: *out, and *rest for the values that do not fit it. */
 static rs_status choose_plain(chooser *self, const rs_alternative *a, arm *out, arm *rest) {
     switch (a->kind) {
     case RS_FMT_NODE_INT: return choose_int(self, a, out, rest);
@@ -405,8 +410,8 @@ static rs_status choose_alternative(chooser *self, const rs_alternative *a, arm 
     return RS_OK;
 }
 
-/* Whoever looks for the child that takes a value tries them in order: those that take more values than their siblings
- * come later, and `any` last. */
+/* The rank of a node among the children of a union. The encoder takes the first child that accepts a value, so nodes
+ * that accept more values come later, and `any` comes last. */
 static unsigned order_of(const rs_plan *d) {
     switch (d->kind) {
     case RS_FMT_NODE_CONST:
@@ -488,12 +493,12 @@ static rs_status choose_position(chooser *self, const rs_position *at, arm *out)
     return join_arms(self, arms, n, values, out);
 }
 
-/* Nodes of a tree and, about, its bytes. */
+/* Adds the number of nodes of a plan to *nodes, and an upper bound of their bytes to *bytes. */
 static void weigh(const rs_plan *d, uint64_t *nodes, uint64_t *bytes) {
     uint32_t i;
     ++*nodes;
     *bytes += RS_FMT_NODE_SIZE + rs_slice_left(&d->aux);
-    /* Which tables is not known yet. */
+    /* The numbers of its tables are not known yet, so the most that there can be are counted. */
     if (d->kind == RS_FMT_NODE_DICT_CODED || d->kind == RS_FMT_NODE_SYMBOLS) *bytes += TABLE_NUMBERS;
     for (i = 0; i < d->n_children; i++) weigh(d->children[i], nodes, bytes);
 }

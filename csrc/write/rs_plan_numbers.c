@@ -1,4 +1,4 @@
-/* rs_plan_numbers.c: the choice among nodes for numbers: by looking at each of them. */
+/* rs_plan_numbers.c: chooses the nodes for ints, floats and lists of numbers, by reading every number. */
 #include "write/rs_plan.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum {
     SCALES = 16,
     NO_SCALE = SCALES,
     MAX_CORRECTION = 16,
-    TRIED_LISTS = 512 /* by so many the stride is chosen; what it takes is then measured over all */
+    TRIED_LISTS = 512 /* the stride is chosen from about so many lists; its size is then measured over all */
 };
 
 static rs_status no_memory(rs_error *err) {
@@ -53,7 +53,10 @@ static rs_slice value_at(const rs_stats *stats, uint32_t where) {
 
 /* ---- Ints ---- */
 
-/* Most ints within a narrow range, and a few far from it: those few are left over. */
+/* Finds a narrow int node for most ints where a few lie far from the rest: frame of reference with exceptions, as in
+ * PFOR (Zukowski, Heman, Nes, Boncz, "Super-Scalar RAM-CPU Cache Compression", ICDE 2006). The exceptions do not fit
+ * the node; the caller stores them under another child of a union. The frame begins at the minimum or ends at the
+ * maximum. */
 rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
                         rs_error *err) {
     uint64_t above[65] = {0}, below[65] = {0}, seen, best = *bits;
@@ -69,7 +72,8 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
         above[rs_packed_ints_width((uint64_t)value - (uint64_t)a->min)]++;
         below[rs_packed_ints_width((uint64_t)a->max - (uint64_t)value)]++;
     }
-    /* Standing alone in a union each takes whole bytes, and one bit says which it is; a stray one is `any`. */
+    /* A value in a union stands alone, so it takes whole bytes, and one bit chooses the child. An int that does not fit
+     * is an any value of at most 9 bytes. */
     for (w = 0, seen = 0; w < whole; w++) {
         uint64_t cost;
         seen += above[w];
@@ -94,6 +98,7 @@ rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, 
 
 static double float_at(const rs_stats *stats, uint32_t where) { return rs_load_f64(stats->values.base + where + 1); }
 
+/* The difference of two floats as integers: how many floats `value` is after `from`. */
 static int64_t ulps(double value, double from) {
     uint64_t a, b;
     memcpy(&a, &value, 8);
@@ -101,7 +106,8 @@ static int64_t ulps(double value, double from) {
     return (int64_t)(a - b);
 }
 
-/* Bits that correct all floats at a scale, and the range of their integers; false when some are too far away. */
+/* Finds the correction bits that all floats need at a scale, and the range of their integers. Returns false when a
+ * float needs more than MAX_CORRECTION bits. */
 static bool correct(const rs_stats *stats, const rs_alternative *a, unsigned scale, unsigned *correction,
                     int64_t *min, int64_t *max) {
     double power = rs_schema_divisor(scale);
@@ -130,7 +136,7 @@ static rs_plan *decimal(rs_stats *stats, unsigned width, int64_t base, unsigned 
     return rs_plan_leaf(stats, RS_FMT_NODE_DECIMAL, width, aux, sizeof aux);
 }
 
-/* What the floats are that are decimals, by the scale that each needs. */
+/* The number of floats by the least scale at which each is a decimal; NO_SCALE counts the others. */
 typedef struct scales {
     uint64_t n[SCALES + 1];
 } scales;
@@ -142,7 +148,8 @@ static void count_scales(const rs_stats *stats, const rs_alternative *a, scales 
     for (i = 0; i < a->n_where; i++) {
         double value = float_at(stats, a->where[i]);
         int64_t m;
-        /* Mostly they need what the one before needed, or a digit less; noise is found out after a few. */
+        /* Stop early when nearly all floats so far have no scale. Most floats need the scale of the one before, so the
+         * search starts there, unless a digit less is enough. */
         if (misses > 256 && misses > i - i / 8) {
             out->n[NO_SCALE] += a->n_where - i;
             return;
@@ -158,7 +165,7 @@ static void count_scales(const rs_stats *stats, const rs_alternative *a, scales 
     }
 }
 
-/* The range of the floats' integers at a scale, of those that are exact at it. */
+/* Finds the range of the integers of the floats that are exact at a scale. Returns the number of these floats. */
 static uint64_t range_at(const rs_stats *stats, const rs_alternative *a, unsigned scale, int64_t *min, int64_t *max) {
     uint64_t n = 0;
     uint32_t i;
@@ -207,17 +214,18 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
 
 /* ---- Lists ---- */
 
+/* All lists of an alternative, and the measurements of them. */
 typedef struct lists {
     rs_stats *stats;
     const rs_alternative *a;
-    int64_t *numbers;  /* of one list */
-    unsigned scale;    /* of floats */
-    uint64_t n_fits, elements; /* lists that are exact at it, and their elements */
+    int64_t *numbers;  /* the numbers of one list */
+    unsigned scale;    /* the scale at which floats are tried */
+    uint64_t n_fits, elements; /* number of lists that are exact at the scale, and of their elements */
     int64_t min, max;
     rs_packed_ints_sizes trials[STRIDES];
 } lists;
 
-/* The numbers of list i; false when they are floats that are no decimals of the scale. */
+/* Reads list i into `numbers`. Returns false when one of its floats is no decimal of the scale. */
 static bool read_list(lists *self, uint32_t i, uint64_t *n) {
     rs_slice in = value_at(self->stats, self->a->where[i]);
     uint64_t k;
@@ -249,7 +257,7 @@ static void note_range(lists *self) {
     }
 }
 
-/* Measures all lists, or every so many of them, in the strides from `first` to before `end`. */
+/* Measures every list whose number is a multiple of `step`, with each stride from `first` up to, but without, `end`. */
 static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
     uint64_t n;
     uint32_t i;
@@ -264,7 +272,7 @@ static void measure(lists *self, unsigned first, unsigned end, uint32_t step) {
     }
 }
 
-/* The stride that takes least, its sizes over all lists. */
+/* Returns the stride that takes the fewest bytes. trials[stride] is then measured over all lists. */
 static unsigned choose_stride(lists *self) {
     uint32_t step = self->a->n_where / TRIED_LISTS + 1;
     unsigned s, best = 0;
@@ -276,8 +284,8 @@ static unsigned choose_stride(lists *self) {
     return best;
 }
 
-/* The scale that most lists need: that which nine in ten are exact at, or which all are. NO_SCALE when they are
- * noise. */
+/* Returns the least scale at which nine in ten lists are exact, NO_SCALE when there is none. *whole becomes the scale
+ * at which all lists are exact that have a scale; it is unchanged when none has. */
 static unsigned scale_of_lists(const lists *self, unsigned *whole) {
     uint64_t n[SCALES + 1] = {0}, seen = 0, all = self->a->n_where;
     unsigned most = NO_SCALE, scale = 0;
@@ -309,7 +317,7 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
     uint64_t counts = a->count_min == a->count_max ? 0 : 8 * a->counts_bytes, rest, cost;
     rs_plan *child;
     note_range(self);
-    /* What does not fit stays a list of floats of 8 bytes. */
+    /* Lists that do not fit stay lists of floats of 8 bytes. */
     rest = self->n_fits == a->n ? 0 : a->n + (a->total - self->elements) * 64;
     if (self->elements == 0) return RS_OK;
     width = rs_plan_width((uint64_t)self->max - (uint64_t)self->min);
@@ -325,7 +333,7 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
     }
     best = choose_stride(self);
     cost = counts + rest + 8 * rs_packed_ints_size(&self->trials[best]);
-    /* Reading chunks is a little work: it has to save something. */
+    /* Reading chunks takes a little longer, so they must save more than one part in 64. */
     if (cost + cost / 64 < *bits) {
         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
         rs_packed_ints_aux(&self->trials[best], floats ? RS_FMT_NUMBERS_FLOATS : RS_FMT_NUMBERS_INTS,

@@ -66,12 +66,12 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
         if (tag == RS_FMT_TAG_DICT) {
             const uint8_t *key = in->ptr;
             size_t key_sets = self->n_key_sets;
-            /* Through scan_value: tuples in keys count towards the depth. A dict within one would shift the key
-             * sets. */
+            /* Keys are read by scan_value too, because tuples in them count towards the depth. A dict in a key would
+             * add a key set that the later walks do not expect, so such a key is refused. */
             if (!rs_any_may_be_key(*in)) key_sets = SIZE_MAX;
             RS_TRY(scan_value(self, in, arrays_size, budget, err));
             if (self->n_key_sets != key_sets) {
-                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict key that cannot be hashed");
+                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict has a key that cannot be hashed");
             }
             hash = rs_schema_hash_key(hash, key, (size_t)(in->ptr - key));
         }
@@ -88,7 +88,7 @@ rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, r
     uint32_t max_depth = self->max_depth;
     rs_status status = scan_value(self, &record, arrays_size, &budget, err);
     if (status == RS_OK && record.ptr != record.end) {
-        status = rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "a record of more than one value");
+        status = rs_error_set(err, RS_E_FMT_TRAILING, RS_NOWHERE, "a record has more than one value");
     }
     if (status != RS_OK) {
         self->features = features;

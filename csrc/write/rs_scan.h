@@ -1,33 +1,37 @@
-/* rs_scan.h: the first pass over the raw `any` records of a block: which dict has which keys, how much the largest
- * record holds. infer and encode then walk the same bytes and ask it, dict by dict, in the same order. */
+/* rs_scan.h: the first pass over the raw `any` records of a block. It checks them, hashes the keys of each dict, and
+ * notes the most values, bytes and depth of a record. rs_stats and rs_encode then walk the same bytes in the same order
+ * and look the hashes up, dict by dict. */
 #ifndef RS_SCAN_H
 #define RS_SCAN_H
 
 #include "format/rs_any.h"
 
-/* Owns `key_sets`. Zero it to begin, rs_scan_clear at the end, rs_scan_reset between blocks. Not thread-safe. */
+/* The result of the scans so far. Owns `key_sets`. Zero the struct before the first use, call rs_scan_reset between
+ * blocks and rs_scan_clear at the end. One thread at a time may use it. */
 typedef struct rs_scan {
     uint64_t *key_sets; /* a hash over the keys of each dict, in the order in which the dicts begin */
     size_t n_key_sets;
     size_t capacity;
-    size_t next;         /* read position of the walk that follows */
-    uint64_t max_values; /* over all records since the last reset of the totals by the caller */
+    size_t next;         /* the number of the next dict, for the walk that follows the scan */
+    uint64_t max_values; /* this and the next two: the maxima over all records so far, of all blocks */
     uint64_t max_bytes;
     uint32_t max_depth;
     uint64_t features; /* bits of features_required that the records need */
 } rs_scan;
 
+/* Frees the memory and zeroes the struct. */
 void rs_scan_clear(rs_scan *self);
-/* Forgets the key sets of a block; maxima and features stay, they are the segment's. */
+/* Forgets the key sets of a block. Maxima and features stay: they hold for the whole segment. */
 void rs_scan_reset(rs_scan *self);
 
-/* Reads one record, which must be exactly one well-formed value; RS_E_FMT_* otherwise, and the totals are as before. */
+/* Reads one record, which must be exactly one well-formed any value with its array data within arrays_size bytes. Else
+ * RS_E_FMT_*; maxima and features are then unchanged, but key sets may have been added. RS_E_MEM. */
 RS_NODISCARD rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err);
 
-/* Passes over a value that rs_scan_record accepted, keeping `next` in step. Checks nothing. */
+/* Takes a value that rs_scan_record accepted off `in`, and adds the number of its dicts to `next`. Checks nothing. */
 void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in);
 
-/* Reads a varint of a value that rs_scan_record accepted. */
+/* Takes a varint of a value that rs_scan_record accepted. */
 static inline uint64_t rs_scan_varint_unchecked(rs_slice *in) {
     uint64_t value = 0;
     (void)rs_take_varint(in, &value);

@@ -1,16 +1,16 @@
-/* rs_stats.c: reading values into positions and alternatives. */
+/* rs_stats.c: reads values and files each under its position and alternative. */
 #include "write/rs_stats.h"
 
 #include <stdlib.h>
 
 enum {
-    MAX_ALTERNATIVES = 250,      /* of a position, so that `any` still fits a union's 256 */
+    MAX_ALTERNATIVES = 250,      /* of a position; with `any` they still fit the 256 children of a union */
     MAX_TUPLE = 64,              /* longer tuples are stored like lists */
     MAX_MERGED = 512,            /* keys of a struct that dicts of several key sets share */
-    MAX_KEY_SETS = 2048,         /* key sets of all structs: each dict is looked up among them */
-    MAX_COMPARED = 1 << 25,      /* keys compared for merging: key sets that all differ cost no more than a moment */
-    MAX_DISTINCT = 65536,        /* a table has no more entries */
-    KEPT_BYTES = 16 * 1024 * 1024 /* for all sets and offsets of stats */
+    MAX_KEY_SETS = 2048,         /* key sets of all structs, because each dict is looked up among them */
+    MAX_COMPARED = 1 << 25,      /* keys compared for merging, which bounds the time when all key sets differ */
+    MAX_DISTINCT = 65536,        /* the most values of a table */
+    KEPT_BYTES = 16 * 1024 * 1024 /* of all sets and offsets of the stats */
 };
 
 typedef struct rs_arena_chunk {
@@ -57,7 +57,7 @@ static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to infer a schema");
 }
 
-/* A larger copy of an array of the arena; the old one stays until the end. */
+/* Returns a larger copy of an array of the arena. The old one stays until the arena is cleared. */
 static void *grow(rs_stats *self, const void *old, size_t n, size_t capacity, size_t item) {
     void *grown = rs_arena_take(&self->arena, capacity * item);
     if (grown != NULL && n > 0) memcpy(grown, old, n * item);
@@ -90,7 +90,7 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
         a->children = (rs_position *)rs_arena_take(&self->arena, n_children * sizeof(rs_position));
         if (a->children == NULL) return no_memory(err);
     }
-    /* One node for itself, one for a union above it; each child position brings its own. */
+    /* One node for the alternative and one for a union above it. The children's alternatives count their own. */
     self->n_nodes += kind == RS_FMT_NODE_ANY ? 1 : 2;
     if (shape) self->n_key_sets++;
     at->last = at->n++;
@@ -100,13 +100,14 @@ static rs_status add_alternative(rs_stats *self, rs_position *at, uint8_t kind, 
 
 /* ---- Which alternative a value belongs to ---- */
 
-/* What the head of a value says about the alternative it belongs to. */
+/* The properties of a value that decide to which alternative it belongs. */
 typedef struct head {
     uint8_t tag, kind, param, elements;
     uint32_t n_children; /* of the alternative */
-    uint64_t count;      /* elements of this value */
+    uint64_t count;      /* number of elements of this value */
     uint64_t key_set_hash;
-    rs_slice descriptor, body; /* body: what follows tag and count of a dict */
+    rs_slice descriptor; /* as in rs_alternative */
+    rs_slice body;       /* dict: the bytes after tag and count */
 } head;
 
 static rs_key_set *find_key_set(rs_alternative *a, uint64_t hash) {
@@ -140,7 +141,7 @@ static bool same_alternative(rs_alternative *a, const head *h) {
     }
 }
 
-/* What the n elements that begin at in.ptr are; reads on while they are of one kind. */
+/* Returns what the n elements are that begin at in.ptr. It stops at the first element of another kind. */
 static rs_elements elements_of(rs_slice in, uint64_t n) {
     uint64_t i;
     if (n == 0) return RS_ELEMENTS_NONE;
@@ -159,7 +160,7 @@ static rs_elements elements_of(rs_slice in, uint64_t n) {
     return RS_ELEMENTS_INTS;
 }
 
-/* Classifies the value at in->ptr without taking it. */
+/* Fills *h for the value at in.ptr. */
 static void read_head(const rs_stats *self, rs_slice in, head *h) {
     memset(h, 0, sizeof *h);
     h->tag = *in.ptr++;
@@ -215,14 +216,14 @@ static void read_head(const rs_stats *self, rs_slice in, head *h) {
     }
 }
 
-/* ---- Structs: dicts of several key sets that fit one order of keys ---- */
+/* ---- Structs: a struct may hold dicts of several key sets whose keys stand in one common order ---- */
 
 static bool same_key(const rs_slice *a, const rs_slice *b) {
     size_t size = (size_t)(a->end - a->ptr);
     return size == (size_t)(b->end - b->ptr) && memcmp(a->ptr, b->ptr, size) == 0;
 }
 
-/* The n keys of a dict, whose values are passed. */
+/* Lists the n keys of a dict. */
 static rs_status read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     uint32_t i;
     for (i = 0; i < n; i++) {
@@ -235,8 +236,9 @@ static rs_status read_keys(rs_slice in, uint32_t n, rs_slice *keys) {
     return RS_OK;
 }
 
-/* Whether keys of such tags are equal only when their bytes are: True is 1 and so is 1.0, and who knows what classes
- * say. A struct that dicts of several key sets share must not have keys that are equal. */
+/* Returns whether these keys are equal in Python only when their bytes are equal. That is so for str, bytes, int and
+ * None. But True, 1 and 1.0 are equal, and classes define their own equality. A struct that dicts of several key sets
+ * share must not hold two keys that are equal in Python. */
 static bool plain_keys(const rs_slice *keys, uint32_t n) {
     uint32_t i;
     for (i = 0; i < n; i++) {
@@ -247,8 +249,9 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
     return true;
 }
 
-/* Where each of n keys would stand among those of `a` if the order of both is kept; how many they have in common, and
- * how many there would be. False when the orders disagree. children[i] counts in the merged order. */
+/* Merges n keys of a dict with those of `a`, so that both keep their order. children[i] becomes the index of key i in
+ * the merged order, *common the number of keys in both, *merged the number of keys in all. Returns false when the two
+ * orders disagree. */
 static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children,
                         uint32_t *common, uint32_t *merged) {
     uint32_t at = 0, i, k, fresh = 0;
@@ -293,7 +296,7 @@ static uint64_t path_of_key(const rs_alternative *a, const rs_slice *key) {
     return rs_schema_hash_key(a->position_id, key->ptr, rs_slice_left(key));
 }
 
-/* Makes room in `a` for the keys that are new: `children` says where each of the n keys is to stand. */
+/* Inserts the keys that are new into `a`. children[i] is the index of key i in the merged order of `merged` keys. */
 static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_slice *keys, uint32_t n,
                                  const uint32_t *children, uint32_t merged, rs_error *err) {
     rs_position *positions = (rs_position *)rs_arena_take(&self->arena, merged * sizeof *positions);
@@ -321,7 +324,8 @@ static rs_status spread_children(rs_stats *self, rs_alternative *a, const rs_sli
     return RS_OK;
 }
 
-/* Lets a dict of a new shape join a struct of this position, where they have most keys in common, in one order. */
+/* Adds the key set of a dict to a struct of this position that has at least half of the keys in common with it, in one
+ * order. *out becomes that struct, or NULL when there is none. */
 static rs_status join_struct(rs_stats *self, rs_position *at, const head *h, rs_alternative **out, rs_error *err) {
     rs_slice *keys;
     uint32_t i, n = h->n_children, *children = NULL;
@@ -374,7 +378,7 @@ static rs_status begin_struct(rs_stats *self, rs_alternative *a, const head *h, 
     return add_key_set(self, a, h->key_set_hash, a->n_children, children, err);
 }
 
-/* The lists of any elements of a position; NULL when there are none. */
+/* Returns the alternative of the position for lists of mixed elements; NULL when there is none. */
 static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     uint32_t i;
     for (i = 0; i < at->n; i++) {
@@ -386,7 +390,8 @@ static rs_alternative *mixed_lists(rs_position *at, uint8_t param) {
     return NULL;
 }
 
-/* Numbers the position, with the same number in other runs, and asks what is known of it. */
+/* Gives the alternative and its children their position ids, which are the same in other runs, and looks up whether an
+ * earlier run found no use for its distinct values. */
 static void name_alternative(const rs_stats *self, const rs_position *at, rs_alternative *a) {
     const uint8_t what[3] = {a->kind, a->param, a->kind == RS_FMT_NODE_STR ? a->elements : 0};
     unsigned known = 0;
@@ -394,7 +399,7 @@ static void name_alternative(const rs_stats *self, const rs_position *at, rs_alt
     a->position_id = rs_schema_hash_key(at->position_id, what, sizeof what);
     if (self->dictionaries != NULL) known = rs_dictionaries_known(self->dictionaries, a->position_id);
     a->gave_up = at->payload || (known & RS_POSITION_NO_DICTIONARY) != 0;
-    for (i = 0; i < a->n_children; i++) { /* of a struct the keys say more: see begin_struct */
+    for (i = 0; i < a->n_children; i++) { /* begin_struct replaces those of a struct by ids made of its keys */
         a->children[i].position_id = rs_schema_hash_key(a->position_id, (const uint8_t *)&i, sizeof i);
         a->children[i].payload = a->kind == RS_FMT_NODE_EXT;
     }
@@ -421,7 +426,8 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const head *h
     RS_TRY(add_alternative(self, at, h->kind, h->kind == RS_FMT_NODE_ANY ? 0 : h->n_children, out, err));
     if (*out == NULL) {
         head any = {0};
-        /* Lists of any elements take those of one kind too, so that the encoder need not look who got which. */
+        /* When there are too many alternatives, a list of numbers goes to the lists of mixed elements, if any. The
+         * encoder would choose their node for it too. */
         *out = h->kind == RS_FMT_NODE_LIST ? mixed_lists(at, h->param) : NULL;
         if (*out != NULL) return RS_OK;
         at->closed = at->closed || h->kind == RS_FMT_NODE_STRUCT;
@@ -436,12 +442,12 @@ static rs_status find_alternative(rs_stats *self, rs_position *at, const head *h
     return RS_OK;
 }
 
-/* ---- Taking values ---- */
+/* ---- Filing values under alternatives ---- */
 
 static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error *err);
 
 static rs_status same_hash(rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts share a hash");
+    return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "two key sets of dicts have the same hash");
 }
 
 static rs_status observe_struct(rs_stats *self, rs_alternative *a, const head *h, rs_slice *in, rs_error *err) {
@@ -449,7 +455,7 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const head *h
     uint32_t i, n = shape->n;
     const uint32_t *children = shape->children;
     self->scan->next++;
-    /* Two key sets of one hash: nothing is wrong with the data, but this pass cannot go on. */
+    /* Two key sets may share a hash. The data are right, but this code cannot tell the two apart. */
     if (h->n_children != n) return same_hash(err);
     for (i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
@@ -461,7 +467,8 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const head *h
     return RS_OK;
 }
 
-/* Passes a list of numbers, which are looked at together when their node is chosen. */
+/* Takes the elements of a list of numbers off `in` unseen. rs_plan_numbers reads them all when it chooses their
+ * node. */
 static void pass_numbers(const head *h, rs_slice *in) {
     uint64_t i;
     if (h->elements == RS_ELEMENTS_FLOATS) {
@@ -546,7 +553,7 @@ static rs_status observe_body(rs_stats *self, rs_alternative *a, const head *h, 
     }
 }
 
-/* Whether so many distinct values among so many can still be worth a table. */
+/* Returns whether `distinct` of n values are too many for a table to be worth it. */
 static bool too_many(uint64_t distinct, uint64_t n) {
     if (distinct >= MAX_DISTINCT) return true;
     if (n < 1024) return false;
@@ -584,7 +591,7 @@ static rs_status note_distinct(rs_stats *self, rs_alternative *a, rs_slice value
 }
 
 static rs_status note_place(rs_stats *self, rs_alternative *a, const uint8_t *begin, rs_error *err) {
-    if (a->n_where < a->n) return RS_OK; /* some are missing: none are of use */
+    if (a->n_where < a->n) return RS_OK; /* some offsets are missing already, and an incomplete list is not used */
     if (a->n_where == a->where_capacity) {
         uint32_t capacity = a->where_capacity == 0 ? 64 : a->where_capacity * 2, *grown;
         if (self->kept_bytes > KEPT_BYTES || capacity == 0) return RS_OK;
@@ -603,7 +610,7 @@ static bool wants_place(const rs_alternative *a) {
            (a->kind == RS_FMT_NODE_LIST && a->elements != RS_ELEMENTS_MIXED);
 }
 
-/* Takes one value and files it. */
+/* Takes one value off `in` and files it under its alternative of the position. */
 static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error *err) {
     rs_slice value;
     rs_alternative *a;
@@ -630,7 +637,7 @@ static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error
     a->raw_bytes += rs_slice_left(&value);
     if (wants_place(a)) RS_TRY(note_place(self, a, value.ptr, err));
     a->n++;
-    /* One value is no repetition, and what is constant needs no table: only from the first that differs on. */
+    /* Constant values need no table, so distinct values are collected from the first value on that differs. */
     if (!a->gave_up && h.kind != RS_FMT_NODE_BOOL && h.kind != RS_FMT_NODE_CONST) {
         if (a->distinct == NULL && !a->constant && a->n > 1) RS_TRY(note_distinct(self, a, a->first, err));
         if (a->distinct != NULL) RS_TRY(note_distinct(self, a, value, err));

@@ -1,4 +1,5 @@
-/* rs_string_template.c: strings cut at changes of the class of their characters, and what stands in each column. */
+/* rs_string_template.c: cuts strings into tokens where the class of their characters changes, and chooses a kind of
+ * part for each column of tokens. */
 #include "write/rs_string_template.h"
 
 #include <stdlib.h>
@@ -21,10 +22,11 @@ unsigned rs_template_class(rs_template_classes classes, uint8_t c) {
     return gap;
 }
 
-/* The strings, cut: token k of string i is [cuts[i * stride + k], cuts[i * stride + k + 1]). */
+/* The strings of the elected pattern, cut into tokens. Token k of string i is its units from cuts[i * stride + k] up to
+ * cuts[i * stride + k + 1], where stride is n_tokens + 1. */
 typedef struct table {
-    const uint8_t *class_of;  /* by character */
-    const uint8_t *digits_of; /* by character: bit 0 decimal, 1 and 2 hexadecimal with small and with large letters */
+    const uint8_t *class_of;  /* the class of each character */
+    const uint8_t *digits_of; /* of each character the mask of DECIMAL, LOWER and UPPER: the digits that it can be */
     rs_stats *stats;
     rs_slice *strings;
     uint16_t *cuts;
@@ -32,8 +34,8 @@ typedef struct table {
     rs_template_classes classes;
 } table;
 
-/* Cuts one string; the number of tokens, 0 where there are too many or the string is empty or long. *pattern becomes a
- * hash over their classes. */
+/* Cuts one string and returns the number of tokens; 0 when there are too many or the string is empty or too long.
+ * *pattern becomes a hash over the classes of the tokens. */
 static uint32_t cut(const uint8_t *class_of, rs_slice s, uint16_t cuts[RS_TEMPLATE_PARTS_MAX + 1], uint64_t *pattern) {
     uint32_t n = 0, i, size = (uint32_t)rs_slice_left(&s);
     unsigned last = 9;
@@ -64,7 +66,8 @@ static bool equal(rs_slice a, rs_slice b) {
     return size == rs_slice_left(&b) && memcmp(a.ptr, b.ptr, size) == 0;
 }
 
-/* The pattern that most of the first strings have. */
+/* Returns the most frequent pattern among VOTERS strings, spread evenly over all. *n_tokens becomes its number of
+ * tokens. */
 static uint64_t elect(const table *t, const rs_alternative *a, uint32_t *n_tokens) {
     uint64_t patterns[VOTERS], best = 0;
     uint32_t tokens[VOTERS], votes[VOTERS] = {0}, n = 0, i, k, most = 0;
@@ -88,7 +91,7 @@ static uint64_t elect(const table *t, const rs_alternative *a, uint32_t *n_token
     return best;
 }
 
-/* Cuts all strings of the elected pattern; false where they are too few. */
+/* Cuts all strings of the elected pattern. *alike becomes false when too few strings have it. */
 static rs_status fill(table *t, const rs_alternative *a, bool *alike, rs_error *err) {
     uint64_t elected, pattern;
     uint32_t i, misfits = 0;
@@ -112,14 +115,17 @@ static rs_status fill(table *t, const rs_alternative *a, bool *alike, rs_error *
     return RS_OK;
 }
 
-/* ---- What a column is ---- */
+/* ---- Choosing the part for a column ---- */
 
+/* Statistics of a column: token k of all strings. */
 typedef struct column {
-    bool constant, zeros;
-    unsigned digits; /* what all characters are so far: bits of digits_of */
+    bool constant;   /* all tokens so far are equal */
+    bool zeros;      /* a decimal token of several digits begins with 0 */
+    unsigned digits; /* the mask of digits_of that all characters so far have */
     size_t shortest, longest;
-    uint64_t min, max, units;
-    uint64_t same; /* bit j: equal to column j so far */
+    uint64_t min, max; /* of the decimal tokens */
+    uint64_t units;    /* of all tokens */
+    uint64_t same;     /* bit j: each token so far equals that of column j */
 } column;
 
 static uint64_t number_of(rs_slice s) {
@@ -151,7 +157,8 @@ static void note_token(column *c, const table *t, uint32_t i, uint32_t k) {
     }
 }
 
-/* Distinct texts of a column as `any` values in memory of the arena; NULL where there are too many. */
+/* Collects the distinct texts of column k, as any values in the arena. out->distinct stays NULL when there are too
+ * many. */
 static rs_status distinct_texts(table *t, uint32_t k, uint64_t units, rs_template_part *out, rs_error *err) {
     rs_value_set *set = rs_stats_new_set(t->stats);
     uint8_t *bytes = (uint8_t *)rs_arena_take(&t->stats->arena, (size_t)(units + 4 * (uint64_t)t->n + 16));
@@ -181,7 +188,7 @@ static rs_status distinct_texts(table *t, uint32_t k, uint64_t units, rs_templat
     return RS_OK;
 }
 
-/* The cheapest part for column k; *bits is what all its tokens take in it. */
+/* Chooses the cheapest part for column k. *bits becomes the bits of all its tokens. */
 static rs_status choose_column(table *t, uint32_t k, const column *c, rs_template_part *out, uint64_t *bits,
                                rs_error *err) {
     uint64_t n = t->n, cost;
@@ -226,7 +233,7 @@ static rs_status choose_column(table *t, uint32_t k, const column *c, rs_templat
     return RS_OK;
 }
 
-/* Neighbours that are constant become one part. */
+/* Joins neighbouring constant parts into one. */
 static void join_constants(rs_template *template) {
     uint32_t from, to = 0, moved[RS_TEMPLATE_PARTS_MAX];
     for (from = 0; from < template->n; from++) {
@@ -245,7 +252,7 @@ static void join_constants(rs_template *template) {
 }
 
 static rs_status columns(table *t, rs_template *out, rs_error *err) {
-    uint64_t variable = 0, bits; /* columns that a later one may be the same as */
+    uint64_t variable = 0, bits; /* variable: mask of the columns that a later one may repeat */
     uint32_t i, k;
     out->classes = t->classes;
     out->n = t->n_tokens;
@@ -284,7 +291,8 @@ rs_status rs_template_find(rs_stats *stats, const rs_alternative *a, rs_template
         bool alike;
         rs_template some;
         rs_status status;
-        /* Names that differ in their signs ("x6u_kE", "x-6ukE") are alike only where they are left whole. */
+        /* Names with signs at different positions ("x6u_kE", "x-6ukE") follow one pattern only when they are not cut at
+         * signs, so the coarse classes are tried when the fine ones found nothing. */
         if (classes == RS_TEMPLATE_PATHS && *found) break;
         for (c = 0; c < 256; c++) class_of[c] = (uint8_t)rs_template_class((rs_template_classes)classes, (uint8_t)c);
         status = fill(&t, a, &alike, err);

@@ -1,9 +1,9 @@
-/* rs_symbols_match.c: building of the matcher of a table's symbols. */
+/* rs_symbols_match.c: builds the matcher of a table's symbols. */
 #include "write/rs_symbols_match.h"
 
 #include <stdlib.h>
 
-RS_STATIC_ASSERT(sizeof(rs_match_entry) == 16, "four entries fill a cache line");
+RS_STATIC_ASSERT(sizeof(rs_match_entry) == 16, "four entries should fill a cache line");
 
 static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "out of memory for string symbols");
@@ -17,14 +17,14 @@ void rs_matcher_clear(rs_matcher *self) {
     memset(self, 0, sizeof *self);
 }
 
-/* What making one holds. A group is the symbols that share their first bytes. */
+/* The symbols while they are divided into groups. The symbols of a group have the same first bytes. */
 typedef struct grouping {
     const uint8_t *const *units;
     const uint8_t *n_units;
     uint32_t n;
-    uint32_t *group_of; /* of each symbol, UINT32_MAX: none */
-    uint32_t *sizes;    /* of each group; later, where its next entry goes */
-    uint32_t *heads;
+    uint32_t *group_of; /* the group of each symbol; UINT32_MAX when it has none */
+    uint32_t *sizes;    /* the size of each group; put_entries replaces it by the number of the group's next entry */
+    uint32_t *heads;    /* the first bytes of each group */
     uint32_t n_groups;
 } grouping;
 
@@ -34,20 +34,20 @@ static uint32_t head_of(const uint8_t *units, unsigned head_bytes) {
     return head;
 }
 
-/* The slot of these first bytes: theirs, or an empty one. */
+/* Returns the slot of these first bytes, or the empty slot where they belong. */
 static uint64_t *find_slot(const rs_matcher *self, uint32_t head) {
     uint64_t mask = UINT64_MAX >> self->shift, slot = rs_matcher_slot(self, head);
     while (self->heads[slot] != 0 && self->heads[slot] >> 32 != head) slot = (slot + 1) & mask;
     return &self->heads[slot];
 }
 
-/* `rest`: bytes of the symbol that are compared with an entry. */
+/* Makes a match of a symbol of `bytes` bytes, `rest` of which are compared with an entry. */
 static uint32_t match_of(uint32_t number, uint32_t bytes, uint32_t rest) {
     uint32_t shift = rest < 8 ? 63 - 8 * rest : 0, flag = rest < 8 ? 0 : RS_MATCH_LONG;
     return number << RS_MATCH_NUMBER_SHIFT | flag | shift << RS_MATCH_LENGTH_BITS | bytes;
 }
 
-/* Symbols of one unit, and of two of one byte. */
+/* Adds a symbol that has fewer bytes than the key of the hash table to the arrays `shorts` and `singles`. */
 static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, uint32_t number) {
     uint32_t match = match_of(number, bytes, 0), i;
     if (bytes == 2) {
@@ -61,7 +61,7 @@ static void take_short(rs_matcher *self, const uint8_t *units, uint32_t bytes, u
     }
 }
 
-/* Gives every symbol its slot, and the hash table the number of each group + 1 for the time being. */
+/* Divides the symbols into groups. The slots of the hash table hold the number of a group + 1 until put_entries. */
 static void take_symbols(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
     uint32_t i;
@@ -88,7 +88,8 @@ static void take_symbols(rs_matcher *self, grouping *groups) {
     }
 }
 
-/* Puts the entries in place: group after group, in each the longest first, in the end the one that always fits. */
+/* Writes the entries, group after group. Those of a group stand in descending order of length, and the match for its
+ * first two bytes, which always fits, comes last. */
 static void put_entries(rs_matcher *self, grouping *groups) {
     const unsigned head_bytes = rs_matcher_head_bytes(self->unit_bytes);
     uint32_t at = 0, i;

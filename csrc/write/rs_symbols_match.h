@@ -1,19 +1,21 @@
-/* rs_symbols_match.h: longest match of a table's symbols, private to the writing side of symbol tables.
+/* rs_symbols_match.h: finds the longest symbol of a finished table that a text begins with. Private to the code that
+ * writes symbol tables.
  *
- * Text is matched faster with few branches that cannot be foretold than with few comparisons. So there is one hash
- * table, keyed by the first bytes, which leads to all symbols that begin with them, the longest first; they lie one
- * after another and are compared until one fits, which the last always does. Where no symbol has these first bytes, an
- * array tells the symbol for the first two.
+ * Matching is faster with few unpredictable branches than with few comparisons. So there is one hash table, keyed by
+ * the first bytes of the text. It leads to all symbols with these first bytes, which lie one after another, the longest
+ * first. They are compared until one fits; the last always fits. When no symbol has these first bytes, an array gives
+ * the symbol for the first two bytes.
  *
- * Only RS_MATCH_MAX symbols with the same first bytes are found, those with the lowest numbers, so that no text takes
- * long. The others are never used: a coder may leave out what it likes. */
+ * Of the symbols with the same first bytes only the RS_MATCH_MAX with the lowest numbers are found, which bounds the
+ * time of a match. The others are never used; a coder need not use all symbols of a table. */
 #ifndef RS_SYMBOLS_MATCH_H
 #define RS_SYMBOLS_MATCH_H
 
 #include "format/rs_symbols.h"
 
-/* A match, from the lowest bit on: the symbol's bytes; 63 less the bits of it that a comparison of `low` takes, 63 at
- * most; whether that leaves bits out; its number. No match has no bytes, and the rest of it means nothing. */
+/* The fields of a match, from the lowest bit on: the number of bytes of the symbol; the shift of a comparison with
+ * `low`, 63 less the number of bits to compare, 0 at least; RS_MATCH_LONG when that comparison leaves bits out; the
+ * number of the symbol. A value of 0 bytes means no match, and its other fields mean nothing. */
 enum {
     RS_MATCH_LENGTH_BITS = 5,
     RS_MATCH_SHIFT_BITS = 6,
@@ -22,36 +24,38 @@ enum {
     RS_MATCH_MAX = 64
 };
 
-/* A symbol without its first bytes, zeros after it. */
+/* The bytes of a symbol after its first bytes, followed by zeros. */
 typedef struct rs_match_entry {
     uint64_t low;
     uint32_t high;
     uint32_t match;
 } rs_match_entry;
 
-/* Owning. Zero it, rs_matcher_init, rs_matcher_clear in the end. In between any number of threads may match. */
+/* Owns its arrays. Call rs_matcher_init, and rs_matcher_clear at the end. In between any number of threads may
+ * match. */
 typedef struct rs_matcher {
-    uint64_t *heads;         /* hash table: first bytes (32 bits), first entry + 1; 0 is an empty slot */
+    uint64_t *heads;         /* hash table: first bytes (high 32 bits), number of the first entry + 1; 0 when empty */
     rs_match_entry *entries;
-    uint32_t *shorts;        /* by the first two bytes: a match of one or two bytes, or none */
-    uint32_t *singles;       /* of units of one byte, by the byte: a match of one byte, or none */
-    unsigned shift;          /* 64 less the logarithm of the slots */
+    uint32_t *shorts;        /* for the first two bytes: a match of one or two bytes, or none */
+    uint32_t *singles;       /* for the first byte: a match of one byte, or none; used for units of one byte */
+    unsigned shift;          /* 64 less the binary logarithm of the number of slots */
     unsigned unit_bytes;
 } rs_matcher;
 
-/* Makes a matcher of n symbols: symbol i is the first n_units[i] units at units[i], none where that is 0. Bytes at
- * units[i] are read up to RS_SYMBOLS_COPY. The symbols are copied. RS_E_MEM. */
+/* Makes a matcher of n symbols. Symbol i has the n_units[i] units at units[i]; with 0 units it does not exist. The
+ * symbols are copied. After RS_E_MEM nothing is held. */
 RS_NODISCARD rs_status rs_matcher_init(rs_matcher *self, const uint8_t *const *units, const uint8_t *n_units,
                                        uint32_t n, unsigned unit_bytes, rs_error *err);
+/* Frees the arrays and zeroes the struct. */
 void rs_matcher_clear(rs_matcher *self);
 
-/* First bytes that the hash table is keyed by. */
+/* Returns the number of first bytes that are the key of the hash table. */
 static inline unsigned rs_matcher_head_bytes(unsigned unit_bytes) { return unit_bytes == 1 ? 3 : 4; }
 
 static inline uint32_t rs_match_bytes(uint32_t match) { return match & ((1u << RS_MATCH_LENGTH_BITS) - 1); }
 static inline uint32_t rs_match_number(uint32_t match) { return match >> RS_MATCH_NUMBER_SHIFT; }
 
-/* Compares a symbol that goes on beyond `low`. Its bytes after those of `low` are followed by zeros. */
+/* Compares all bits of a symbol that has RS_MATCH_LONG. p is the text after the first bytes. */
 static inline bool rs_match_is_whole(const rs_match_entry *entry, const uint8_t *p, unsigned head_bytes) {
     unsigned more = rs_match_bytes(entry->match) - head_bytes - 8;
     uint32_t high = more == 0 ? 0 : rs_load_u32(p + 8) << 8 * (4 - more) >> 8 * (4 - more);
@@ -62,8 +66,8 @@ static inline uint64_t rs_matcher_slot(const rs_matcher *self, uint32_t head) {
     return head * UINT64_C(0x9E3779B97F4A7C15) >> self->shift;
 }
 
-/* The longest symbol that the bytes begin with and that has at most `limit` of them, or no match. 16 bytes
- * must be readable, and `limit` be from unit_bytes (the matcher's) to 16. */
+/* Returns the match of the longest symbol of at most `limit` bytes that the text at p begins with, or no match. 16
+ * bytes must be readable at p. `limit` is from unit_bytes to 16, and unit_bytes is that of the matcher. */
 static inline uint32_t rs_matcher_find(const rs_matcher *self, const uint8_t *p, unsigned limit, unsigned unit_bytes) {
     const unsigned head_bytes = rs_matcher_head_bytes(unit_bytes);
     const uint32_t head = rs_load_u32(p) & (unit_bytes == 1 ? 0xFFFFFF : UINT32_MAX);

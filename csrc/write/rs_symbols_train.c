@@ -1,9 +1,10 @@
-/* rs_symbols_train.c: the trainer of symbol tables, and the encoder.
+/* rs_symbols_train.c: trains symbol tables, and codes strings with them.
  *
- * Training goes over a sample three times. The first pass is that of OnPair (see rs_symbols.h): it codes the sample
- * with the symbols it has, and two neighbours that were seen together often enough become one more symbol. The second
- * counts how often each symbol is used when all of them are there; those that save less than they take in the table
- * are dropped. The third counts again, which gives the cost, and the order: the most frequent get the short codes. */
+ * Training reads a sample three times. The first pass is that of OnPair (see rs_symbols.h): it codes the sample with
+ * the symbols found so far, and two neighbours that occur together often enough become one more symbol. The second pass
+ * counts how often each symbol is used when all of them can be; symbols that save less than they take in the table are
+ * dropped. The third pass counts again. Its counts give the cost and the order: the most frequent symbols get the short
+ * codes. */
 #include "write/rs_symbols_train.h"
 
 #include "write/rs_symbols_match.h"
@@ -12,36 +13,37 @@
 #include <stdlib.h>
 
 enum {
-    SAMPLE_BYTES = 1 << 19,   /* at most, and at least the least; between, a part of the whole */
-    SAMPLE_BYTES_LEAST = 1 << 17,
-    SAMPLE_PART = 16,
-    EXCERPT_BYTES = 4096,       /* of a string at a time, so that a long one is not all of the sample */
+    SAMPLE_BYTES = 1 << 19,       /* the most bytes of a sample */
+    SAMPLE_BYTES_LEAST = 1 << 17, /* the least, when there are so many */
+    SAMPLE_PART = 16,             /* between the two, one part in so many of all bytes */
+    EXCERPT_BYTES = 4096,         /* taken from a string at a time, so that a long one is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
-    CANDIDATES_MAX = 32768,   /* symbols of the first pass */
-    PAIR_BITS_MIN = 10,
+    CANDIDATES_MAX = 32768,       /* the most symbols of the first pass */
+    PAIR_BITS_MIN = 10,           /* binary logarithms of the size of the table of pairs */
     PAIR_BITS_MAX = 17,
     PAIR_COUNT_BITS = 8,
-    PAIR_THRESHOLD = 3,       /* times that a pair is seen before it is a symbol */
-    ESCAPE = CANDIDATES_MAX   /* the number that stands for it while training */
+    PAIR_THRESHOLD = 3,           /* occurrences of a pair that make it a symbol */
+    ESCAPE = CANDIDATES_MAX       /* the number of the escape during training */
 };
 
-/* Everything that training holds. */
+/* The memory of a training. */
 typedef struct trainer {
     unsigned unit_bytes, max_units;
-    uint8_t *sample;      /* excerpts of strings, one after another */
+    uint8_t *sample;        /* excerpts of strings, one after another */
     uint64_t *excerpt_ends; /* in units */
-    uint64_t n_excerpts, n_sampled, n_all;
-    rs_trie trie;         /* of the first pass */
-    rs_matcher matcher;   /* of the others */
-    uint32_t *pairs;      /* hash table: a tag, and PAIR_COUNT_BITS of how often it was seen */
+    uint64_t n_excerpts;
+    uint64_t n_sampled, n_all; /* units of the sample, and of all strings */
+    rs_trie trie;           /* finds symbols in the first pass */
+    rs_matcher matcher;     /* finds symbols in the other passes */
+    uint32_t *pairs;        /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
     unsigned pair_bits;
-    uint8_t *symbols;     /* RS_SYMBOLS_COPY bytes each */
-    const uint8_t **units; /* the same, one by one */
-    uint8_t *n_units;     /* 0: dropped */
-    uint32_t *counts;     /* uses in the sample; the escape is the last one */
-    uint32_t *places;     /* units before the symbol in the pool */
-    uint32_t *order;      /* of the table: candidates, or ESCAPE */
-    uint32_t n_symbols, n_kept;
+    uint8_t *symbols;       /* RS_SYMBOLS_COPY bytes for each symbol */
+    const uint8_t **units;  /* a pointer to each symbol in `symbols` */
+    uint8_t *n_units;       /* units of each symbol; 0 when it was dropped */
+    uint32_t *counts;       /* uses of each symbol in the sample; counts[ESCAPE] is that of the escape */
+    uint32_t *places;       /* the offset of each symbol in the pool, in units */
+    uint32_t *order;        /* the symbols of the table in its order: numbers of candidates, or ESCAPE */
+    uint32_t n_symbols, n_kept; /* number of candidates, and of symbols of the table */
 } trainer;
 
 static rs_status no_memory(rs_error *err) {
@@ -72,15 +74,17 @@ static uint64_t common_divisor(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* A step that visits all n places, each far from all those before: neighbours are alike, and a sample should have some
- * of every kind, early. Nothing spreads like the golden ratio; n is below 2^48. */
+/* Returns a step that visits all n strings, each far from the strings visited before. Neighbours are often alike, so a
+ * small sample should have strings from everywhere. Multiples of the golden ratio are spread most evenly, so the step
+ * is near 0.618 n; it has no divisor in common with n. n is below 2^48. */
 static uint64_t stride(uint64_t n) {
     uint64_t step = n * 40503 / 65536 | 1;
     while (common_divisor(n, step) != 1) step += 2;
     return step % n;
 }
 
-/* Takes excerpt `round` of `rounds` of a string, which are spread over it. False when it has no more. */
+/* Adds excerpt number `round` of a string to the sample. The `rounds` excerpts of a long string are spread over it.
+ * Returns false when the string has no such excerpt. */
 static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t round, uint64_t rounds) {
     const uint64_t excerpt_units = EXCERPT_BYTES / self->unit_bytes, n = string->n_units / excerpt_units;
     uint64_t first = round * (n / rounds ? n / rounds : 1) * excerpt_units, units;
@@ -93,7 +97,8 @@ static bool take_excerpt(trainer *self, const rs_symbol_string *string, uint64_t
     return true;
 }
 
-/* Bytes to look at of so many: training takes time by them, and a table for a short text is small anyway. */
+/* Returns how many of all_bytes bytes to sample. The time of training depends on it, and a short text gets a small
+ * table anyway. */
 static uint64_t sample_size(uint64_t all_bytes) {
     uint64_t part = all_bytes / SAMPLE_PART;
     return part < SAMPLE_BYTES_LEAST ? SAMPLE_BYTES_LEAST : part > SAMPLE_BYTES ? SAMPLE_BYTES : part;
@@ -108,7 +113,7 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
     sample_units = sample_size(self->n_all * self->unit_bytes) / self->unit_bytes;
     most = self->n_all < sample_units + excerpt_units ? self->n_all : sample_units + excerpt_units;
     self->sample = (uint8_t *)malloc((size_t)(most * self->unit_bytes) + RS_SYMBOLS_COPY);
-    /* No excerpt is empty; one or two of a string are not full. */
+    /* Bounds the number of excerpts: none is empty, and at most two of each string are not full. */
     n_ends = n < most / 2 ? 2 * n + EXCERPTS + 1 : (size_t)most + 1;
     self->excerpt_ends = (uint64_t *)malloc(n_ends * sizeof(uint64_t));
     if (self->sample == NULL || self->excerpt_ends == NULL) return no_memory(err);
@@ -126,7 +131,7 @@ static rs_status take_sample(trainer *self, const rs_symbol_string *strings, siz
     return RS_OK;
 }
 
-/* ---- The passes ---- */
+/* ---- The three passes ---- */
 
 static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_error *err) {
     uint32_t number = self->n_symbols;
@@ -140,10 +145,11 @@ static rs_status add_symbol(trainer *self, const uint8_t *units, unsigned n, rs_
     return RS_OK;
 }
 
-/* True when the two were seen together often enough. A pair takes over a slot whose count others have brought down.
+/* Counts a pair of symbols, and returns true when it has occurred often enough. Each other pair that comes to the same
+ * slot lowers the count there, and takes the slot when the count is at its lowest.
  *
- * A pair is 32 bits, of which a multiplication by an odd number makes others one to one: the high ones choose the slot
- * and the low ones are the tag, so a slot tells exactly whose count it is. */
+ * The 32 bits of a pair are multiplied by an odd number, which is a one-to-one function. The high bits of the product
+ * choose the slot and the low ones are the tag, so slot and tag identify the pair exactly. */
 static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
     const uint32_t mixed = (left << 16 | right) * UINT32_C(0x9E3779B1);
     const uint32_t tag = mixed << self->pair_bits >> self->pair_bits;
@@ -157,7 +163,7 @@ static inline bool count_pair(trainer *self, uint32_t left, uint32_t right) {
     return false;
 }
 
-/* The longest symbol in `left` bytes, after which RS_SYMBOLS_COPY more are readable. */
+/* Finds the longest symbol that `left` bytes begin with. RS_SYMBOLS_COPY more bytes must be readable after them. */
 static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint64_t left) {
     if (matcher->unit_bytes == 1) {
         return left >= 16 ? rs_matcher_find(matcher, p, 16, 1) : rs_matcher_find(matcher, p, (unsigned)left, 1);
@@ -165,7 +171,8 @@ static inline uint32_t find_in(const rs_matcher *matcher, const uint8_t *p, uint
     return left >= 16 ? rs_matcher_find(matcher, p, 16, 2) : rs_matcher_find(matcher, p, (unsigned)left, 2);
 }
 
-/* The first pass. unit_bytes is that of the trainer, a constant where this is compiled. */
+/* The first pass. unit_bytes is that of the trainer; callers give it as a constant, so that the compiler makes a faster
+ * copy of the function for each. */
 static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_error *err) {
     const uint8_t *units = self->sample;
     uint64_t excerpt;
@@ -182,7 +189,8 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
                 number = self->n_symbols, n = 1;
                 RS_TRY(add_symbol(self, units, 1, err));
             } else if (n_before < self->max_units && n_before != 0 && count_pair(self, before, number)) {
-                /* What is too long for one symbol is cut: the next begins in the middle of the second. */
+                /* When the pair is too long for one symbol, the new symbol ends within the second of the pair, and the
+                 * next match begins there. */
                 if (n > self->max_units - n_before) n = self->max_units - n_before;
                 number = self->n_symbols;
                 RS_TRY(add_symbol(self, units - n_before * unit_bytes, n_before + n, err));
@@ -197,7 +205,7 @@ static inline rs_status find_symbols(trainer *self, unsigned unit_bytes, rs_erro
     return RS_OK;
 }
 
-/* How often each symbol is used when the whole sample is coded with those that are there. */
+/* Counts how often each symbol is used when the sample is coded with all symbols that are not dropped. */
 static rs_status count_uses(trainer *self, rs_error *err) {
     const unsigned unit_bytes = self->unit_bytes;
     const uint8_t *p = self->sample;
@@ -217,7 +225,8 @@ static rs_status count_uses(trainer *self, rs_error *err) {
     return RS_OK;
 }
 
-/* Drops what saves less than it takes: where a symbol is missing, two others stand for it, one byte or two longer. */
+/* Drops symbols that save less than they take. Without a symbol two others take its place, whose codes are one byte or
+ * two longer. */
 static void drop_symbols(trainer *self) {
     double scale = (double)self->n_all / (double)self->n_sampled;
     uint32_t i;
@@ -236,7 +245,8 @@ static int descending(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Puts symbols and escape in order of their uses, the earlier first among equals; *coded_bytes: of the sample. */
+/* Orders symbols and escape by the number of their uses; among equals the earlier comes first. *n_short becomes the
+ * number of short codes, *coded_bytes the bytes of the coded sample. */
 static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded_bytes, rs_error *err) {
     uint64_t *keys = (uint64_t *)malloc((self->n_symbols + 1) * sizeof *keys);
     uint32_t i, n = 0;
@@ -257,7 +267,7 @@ static rs_status order_symbols(trainer *self, uint32_t *n_short, uint64_t *coded
     return RS_OK;
 }
 
-/* Notes where in the pool the symbols are that occur within one that lies there. */
+/* Notes the place of each symbol that occurs within a symbol at `place` in the pool. */
 static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32_t place) {
     uint8_t padded[2 * RS_SYMBOLS_COPY] = {0};
     unsigned from;
@@ -274,7 +284,7 @@ static void place_within(trainer *self, const uint8_t *units, unsigned n, uint32
     }
 }
 
-/* Appends the pool, the longest symbols first: others are often a part of them, and take no room then. */
+/* Appends the pool, the longest symbols first. Shorter symbols often occur within them, and then take no room. */
 static rs_status write_pool(trainer *self, rs_buffer *out, rs_error *err) {
     uint32_t place = 0, i;
     unsigned length;
@@ -432,7 +442,7 @@ void rs_symbols_encoder_close(rs_symbols_encoder *self) {
     free(self);
 }
 
-/* Writes the code of a symbol; both bytes are there to be written. */
+/* Writes the code of a symbol and returns its end. Two bytes must be writable, also for a short code. */
 static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
     uint32_t wide = number >= n_short, above = number - n_short;
     p[0] = (uint8_t)(wide ? n_short + (above >> 8) : number);
@@ -440,7 +450,8 @@ static inline uint8_t *put_code(uint8_t *p, uint32_t number, uint32_t n_short) {
     return p + 1 + wide;
 }
 
-/* Codes units until `left` bytes or fewer than `least` are left. RS_SYMBOLS_COPY bytes after them are readable. */
+/* Codes units while at least `least` bytes of `*left` remain, and moves *units and *left on. `least` is 16, or 1 when
+ * RS_SYMBOLS_COPY bytes after the units are readable. */
 static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t **units, uint64_t *left, uint64_t least,
                                   uint8_t *p, unsigned unit_bytes) {
     const uint8_t *from = *units;
@@ -465,7 +476,7 @@ static inline uint8_t *encode_run(const rs_symbols_encoder *self, const uint8_t 
     return p;
 }
 
-/* The end of a string is copied to where it may be read beyond. */
+/* Codes a string. A match reads 16 bytes, so the end of the string is first copied to a longer buffer. */
 static inline uint8_t *encode_units(const rs_symbols_encoder *self, const uint8_t *units, uint64_t n_units, uint8_t *p,
                                     unsigned unit_bytes) {
     uint8_t tail[2 * RS_SYMBOLS_COPY] = {0};

@@ -1,4 +1,4 @@
-/* rs_symbols_trie.c: building of the trie that the first pass of training matches with. */
+/* rs_symbols_trie.c: builds the trie that finds symbols in the first pass of training. */
 #include "write/rs_symbols_trie.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static rs_status map_init(rs_trie_map *map, unsigned bits, rs_error *err) {
     return RS_OK;
 }
 
-/* Puts in an entry whose key is not there yet. */
+/* Adds an entry whose key is not there yet. */
 static void map_put(rs_trie_map *map, uint64_t key, uint64_t entry) {
     uint64_t mask = UINT64_MAX >> map->shift, slot = rs_trie_slot(map, key);
     while (map->slots[slot] != 0) slot = (slot + 1) & mask;
@@ -25,7 +25,7 @@ static void map_put(rs_trie_map *map, uint64_t key, uint64_t entry) {
     map->used++;
 }
 
-/* Room for one more at no more than half full. */
+/* Doubles the table when it is half full, so that one more entry has room. */
 static rs_status map_reserve(rs_trie_map *map, unsigned value_bits, rs_error *err) {
     rs_trie_map wider;
     uint64_t n = (uint64_t)1 << (64 - map->shift), i;
@@ -65,7 +65,7 @@ rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err) {
     return RS_OK;
 }
 
-/* A new child of `parent`, which has found nothing longer than its parent yet. */
+/* Makes a node below `parent`. Its longest symbol is that of its parent for now. */
 static rs_status new_node(rs_trie *self, uint32_t parent, uint32_t *out, rs_error *err) {
     if (self->n_nodes == self->capacity) {
         uint32_t capacity = 2 * self->capacity;
@@ -79,7 +79,7 @@ static rs_status new_node(rs_trie *self, uint32_t parent, uint32_t *out, rs_erro
     return RS_OK;
 }
 
-/* The child along one more unit of a symbol, made where it is missing. */
+/* Sets *out to the child of `node` along unit i of a symbol, and makes it when it is missing. */
 static rs_status descend(rs_trie *self, const uint8_t *units, unsigned i, uint32_t node, uint32_t *out, rs_error *err) {
     uint32_t unit = rs_trie_unit(units, i, self->unit_bytes);
     uint64_t key = (uint64_t)node << 16 | unit;

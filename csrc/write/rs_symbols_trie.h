@@ -1,10 +1,12 @@
-/* rs_symbols_trie.h: longest match while symbols are still being found, private to the trainer of symbol tables.
+/* rs_symbols_trie.h: finds the longest symbol that a text begins with while symbols are still being added. Private to
+ * the trainer of symbol tables.
  *
- * A trie whose edges lie in one hash table, keyed by node and unit. Most of the time goes into the chain of loads from
- * node to node, so a match jumps over its beginning: a second hash table leads from 4 bytes straight to their node,
- * and where those 4 are not in the trie, plain arrays lead from the first unit, or the first two of one byte each.
- * Every node knows the longest symbol that ends at it or above it, so nothing but the walk is needed: those that are
- * added later are not told to nodes that lie below them already, which only makes a match shorter than it could be. */
+ * It is a trie whose edges lie in one hash table, keyed by node and unit. Most of the time of a match is spent on the
+ * chain of loads from node to node, so a match skips the first nodes. A second hash table leads from 4 bytes straight
+ * to their node. When these 4 bytes are not in the trie, plain arrays lead from the first unit, or from the first two
+ * units of one byte, to their node. Every node holds the longest symbol that ended at it or above it when the node was
+ * made, so the walk need not look back. A symbol that is added later above an existing node is not known to that node,
+ * which can only make a match shorter than possible. */
 #ifndef RS_SYMBOLS_TRIE_H
 #define RS_SYMBOLS_TRIE_H
 
@@ -12,26 +14,29 @@
 
 enum { RS_TRIE_BEST_BITS = RS_SYMBOLS_LENGTH_BITS };
 
-typedef struct rs_trie_map { /* owns `slots`; 0 is an empty one */
-    uint64_t *slots;
-    unsigned shift; /* 64 less the logarithm of the slots */
-    uint32_t used;
+/* A hash table. Owns `slots`. */
+typedef struct rs_trie_map {
+    uint64_t *slots; /* 0 when empty */
+    unsigned shift;  /* 64 less the binary logarithm of the number of slots */
+    uint32_t used;   /* number of slots that are not empty */
 } rs_trie_map;
 
-/* Owning. Zero it, then rs_trie_init, rs_trie_clear in the end. Node 0 is the root. */
+/* Owns its arrays. Call rs_trie_init, and rs_trie_clear at the end. Node 0 is the root. One thread at a time. */
 typedef struct rs_trie {
-    rs_trie_map edges;  /* node (24 bits), unit (16 bits), child (24 bits) */
-    rs_trie_map jumps;  /* 4 bytes, node */
-    uint32_t *first;    /* node of a first unit: by byte, or by unit of two bytes */
-    uint32_t *pairs;    /* node of two first units of one byte; NULL for two */
-    uint32_t *best;     /* of each node: number + 1 of its longest symbol, and the units of that; 0: none */
+    rs_trie_map edges;  /* slots of node (24 bits), unit (16 bits) and child (24 bits) */
+    rs_trie_map jumps;  /* slots of the first 4 bytes and their node */
+    uint32_t *first;    /* the node of each first unit, 0 when there is none */
+    uint32_t *pairs;    /* the node of each two first units of one byte; NULL for units of two bytes */
+    uint32_t *best;     /* the longest symbol of each node: its number + 1 and its units; 0 when there is none */
     uint32_t n_nodes, capacity;
     unsigned unit_bytes;
 } rs_trie;
 
+/* Makes an empty trie for units of 1 or 2 bytes. After RS_E_MEM nothing is held. */
 RS_NODISCARD rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err);
+/* Frees the arrays and zeroes the struct. */
 void rs_trie_clear(rs_trie *self);
-/* Puts a symbol of n units in. RS_E_MEM. */
+/* Adds symbol number `number`, which has n units. RS_E_MEM. */
 RS_NODISCARD rs_status rs_trie_add(rs_trie *self, const uint8_t *units, unsigned n, uint32_t number, rs_error *err);
 
 static inline uint32_t rs_trie_unit(const uint8_t *units, uint64_t i, unsigned unit_bytes) {
@@ -42,7 +47,7 @@ static inline uint64_t rs_trie_slot(const rs_trie_map *map, uint64_t key) {
     return key * UINT64_C(0x9E3779B97F4A7C15) >> map->shift;
 }
 
-/* The child of a node, 0 where there is none. */
+/* Returns the child of a node along a unit, 0 when there is none. */
 static inline uint32_t rs_trie_child(const rs_trie *self, uint32_t node, uint32_t unit) {
     uint64_t key = (uint64_t)node << 16 | unit, mask = UINT64_MAX >> self->edges.shift, slot;
     for (slot = rs_trie_slot(&self->edges, key);; slot = (slot + 1) & mask) {
@@ -52,6 +57,7 @@ static inline uint32_t rs_trie_child(const rs_trie *self, uint32_t node, uint32_
     }
 }
 
+/* Returns the node of the first 4 bytes, 0 when there is none. */
 static inline uint32_t rs_trie_jump(const rs_trie *self, uint32_t key) {
     uint64_t mask = UINT64_MAX >> self->jumps.shift, slot;
     for (slot = rs_trie_slot(&self->jumps, key);; slot = (slot + 1) & mask) {
@@ -61,7 +67,8 @@ static inline uint32_t rs_trie_jump(const rs_trie *self, uint32_t key) {
     }
 }
 
-/* The longest symbol that n > 0 units begin with, as `best` says. unit_bytes is the trie's. */
+/* Returns the longest symbol that n units (n above 0) begin with, in the form of `best`. unit_bytes is that of the
+ * trie. */
 static inline uint32_t rs_trie_match(const rs_trie *self, const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint32_t node = 0;
     uint64_t i = 4 / unit_bytes;

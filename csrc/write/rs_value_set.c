@@ -1,4 +1,4 @@
-/* rs_value_set.c: open addressing with linear probing, at most half full. */
+/* rs_value_set.c: the set of values, a hash table with open addressing and linear probing, at most half full. */
 #include "write/rs_value_set.h"
 
 #include <stdlib.h>
@@ -28,7 +28,8 @@ uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_sli
     return UINT32_MAX;
 }
 
-/* By the high half of the hash, which the slots keep, so that a larger table can be filled from them. */
+/* Puts a slot into the table. Its home depends on the high half of the hash, which the slot holds, so that the table
+ * can grow without the values. */
 static void place(uint64_t *slots, uint64_t n_slots, uint64_t high, uint64_t slot) {
     uint64_t at = high & (n_slots - 1);
     while (slots[at] != 0) at = (at + 1) & (n_slots - 1);
