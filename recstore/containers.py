@@ -3,7 +3,7 @@ change."""
 
 import errno
 
-from recstore.errors import BusyError, SegmentNotFoundError
+from recstore.errors import BusyError, CorruptError, SegmentNotFoundError
 from recstore.shm import handles, pins
 
 __all__ = ["Container"]
@@ -22,6 +22,7 @@ class Container:
 
     __slots__ = ()
     _instead = {}  # method that a list or dict has -> what to write in its place
+    _plain = "list"  # the type whose place a container takes
 
     @classmethod
     def __class_getitem__(cls, item):
@@ -31,8 +32,19 @@ class Container:
 
     def __getattr__(self, name):
         hint = self._instead.get(name)
-        more = f": it is read-only; {hint}" if hint else ""
+        more = f": {self._read_only(hint)}" if hint else ""
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
+
+    def _read_only(self, hint):
+        """The end of an error's message: why a change is refused, and the code to write instead. A container that
+        share_dataset put in place of a list or dict names the attribute."""
+        path = getattr(self, "_shared_as", None)
+        if path is None:
+            return f"it is read-only; {hint}"
+        return (
+            f"share_dataset put it in place of the {self._plain} {path!r}; "
+            f"share_dataset(dataset, skip=[{path!r}]) leaves it a {self._plain}"
+        )
 
     @property
     def closed(self):
@@ -77,4 +89,12 @@ class Container:
         if self.detached is not None:
             raise SegmentNotFoundError(errno.ENOENT, f"a detached store cannot be pickled again: {self.detached}")
         self._require()
-        return handles.reduce(self)
+        reduced = handles.reduce(self)
+        path = getattr(self, "_shared_as", None)
+        # Only a worker that is being started is told: elsewhere a handle keeps its size.
+        return reduced if path is None or handles._spawning_popen() is None else (*reduced, path)
+
+    def __setstate__(self, path):
+        if not isinstance(path, str):
+            raise CorruptError("a recstore handle is followed by something else than the name of an attribute")
+        self._shared_as = path

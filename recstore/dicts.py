@@ -62,9 +62,10 @@ class RecordDict(containers.Container, native.Mapping):
     >>> d.close()
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_shared_as")  # the second as RecordView has it
     _kind = registry.MAPPING
     _instead = _INSTEAD
+    _plain = "dict"
 
     def __init__(
         self,
@@ -211,16 +212,12 @@ class RecordDict(containers.Container, native.Mapping):
         return other | dict(self.items())
 
     def __setitem__(self, key, value):
-        raise TypeError(
-            f"'{type(self).__name__}' object does not support item assignment: it is read-only; "
-            "make another one: d = d | {key: value}"
-        )
+        hint = "make another one: d = d | {key: value}"
+        raise TypeError(f"{type(self).__name__!r} object does not support item assignment: {self._read_only(hint)}")
 
     def __delitem__(self, key):
-        raise TypeError(
-            f"'{type(self).__name__}' object does not support item deletion: it is read-only; "
-            "select the others: d = d.select(k for k in d if k != key)"
-        )
+        hint = "select the others: d = d.select(k for k in d if k != key)"
+        raise TypeError(f"{type(self).__name__!r} object does not support item deletion: {self._read_only(hint)}")
 
     # ---- What it is ----
 

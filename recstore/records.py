@@ -266,7 +266,7 @@ class RecordView(RecordList):
     >>> x.close()
     """
 
-    __slots__ = ()
+    __slots__ = ("_shared_as",)  # the path of the list that share_dataset put the view in place of; else not set
     _kind = registry.VIEW
 
     def __new__(cls, records=()):

@@ -262,16 +262,12 @@ class ListOperations:
     __rmul__ = __mul__
 
     def __setitem__(self, key, value):
-        raise TypeError(
-            f"{type(self).__name__!r} object does not support item assignment: it is read-only; "
-            "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
-        )
+        hint = "build a changed one: x = x.map(fn), or x = x[:i] + [record] + x[i + 1:]"
+        raise TypeError(f"{type(self).__name__!r} object does not support item assignment: {self._read_only(hint)}")
 
     def __delitem__(self, key):
-        raise TypeError(
-            f"{type(self).__name__!r} object doesn't support item deletion: it is read-only; "
-            "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)"
-        )
+        hint = "take a view without the record: x = x[:i] + x[i + 1:], or x = x.filter(fn)"
+        raise TypeError(f"{type(self).__name__!r} object doesn't support item deletion: {self._read_only(hint)}")
 
 
 def _is_list(other):

@@ -2,7 +2,7 @@
 
 import sys
 
-from recstore.dataset import object_graph
+from recstore.dataset import object_graph, placeholders
 
 SMALLEST = 1024  # smaller ones are copied by readers (RS_FMT_ARRAY_INLINE)
 MAPPED = "its memory is mapped from a file, which processes share already"
@@ -41,12 +41,13 @@ def merged(clusters):
     return out
 
 
-def settle(arrays, found):
+def settle(arrays, found, patterns):
     """Sees to it that of arrays that share memory all are replaced or none, however small they are: else the old memory
     stays beside the new, and what is written to one is not seen by the other. `arrays` are the Founds of all, by id;
     `found` gets those that are to be replaced."""
     clusters = [Cluster(*extent(one.value), one) for one in arrays.values() if _has_memory(one.value)]
     for cluster in merged(clusters):
+        _leave_to_fill(cluster, patterns)
         if len(cluster.members) == 1 or all(one.kind is None or one.little for one in cluster.members):
             continue
         refused = next((one for one in cluster.members if one.kind is None), None)
@@ -57,6 +58,18 @@ def settle(arrays, found):
                 one.after, one.records = one.before, 1
             elif one.kind is not None and not one.little:
                 one.skip(f"it shares memory with {refused.path}, which stays: {refused.reason}", chosen=refused.chosen)
+
+
+def _leave_to_fill(cluster, patterns):
+    """Skips the arrays of a cluster when all their elements are one value and a program can still write to them."""
+    arrays = [one for one in cluster.members if object_graph.is_array(one.value)]
+    if all(one.little for one in cluster.members) or any(one.kind is None for one in cluster.members):
+        return
+    if any(patterns.names(slot.path) for one in cluster.members for slot in one.slots):
+        return
+    if any(one.value.flags.writeable for one in arrays) and all(placeholders.is_uniform(one.value) for one in arrays):
+        for one in cluster.members:
+            one.leave_to_fill("one value")
 
 
 def _has_memory(value):

@@ -224,13 +224,15 @@ class _Packed:
                     column.view = self.store[column.start : column.stop]
         for found in todo:
             if found.kind is LIST:
-                self.made[id(found.value)] = self._view(self.columns[id(found)][0])
+                made = self.made[id(found.value)] = self._view(self.columns[id(found)][0])
+                made._shared_as = found.path
             elif found.kind is DICT:
                 from recstore import dicts
 
                 keys, values = map(self._view, self.columns[id(found)])
                 factory = getattr(found.value, "default_factory", None)
                 made = self.made[id(found.value)] = dicts.over(keys, values, factory)
+                made._shared_as = found.path
                 found.after += made.index_nbytes
             found.after += sum(
                 4 * len(column.positions) for column in self.columns.get(id(found), ()) if column.source is not None

@@ -5,7 +5,7 @@ import sys
 from fnmatch import fnmatchcase
 
 from recstore.build import destination
-from recstore.dataset import memory_overlaps, object_graph, object_sizes
+from recstore.dataset import memory_overlaps, object_graph, object_sizes, placeholders
 from recstore.errors import EncodeError
 from recstore.values import factories
 
@@ -41,6 +41,15 @@ class Found:
     def skip(self, reason, chosen=False):
         self.kind, self.reason, self.chosen, self.after = None, reason, chosen, None
 
+    def leave_to_fill(self, entries):
+        """Skips a value that waits to be filled; `entries` says what all its entries are, or is None."""
+        if entries is not None:
+            self.skip(
+                f"all its entries are {entries}, so it is taken for a place to be filled, which a store cannot be; "
+                f"only=[{self.path!r}] shares it all the same",
+                chosen=True,
+            )
+
     @property
     def path(self):
         return self.slots[0].path
@@ -74,6 +83,10 @@ class Patterns:
     def names_class(self, path):
         """Class attributes have to be asked for: by a pattern of `only` that says so."""
         return self._match(path, [p for p in self.only or () if "__class__" in p])
+
+    def names(self, path):
+        """Whether `only` has this very path: then even a value that waits to be filled is shared."""
+        return path in (self.only or ())
 
     def unused(self):
         return [p for p in (*(self.only or ()), *(self.skip or ())) if p not in self.used]
@@ -110,7 +123,7 @@ class Plan:
         self._take_apart()
         for found in (self.found | self._arrays).values():
             self._settle(found)
-        memory_overlaps.settle(self._arrays, self.found)
+        memory_overlaps.settle(self._arrays, self.found, patterns)
 
     # ---- The walk ----
 
@@ -203,7 +216,7 @@ class Plan:
             before = self.hits
             self._walk_items(value, slot.path)
             if self.hits == before:
-                self._add(value, slot, None, size, _unlike(value))
+                self._add(value, slot, None, size, _unlike(value, slot.path))
         elif self._is_of_parts(value):
             self._walk_items(value, slot.path)
         else:
@@ -289,6 +302,8 @@ class Plan:
         path = found.slots[0].path
         if not any(self.patterns.wants(slot.path) for slot in found.slots):
             found.skip("not in only=", chosen=True)
+        elif found.kind in (LIST, DICT) and not any(self.patterns.names(slot.path) for slot in found.slots):
+            found.leave_to_fill(placeholders.of_entries(found.value))
         for slot in found.slots:
             if found.kind is None:
                 return
@@ -366,7 +381,8 @@ def _kind_of(value):
     return None
 
 
-def _unlike(value):
+def _unlike(value, path):
+    """Why a container of this type is not shared, and the code that helps."""
     name = object_graph.type_name(value)
     if type(value) is tuple:
         return "a tuple, which a list-like store is not; make it a list"
@@ -374,7 +390,10 @@ def _unlike(value):
     if base is tuple:
         return f"a {name}, which is a tuple and cannot be changed"
     if base in (set, frozenset):
-        return f"a {name}, which has no order; dict.fromkeys(...) makes a dict of it"
+        keys = "x = recstore.RecordDict((key, None) for key in x).keys()"
+        if base is frozenset:
+            return f"a {name}, which has no order; a store is a set too: {keys}"
+        return f"a {name}, which add() and discard() change: skip=[{path!r}] keeps it; if it is only read, {keys}"
     collections = sys.modules.get("collections")
     if collections is not None and type(value) is collections.defaultdict:
         return "its default factory is no builtin type such as list; convert it with dict()"

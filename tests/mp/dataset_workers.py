@@ -52,6 +52,17 @@ def send_description(connection, dataset):
     connection.send(describe(dataset))
 
 
+def send_assignment_errors(connection, dataset):
+    """The messages of errors that assigning to entries raises."""
+    messages = []
+    for value, key in ((dataset.samples, 0), (dataset.by_name, "record 0")):
+        try:
+            value[key] = None
+        except TypeError as error:
+            messages.append(str(error))
+    connection.send(messages)
+
+
 def send_sum(connection, *arrays):
     """What arrays or tensors hold, and whether the first is mapped."""
     connection.send(([float(array.sum()) for array in arrays], is_mapped(np.asarray(arrays[0]))))

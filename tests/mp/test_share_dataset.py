@@ -28,6 +28,15 @@ def test_worker_reads(context):
     assert run_worker(context, workers.send_description, dataset) == expected
 
 
+def test_an_error_in_a_worker_names_the_attribute(context):
+    expected = [
+        "share_dataset put it in place of the list 'samples'; share_dataset(dataset, skip=['samples']) leaves it a list",
+        "share_dataset put it in place of the dict 'by_name'; share_dataset(dataset, skip=['by_name']) leaves it a dict",
+    ]
+    messages = run_worker(context, workers.send_assignment_errors, shared())
+    assert [message.partition(": ")[2] for message in messages] == expected
+
+
 def test_spawned_worker_is_sent_little(spawning, monkeypatch):
     """What Process.start writes into the pipe, beside the names of the modules."""
     written = []

@@ -146,7 +146,7 @@ class TestAudit:
         assert report.advice == () and "nothing large to share" in str(report)
 
     def test_after_sharing(self):
-        x = Plain(samples=records(20_000), array=np.zeros(1_000_000))
+        x = Plain(samples=records(20_000), array=np.arange(1_000_000.0))
         before = audit(x, workers=8)
         recstore.share_dataset(x)
         after = audit(x, workers=8)

@@ -1,0 +1,72 @@
+"""Lists, dicts and arrays that hold no data yet: a program makes them at their full length and fills them later.
+
+`self.images = [None] * n` is the usual form. A store in its place would raise where the program assigns an entry, and
+only from the size on at which share_dataset replaces a list.
+"""
+
+from itertools import islice, repeat
+from operator import is_
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
+_EMPTY = (list, dict, set)
+_FEWEST = 16  # entries; fewer that are all alike are data, such as one long text
+_CHUNK = 1 << 20  # bytes of an array that are compared at a time
+
+
+def of_entries(container):
+    """The words for the entries of a list or dict that waits to be filled; None for one that holds data.
+
+    It waits when all entries are the same object, a plain immutable value, or when each is an empty list, dict or set.
+    Entries of a dict are its values. Fewer than 16 entries are data.
+
+    >>> of_entries([None] * 20), of_entries(dict.fromkeys(range(20), 0)), of_entries([[] for _ in range(20)])
+    ('None', '0', 'empty lists')
+    >>> of_entries([None] * 20 + [1]), of_entries(["text"])
+    (None, None)
+    """
+    if len(container) < _FEWEST:
+        return None
+    values = container.values() if isinstance(container, dict) else container
+    first = next(iter(values))
+    kind = type(first)
+    if kind in _EMPTY:
+        if _all(values, lambda few: all(type(value) is kind and not value for value in few)):
+            return f"empty {kind.__name__}s"
+    elif _is_plain(first) and _all(values, lambda few: all(map(is_, few, repeat(first)))):
+        return f"{first!r:.40}"
+    return None
+
+
+def _is_plain(value):
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+def _all(values, test):
+    return test(islice(values, _FEWEST)) and test(values)  # data shows itself in the first few
+
+
+def is_uniform(array):
+    """Whether all elements of a numpy array, 16 or more, have the same bytes.
+
+    >>> import numpy
+    >>> is_uniform(numpy.zeros((6, 4))), is_uniform(numpy.arange(24)), is_uniform(numpy.zeros(3))
+    (True, False, False)
+    """
+    import numpy as np
+
+    if array.size < _FEWEST:
+        return False
+    size = array.dtype.itemsize
+    chunks = np.nditer(
+        array,
+        flags=["external_loop", "buffered"],
+        order="K",
+        buffersize=max(1, _CHUNK // size),
+    )
+    first = None
+    for chunk in chunks:
+        rows = np.ascontiguousarray(chunk).view(np.uint8).reshape(-1, size)
+        first = rows[0].copy() if first is None else first
+        if not np.array_equal(rows[0], first) or not (rows == first).all():
+            return False
+    return True

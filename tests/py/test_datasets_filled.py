@@ -1,0 +1,241 @@
+"""share_dataset and what a program fills later: lists, dicts, sets and arrays that stay, and the errors of those that did
+not."""
+
+import collections
+import pickle
+import random
+
+import numpy as np
+import pytest
+from holders import Plain, records, row_of, share
+
+import recstore
+from recstore import RecordDict, RecordView, audit, share_dataset
+
+N = 140_000  # lists of so many entries take more than the default threshold
+TO_FILL = {
+    "None": lambda: [None] * N,
+    "zeros": lambda: [0] * N,
+    "falses": lambda: [False] * N,
+    "floats": lambda: [0.0] * N,
+    "texts": lambda: [""] * N,
+    "pairs": lambda: [(0, 0.5)] * N,
+    "lists": lambda: [[] for _ in range(N)],
+    "dicts": lambda: [{} for _ in range(N)],
+    "dict of None": lambda: dict.fromkeys(range(N)),
+    "counters": lambda: dict.fromkeys(map(str, range(N)), 0),
+    "groups": lambda: {i: [] for i in range(N)},
+    "ordered": lambda: collections.OrderedDict.fromkeys(range(N), -1),
+    "defaultdict": lambda: collections.defaultdict(int, dict.fromkeys(range(N), 0)),
+}
+
+
+class YOLODataset:
+    """The attributes that ultralytics' BaseDataset has for its cache of images, and how it uses them."""
+
+    def __init__(self, n):
+        self.labels = [{"im_file": f"images/{i}.jpg", "cls": i % 80} for i in range(n)]
+        self.ims, self.im_hw0, self.im_hw = [None] * n, [None] * n, [None] * n
+        self.max_buffer_length = 100
+        self.buffer = []
+
+    def __getitem__(self, i):
+        if self.ims[i] is None:
+            self.ims[i], self.im_hw0[i], self.im_hw[i] = self.labels[i]["im_file"], (480, 640), (640, 640)
+            self.buffer.append(i)
+        return self.ims[i], self.im_hw0[i], self.im_hw[i]
+
+
+class TestListsToFill:
+    def test_a_dataset_that_caches_what_it_reads(self):
+        dataset = YOLODataset(N)
+        report = share_dataset(dataset)
+        assert [row.path for row in report.replaced] == ["labels"]
+        assert dataset[7] == dataset[7] == ("images/7.jpg", (480, 640), (640, 640))
+        for name in ("ims", "im_hw0", "im_hw"):
+            reason = row_of(report, name).reason
+            assert "all its entries are None" in reason and f"only=[{name!r}]" in reason
+
+    @pytest.mark.parametrize("name", TO_FILL)
+    def test_stay(self, name):
+        value = TO_FILL[name]()
+        x = Plain(samples=records(20_000), value=value)
+        report = share_dataset(x, strict=True)  # they are no failures
+        assert x.value is value and type(x.samples) is RecordView
+        assert "place to be filled" in row_of(report, "value").reason
+
+    @pytest.mark.parametrize("value", [
+        [None] * N + [1],
+        [i % 2 for i in range(N)],
+        [float(i) for i in range(N)],
+        ["x" * i for i in range(100)],
+        [0, False] * N,
+        [[] if i else [1] for i in range(N)],
+        {str(i): i for i in range(N)},
+    ], ids=lambda value: f"{type(value).__name__} {len(value)}")  # fmt: skip
+    def test_data_is_shared(self, value):
+        x = Plain(value=value)
+        share(x)
+        assert type(x.value) in (RecordView, RecordDict) and x.value == value
+
+    def test_named_by_only(self):
+        x = Plain(a=[None] * N, b=[None] * N, inner=Plain(c=[None] * N))
+        share_dataset(x, only=["a", "*"])
+        assert type(x.a) is RecordView and type(x.b) is list
+        share_dataset(x, only="inner")
+        assert type(x.inner.c) is list
+        share_dataset(x, only="inner.c")
+        assert type(x.inner.c) is RecordView
+
+    def test_audit_says_so(self):
+        report = audit(Plain(ims=[None] * N))
+        assert "place to be filled" in report.attributes[0].reason and report.advice == ()
+
+
+class TestArraysToFill:
+    @pytest.mark.parametrize("array", [
+        np.zeros(200_000),
+        np.full((300, 400, 3), np.nan),
+        np.full(200_000, b"", "S8"),
+        np.zeros((1000, 200), order="F"),
+        np.zeros(400_000)[::2],
+        np.zeros(50_000, [("a", "f8"), ("b", "i4"), ("c", "S12")]),
+    ], ids=lambda array: f"{array.dtype} {array.shape}")  # fmt: skip
+    def test_stay(self, array):
+        x = Plain(cache=array, part=array[:100])
+        report = share_dataset(x, strict=True)
+        assert x.cache is array and report.replaced == []
+        reason = row_of(report, "cache").reason
+        assert "all its entries are one value" in reason and "only=['cache']" in reason
+
+    def test_named_by_only(self):
+        x = Plain(cache=np.zeros(200_000))
+        assert [row.path for row in share_dataset(x, only="cache").replaced] == ["cache"]
+
+    def test_those_that_nobody_can_write_to_are_shared(self):
+        x = Plain(weights=np.ones(200_000))
+        x.weights.flags.writeable = False
+        assert [row.path for row in share_dataset(x).replaced] == ["weights"]
+
+    def test_a_part_that_is_all_one_value_is_no_reason(self):
+        array = np.arange(400_000.0)
+        array[:200_000] = 0
+        x = Plain(all=array, first=array[:200_000])
+        share_dataset(x)
+        assert not x.all.flags.writeable and np.shares_memory(x.all, x.first)
+
+    def test_the_last_element_differs(self):
+        x = Plain(a=np.zeros(200_000), b=np.zeros((400, 500)).T)
+        x.a[-1] = x.b[-1, -1] = 1
+        assert len(share_dataset(x).replaced) == 2
+
+    def test_tensors_are_shared_as_they_can_be_written(self):
+        torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+        x = Plain(cache=torch.zeros(400_000))
+        assert len(share_dataset(x).replaced) == 1
+        x.cache[3] = 1
+        assert x.cache[3] == 1
+
+
+class MapDataset:
+    """As detectron2's: `_fallback_candidates` has the samples that can stand in for a broken one."""
+
+    def __init__(self, n):
+        self.samples = records(n)
+        self._fallback_candidates = set(range(n))
+
+    def __getitem__(self, i):
+        self._fallback_candidates.discard(i)
+        j = random.sample(sorted(self._fallback_candidates), k=1)[0]
+        self._fallback_candidates.add(i)
+        return self.samples[i], self.samples[j]
+
+
+class TestSets:
+    def test_skip_as_the_report_advises(self):
+        dataset = MapDataset(20_000)
+        report = share(dataset)
+        reason = row_of(report, "_fallback_candidates").reason
+        assert type(dataset._fallback_candidates) is set and "skip=['_fallback_candidates']" in reason
+        with pytest.raises(recstore.EncodeError, match=r"_fallback_candidates: .*skip=\['_fallback_candidates'\]"):
+            share(MapDataset(20_000), strict=True)
+        dataset = MapDataset(20_000)
+        assert [row.path for row in share(dataset, strict=True, skip=["_fallback_candidates"]).rows] == ["samples"]
+        sample, other = dataset[3]
+        assert sample == dataset.samples[3] and other != sample
+
+    @pytest.mark.parametrize("kind", [set, frozenset])
+    def test_keys_as_the_report_advises(self, kind):
+        x = kind(f"image {i}" for i in range(20_000))
+        dataset = Plain(ids=x)
+        (row,) = share(dataset).skipped
+        scope = {"recstore": recstore, "x": x}
+        exec(row.reason[row.reason.index("x = ") :], scope)
+        dataset.ids = scope["x"]
+        assert share(dataset).rows == []  # shared already
+        assert "image 7" in dataset.ids and "image" not in dataset.ids and dataset.ids == x
+        assert dataset.ids & {"image 1", "other"} == {"image 1"} and len(dataset.ids) == 20_000
+        assert random.Random(0).sample(dataset.ids, k=1)[0] in x
+
+
+class TestErrors:
+    """What is replaced and assigned to after all: the error says which attribute it is, and what to write."""
+
+    def test_names_the_attribute(self):
+        x = Plain(labels=records(), inner=Plain(by_id={i: [i] for i in range(500)}))
+        share(x)
+        said = "share_dataset put it in place of the list 'labels'; share_dataset(dataset, skip=['labels']) leaves it a list"
+        with pytest.raises(TypeError) as caught:
+            x.labels[3] = None
+        assert str(caught.value) == f"'RecordView' object does not support item assignment: {said}"
+        with pytest.raises(TypeError) as caught:
+            del x.labels[3]
+        assert str(caught.value) == f"'RecordView' object doesn't support item deletion: {said}"
+        for name in ("append", "sort", "extend", "pop", "clear"):
+            with pytest.raises(AttributeError) as caught:
+                getattr(x.labels, name)
+            assert str(caught.value) == f"'RecordView' object has no attribute {name!r}: {said}"
+        said = (
+            "share_dataset put it in place of the dict 'inner.by_id'; "
+            "share_dataset(dataset, skip=['inner.by_id']) leaves it a dict"
+        )
+        with pytest.raises(TypeError) as caught:
+            x.inner.by_id[3] = None
+        assert str(caught.value) == f"'RecordDict' object does not support item assignment: {said}"
+        with pytest.raises(TypeError) as caught:
+            del x.inner.by_id[3]
+        assert str(caught.value) == f"'RecordDict' object does not support item deletion: {said}"
+        with pytest.raises(AttributeError) as caught:
+            x.inner.by_id.update({})
+        assert str(caught.value) == f"'RecordDict' object has no attribute 'update': {said}"
+
+    @pytest.mark.parametrize("path", ["labels", "inner.parts['train']", "inner.pair[0]", "inner.by_id"])
+    def test_the_advice_helps(self, path):
+        parts = {"train": records(), "val": records()}
+        x = Plain(labels=records(), inner=Plain(parts=parts, pair=(records(), 1), by_id={i: i for i in range(500)}))
+        report = share(x)
+        assert path in [row.path for row in report.replaced]
+        report.undo()
+        assert path not in [row.path for row in share(x, skip=[path]).replaced]
+
+    def test_views_of_it_and_other_stores_say_what_they_did(self):
+        x = Plain(labels=records())
+        share(x)
+        for store in (x.labels[:5], x.labels.shuffled(1), recstore.RecordList([1, 2]), recstore.RecordList([1, 2])[:1]):
+            with pytest.raises(TypeError, match="it is read-only; build a changed one"):
+                store[0] = None
+
+    def test_a_handle_outside_a_start_says_nothing_of_it(self, monkeypatch):
+        monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+        x = Plain(labels=records())
+        report = share(x)
+        view = report.store[:200]
+        assert len(pickle.dumps(x.labels)) == len(pickle.dumps(view)) <= 300
+        with pytest.raises(TypeError, match="it is read-only; build a changed one"):
+            pickle.loads(pickle.dumps(x.labels))[0] = None
+
+    def test_a_forged_name(self):
+        x = Plain(labels=records())
+        share(x)
+        with pytest.raises(recstore.CorruptError, match="name of an attribute"):
+            x.labels.__setstate__({"_kind": 3})
