@@ -17,7 +17,7 @@ except ImportError:
     sys.exit("plots need matplotlib: pip install '.[bench]'")
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot, ticker  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLOURS = {
@@ -110,6 +110,7 @@ def _bars(axis, name, values, line):
     axis.set_xscale("log")
     low, high = min([*values.values(), level or float("inf")]), max(values.values())
     axis.set_xlim(low / 2.5, high * 5)
+    _label_decades(axis)
     for place, one in enumerate(order):
         value = values[one]
         text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -127,6 +128,17 @@ def _bars(axis, name, values, line):
     axis.set_title(name, fontsize=10, loc="left", pad=14 if level is not None else 6)
     axis.tick_params(axis="x", labelsize=7)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _label_decades(axis):
+    """Label the powers of ten alone. Where few are in view matplotlib labels the ticks between them too, one over
+    another."""
+    axis.xaxis.set_major_locator(ticker.LogLocator(numticks=12))
+    axis.xaxis.set_major_formatter(
+        ticker.FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    )
+    axis.xaxis.set_minor_locator(ticker.LogLocator(subs="auto", numticks=12))
+    axis.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def draw_size(rows):
@@ -240,11 +252,13 @@ def draw_scale(rows):
 
 
 def _curves(axis, rows, key):
+    highest = 0
     for rival in dict.fromkeys(row["rival"] for row in rows):
         points = sorted(
             (row["records"], row[key]) for row in rows if row["rival"] == rival and row.get(key) is not None
         )
         if points:
+            highest = max(highest, *(value for _, value in points))
             axis.plot(
                 *zip(*points),
                 marker="o",
@@ -254,7 +268,9 @@ def _curves(axis, rows, key):
                 label=rival,
             )
     axis.set_xscale("log")
-    axis.set_ylim(bottom=0)
+    _label_decades(axis)
+    # Room above: the highest point is drawn whole, with its marker.
+    axis.set_ylim(0, 1.12 * highest or 1)
     axis.tick_params(labelsize=7)
     axis.grid(color="#eeeeee")
     axis.spines[["top", "right"]].set_visible(False)

@@ -158,3 +158,45 @@ def test_plots(tmp_path):
     names = {"size", "size-more", "decode-random", "decode-hot", "decode-batch", "workers", "scale"}
     assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "plots").iterdir())
+
+
+@pytest.fixture
+def plots(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(BENCH))
+    import plots
+
+    yield plots
+    plots.pyplot.close("all")
+
+
+def drawn(plots, suite):
+    """The figures of the committed results, drawn."""
+    rows = json.loads((BENCH / "results/2026-11-21-compression.json").read_text())["suites"][suite]
+    figures = [figure for _, figure in plots.DRAW[suite](rows)]
+    for figure in figures:
+        figure.canvas.draw()
+    return figures
+
+
+@pytest.mark.parametrize("suite", ["build", "decode", "size", "scale"])
+def test_tick_labels_do_not_overlap(plots, suite):
+    for axis in (axis for figure in drawn(plots, suite) for axis in figure.axes if axis.get_visible()):
+        labels = [*axis.get_xticklabels(which="both")]
+        low, high = axis.get_xlim()
+        shown = [one for one in labels if one.get_text() and low <= one.get_position()[0] <= high]
+        boxes = sorted((one.get_window_extent() for one in shown), key=lambda box: box.x0)
+        assert boxes, axis.get_title(loc="left")
+        assert all(left.x1 < right.x0 for left, right in zip(boxes, boxes[1:])), axis.get_title(loc="left")
+
+
+def test_curves_are_drawn_whole(plots):
+    (figure,) = drawn(plots, "scale")
+    for axis in figure.axes:
+        low, high = axis.get_ylim()
+        for line in axis.lines:
+            # The marker and half of the line lie above the point.
+            top = axis.transData.inverted().transform(
+                axis.transData.transform((1, max(line.get_ydata()))) + [0, line.get_markersize()]
+            )[1]
+            assert low <= min(line.get_ydata()) and top <= high, axis.get_title(loc="left")
