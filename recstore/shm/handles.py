@@ -31,6 +31,23 @@ FREE_STORES = 4
 _UNTRUSTED, _PICKLES, _ARRAY_VIEWS = 1, 2, 4
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
+# Modules that pickle a value to send it to another process, or to hash it; with the names of the functions that do so
+# where others in the module call a user's code or write files. Under fork a worker has its parent's frames on the stack.
+_TRANSPORTS = {
+    "cloudpickle.cloudpickle": ("dumps",),
+    "datasets.utils._dill": None,  # of the Hasher of Hugging Face
+    "dill._dill": ("dumps",),
+    "joblib.externals.cloudpickle.cloudpickle": ("dumps",),
+    "joblib.externals.loky.backend.reduction": None,
+    "joblib.pool": ("send",),
+    "loky.backend.reduction": None,
+    "multiprocess.reduction": None,
+    "multiprocessing.reduction": None,  # queues, pipes, pools, concurrent.futures
+    "ray._private.serialization": None,
+    "ray.cloudpickle.cloudpickle": ("dumps",),
+    "torch.multiprocessing.queue": None,
+}
+
 _warned = False
 
 
@@ -172,10 +189,11 @@ def _pass_fd(popen, resource):
 
 
 def _mind_plain_pickle():
-    """Pickling outside multiprocessing is probably a checkpoint: a handle is all that goes into it."""
+    """Warns, or raises, unless the pickle is on its way to another process. It is probably a checkpoint then, and would
+    hold a handle where the program expects the records."""
     global _warned
     mode = os.environ.get("RECSTORE_PICKLE", "warn")
-    if mode == "allow" or _sent_by_multiprocessing():
+    if mode == "allow" or (_warned and mode != "error") or _is_transport(sys._getframe(1)):
         return
     text = (
         "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while "
@@ -184,20 +202,25 @@ def _mind_plain_pickle():
     )
     if mode == "error":
         raise Error(text)
-    if not _warned:
-        _warned = True
-        import warnings
+    import warnings
 
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+    _warned = True
+    warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
-def _sent_by_multiprocessing():
-    """Whether the pickler at work is the one of queues, pipes and pools."""
-    try:
-        frame = sys._getframe(4)  # this, _mind_plain_pickle, reduce, __reduce__, then whoever runs the pickler
-    except ValueError:  # a thread that runs the pickler directly
-        return False
-    return frame.f_globals.get("__name__") == "multiprocessing.reduction"
+def _is_transport(frame):
+    """Whether the pickler at work was called by a transport: whether a frame of one is on the stack, from `frame` on.
+
+    It need not be the nearest frame: picklers written in Python have frames of their own, and the `__reduce__` of a
+    user's class may pickle its parts.
+    """
+    while frame is not None:
+        module = frame.f_globals.get("__name__")
+        functions = _TRANSPORTS.get(module, ()) if isinstance(module, str) else ()
+        if functions is None or frame.f_code.co_name in functions:
+            return True
+        frame = frame.f_back
+    return False
 
 
 # ---- Attaching ----
