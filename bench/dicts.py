@@ -1,8 +1,8 @@
 """Lookups by key: RecordDict against the built-in dict that returns a fresh equal value.
 
-A dict hands out the object that it holds; what a store hands out is the caller's own. So the dict's value is copied natively
-(`recstore._core.native.rebuild`), as the floor of the decode suite is. The keys that are looked up are the dict's own objects, with
-their hashes at hand: the case that suits a dict best.
+A dict hands out the object that it holds; what a store hands out is the caller's own. So the dict's value is copied
+natively (`recstore._core.native.rebuild`), as the floor of the decode suite is. The keys that are looked up are the
+dict's own objects, with their hashes at hand: the case that suits a dict best.
 """
 
 import gc
@@ -76,7 +76,7 @@ def check_answers(store, source, absent, checks=2000):
 
 
 def lookups(quick, log):
-    """Rows of `ns` a lookup for each kind of data and of lookup, the dict's and the store's, and their ratio in this run."""
+    """Rows of `ns` a lookup for each kind of data and lookup: the dict's, the store's and their ratio in this run."""
     import recstore
 
     make, rows = rivals.rebuild(), []

@@ -1,6 +1,7 @@
 """One field of a record: what reading it lazily takes, against rivals that decode the whole record for it.
 
-`measure` gives rows for a table, as the suites of measures.py do; the protocol is theirs. Views are made once, outside the loop.
+`measure` gives rows for a table, as the suites of measures.py do; the protocol is theirs. Views are made once, outside
+the loop.
 """
 
 import gc
@@ -89,7 +90,7 @@ COLUMNS = (("coco", "category_id"), ("coco", "area"), ("coco", "bbox"), ("common
 
 
 def arrays(dataset, names, quick, log):
-    """A field to numpy, against a list comprehension over the store, one over the list, and memcpy of as many bytes as the heap has."""
+    """A field to numpy, against a list comprehension over the store, one over the list, and memcpy of its heap."""
     import numpy
 
     import recstore

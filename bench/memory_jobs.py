@@ -206,7 +206,7 @@ def job_views(name, quick):
 
 
 def _anonymous():
-    """Private memory of this process that belongs to no file: not the pages of a store that it alone has read so far. None off Linux."""
+    """Private memory of this process that belongs to no file, so without the pages of a store. None off Linux."""
     try:
         with open("/proc/self/smaps_rollup", encoding="ascii") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith("Anonymous:"))

@@ -74,8 +74,8 @@ def attaching(quick, log):
                 warnings.simplefilter("ignore")  # that a pickle holds a handle
                 handle = pickle.dumps(held, pickle.HIGHEST_PROTOCOL)
             calls = {
-                "attach(name)": lambda: recstore.attach(name),
-                "shared(name, build)": lambda known=known: recstore.shared(name, _never, fingerprint=known),
+                "attach(name)": lambda name=name: recstore.attach(name),
+                "shared(name, build)": lambda name=name, known=known: recstore.shared(name, _never, fingerprint=known),
                 "pickle.loads(handle)": lambda handle=handle: pickle.loads(handle),
             }
             for how, call in calls.items():

@@ -17,7 +17,7 @@ except ImportError:
     sys.exit("plots need matplotlib: pip install '.[bench]'")
 
 matplotlib.use("Agg")
-from matplotlib import pyplot, ticker  # noqa: E402
+from matplotlib import pyplot, ticker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLOURS = {

@@ -1,7 +1,8 @@
-"""The example that motivates all this: a speech Dataset that holds `utt2fpath`, a dict, and `utts`, the list of its keys.
+"""The example behind all this: a speech Dataset that holds `utt2fpath`, a dict, and `utts`, the list of its keys.
 
-The job runs in a process of its own (memory_jobs.py starts it) and is that of the suite `workers`: a full pass in every worker, over
-the Dataset with dict and list, with the two lines changed, or over a stub that holds nothing and makes equal pairs.
+The job runs in a process of its own (memory_jobs.py starts it) and is that of the suite `workers`: a full pass in
+every worker, over the Dataset with dict and list, with the two lines changed, or over a stub that holds nothing and
+makes equal pairs.
 """
 
 import gc

@@ -1,7 +1,7 @@
-"""Views: what slicing, adding, repeating, shuffling and pickling cost at two lengths, and what indexes over a list add to it.
+"""Views: the cost of slicing, adding, repeating, shuffling and pickling at two lengths, and of indexes over a list.
 
-`measure` gives rows for a table, as the suites of measures.py do. The memory of indexes is a job of memory_jobs.py, because it looks at
-the whole process.
+`measure` gives rows for a table, as the suites of measures.py do. The memory of indexes is a job of memory_jobs.py,
+because it looks at the whole process.
 """
 
 import gc

@@ -49,7 +49,9 @@ class ListOperations:
         (True, [0, 1, 2, 3, 4])
         """
         if seed is None:
-            raise TypeError("shuffled() needs a seed, by which every process has the same order: write shuffled(seed=0)")
+            raise TypeError(
+                "shuffled() needs a seed, by which every process has the same order: write shuffled(seed=0)"
+            )
         seed = operator.index(seed)
         self._require_open()
         return self._derive(self.selection.permuted(seed))

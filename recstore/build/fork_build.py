@@ -109,7 +109,8 @@ def _child(work, result, life, parents):
 
         os.write(result, traceback.format_exc()[-60000:].encode("utf-8", "replace"))
     finally:
-        held = None  # its name goes, unless the parent has a lease: also where a Ctrl-C was for this process, too
+        # Its name goes, unless the parent has a lease: also where a Ctrl-C was for this process, too.
+        held = None  # noqa: F841
         os._exit(status)
 
 

@@ -173,7 +173,7 @@ def read_ns(records):
     best = idle = float("inf")
     for _ in range(3):
         begin = time.perf_counter_ns()
-        for index in order:
+        for _ in order:
             pass
         idle = min(idle, time.perf_counter_ns() - begin)
         begin = time.perf_counter_ns()

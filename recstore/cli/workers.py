@@ -100,9 +100,9 @@ def full_pass(records, method, workers, segments=(), progress=None):
             "total": process_memory.total(pids, segments),
             "processes": len(pids),
         }
-        for process, ours, _ in crew:
+        for _, ours, _ in crew:
             ours.send("end")
-        for process, ours, _ in crew:
+        for process, _, _ in crew:
             process.join()
         return result
     finally:
@@ -134,7 +134,7 @@ def _listen(crew, progress):
 
 
 def _dismiss(crew):
-    for process, ours, _ in crew:
+    for process, _, _ in crew:
         if process.is_alive():
             process.terminate()
     for process, ours, _ in crew:

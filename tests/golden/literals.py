@@ -27,7 +27,9 @@ ARRAYS = [
     np.timedelta64(3), np.array([1.5, NAN], "<f2"),
 ]  # fmt: skip
 ALIKE = [{"i": i, "a": np.arange(i, i + 4, dtype="<f4"), "s": np.float64(i / 2)} for i in range(100)]
-STRINGS = [("", "a", "é", "ÿ", "€", "\uffff", "😀", "\U0010ffff", "\ud800", "a\udc80b")[i % 10] * (i % 4) for i in range(200)]
+STRINGS = [
+    ("", "a", "é", "ÿ", "€", "\uffff", "😀", "\U0010ffff", "\ud800", "a\udc80b")[i % 10] * (i % 4) for i in range(200)
+]
 WIDTHS = [{"latin": "aé"[i % 2] * (i % 3), "ucs2": "€" * (i % 4), "ucs4": "😀" * (i % 2 + 1)} for i in range(100)]
 MIXED = [(i, str(i), None, i / 4, [i] * (i % 3))[i % 5] for i in range(200)]
 WIDE = [[-(2**63), 2**63 - 1][i % 2] - (-1) ** (i % 2 + 1) * i for i in range(100)]
@@ -61,5 +63,5 @@ DAMAGED = {
 }
 
 # A segment that says where it comes from.
-LABEL = {"name": "名前", "fingerprint": "v1+0123456789abcdef", "keep": "7200.0", "pid": "12", "host": "host", "command": "train.py"}
+LABEL = {"name": "名前", "fingerprint": "v1+0123456789abcdef", "keep": "7200.0", "pid": "12", "host": "host", "command": "train.py"}  # fmt: skip
 LABELLED = [{"id": i, "text": "x" * i} for i in range(5)]

@@ -4,13 +4,21 @@ NUMBERS = [
     {"price": 0.3, "odd": 0.1 + 0.2, "ids": [100, 101, 100], "ys": (0.5, 1.2), "all": [-(2**63), 2**63 - 1]},
     {"price": -12.34, "odd": 0.4, "ids": [], "ys": (), "all": [0, 1]},
     {"price": 99.99, "odd": -0.5, "ids": list(range(0, 4000, 13)), "ys": tuple(i / 10 for i in range(20)), "all": [7, -7]},
-]
+]  # fmt: skip
 TEXTS = ["a-xx03.png", "a-€€00.png", "a-01.png", "a-\U0001f600\U0001f60099.png"]
 HASHES = [("007", "00ff7f", "ABC"), ("18446744073709551615", "123456", "000"), ("42", "abcdef", "FFF")]
-OPTIONALS = [{"a": 5, "b": True, "c": "rest"}, {"b": None, "c": ""}, {"a": -2, "b": False, "c": "é"}, {"b": True, "c": "x" * 40}]
+OPTIONALS = [
+    {"a": 5, "b": True, "c": "rest"},
+    {"b": None, "c": ""},
+    {"a": -2, "b": False, "c": "é"},
+    {"b": True, "c": "x" * 40},
+]
 WORDS = ["usr", "bin", "", "größe"]
 PATHS = ["usr/bin", "bin/usr", "größe/"]
-TABLES = [{"path": PATHS[i % 3], "word": (WORDS + PATHS)[i % 7], "text": t} for i, t in enumerate(["the cat", "cat", "", "a!the "] * 20)]
+TABLES = [
+    {"path": PATHS[i % 3], "word": (WORDS + PATHS)[i % 7], "text": t}
+    for i, t in enumerate(["the cat", "cat", "", "a!the "] * 20)
+]
 MAPPING = {word: {"path": PATHS[i % 3]} for i, word in enumerate(WORDS)}
 
 # name: records, of the mapping its items as a list

@@ -9,7 +9,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from golden import literals, make  # noqa: E402
 
-from recstore._core import native
+from recstore._core import native  # noqa: E402
 from recstore.shm import named_segments  # noqa: E402
 
 

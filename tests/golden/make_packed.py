@@ -23,10 +23,19 @@ SYMBOLS = ["the ", None, "cat", "a"]
 def numbers():
     """Decimals with and without corrections, every kind of list."""
     floats = w.union([w.decimal(5, 3, 1, 2), w.decimal(4, -5, 1)])
-    root = w.struct_({"price": w.decimal(16, -1234, 2), "odd": floats, "ids": w.numbers(100, stride=1, head_width=64, max_width=20),
-                      "ys": w.numbers(floats=True, scale=1, max_width=20, param=1), "all": w.numbers(-(1 << 63), max_width=64, count=2)})
+    root = w.struct_(
+        {
+            "price": w.decimal(16, -1234, 2),
+            "odd": floats,
+            "ids": w.numbers(100, stride=1, head_width=64, max_width=20),
+            "ys": w.numbers(floats=True, scale=1, max_width=20, param=1),
+            "all": w.numbers(-(1 << 63), max_width=64, count=2),
+        }
+    )
     odd = [w.Pick(0, w.Stored(3, 0.1 + 0.2)), w.Pick(0, w.Stored(6, 0.4)), w.Pick(1, -0.5)]
-    return w.simple(root, [{**row, "odd": o, "price": row["price"]} for row, o in zip(lit.NUMBERS, odd)], features_required=8)
+    return w.simple(
+        root, [{**row, "odd": o, "price": row["price"]} for row, o in zip(lit.NUMBERS, odd)], features_required=8
+    )
 
 
 def texts():
@@ -39,12 +48,17 @@ def texts():
 
 def digits():
     root = w.tuple_([w.union([w.digits(3, 0, 3), w.digits(64), w.digits(8, 40)]), w.hex_(6), w.hex_(3, True)])
-    return w.simple(root, [(w.Pick(i, a), b, c) for i, (a, b, c) in enumerate(lit.HASHES)], index_width=2, features_required=32)
+    return w.simple(
+        root, [(w.Pick(i, a), b, c) for i, (a, b, c) in enumerate(lit.HASHES)], index_width=2, features_required=32
+    )
 
 
 def optionals():
     root = w.struct_({"a": w.optional(w.int_(4, -2), True), "b": w.optional(w.bool_()), "c": w.str_(1, True)})
-    rows = [{"a": row.get("a", w.ABSENT), "b": w.NONE if row["b"] is None else row["b"], "c": row["c"]} for row in lit.OPTIONALS]
+    rows = [
+        {"a": row.get("a", w.ABSENT), "b": w.NONE if row["b"] is None else row["b"], "c": row["c"]}
+        for row in lit.OPTIONALS
+    ]
     return w.simple(root, rows, features_required=96)
 
 
@@ -55,7 +69,9 @@ def tables(**change):
     words = [w.encode(w.str_(1), word) for word in lit.WORDS]
     pairs = [w.encode(path, w.Joined([w.Pick(lit.WORDS.index(a), a), None, w.Pick(lit.WORDS.index(b), b)], ""))
              for a, b in (text.split("/") for text in lit.PATHS)]  # fmt: skip
-    root = w.struct_({"path": w.dict_coded([1], 2, 3), "word": w.dict_coded([0, 1], 3, change.get("count", 7)), "text": w.symbols(2)})
+    root = w.struct_(
+        {"path": w.dict_coded([1], 2, 3), "word": w.dict_coded([0, 1], 3, change.get("count", 7)), "text": w.symbols(2)}
+    )
     rows = [{"path": w.Pick(lit.PATHS.index(row["path"]), None), "word": w.Pick((lit.WORDS + lit.PATHS).index(row["word"]), None),
              "text": w.Coded(w.coded(row["text"], SYMBOLS), None)} for row in lit.TABLES]  # fmt: skip
     records = [w.encode(root, row) for row in rows]
@@ -67,8 +83,11 @@ def tables(**change):
         words.append(change["unread"])
         root = w.dict_coded([0], 3, 5)
         records = [b"\1"]
-    made = [w.Table(words, 0, 2, fields=change.get("words", {})), w.Table(pairs, 1, 0, fields=change.get("pairs", {})),
-            w.SymbolTable(change.get("symbols") or w.symbol_table(SYMBOLS))]
+    made = [
+        w.Table(words, 0, 2, fields=change.get("words", {})),
+        w.Table(pairs, 1, 0, fields=change.get("pairs", {})),
+        w.SymbolTable(change.get("symbols") or w.symbol_table(SYMBOLS)),
+    ]
     return w.segment([w.Block(records, 2, 2)], [w.str_(1), path, root], tables=made, features_required=48)
 
 

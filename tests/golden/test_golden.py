@@ -28,7 +28,10 @@ def same(a, b):
     if type(a) is not type(b):
         return False
     if ext_of(a) is not None:  # the elements of a set have no order
-        a, b = ((code, extra, sorted(map(repr, payload)) if code in (3, 4) else payload) for code, extra, payload in (ext_of(a), ext_of(b)))
+        a, b = (
+            (code, extra, sorted(map(repr, payload)) if code in (3, 4) else payload)
+            for code, extra, payload in (ext_of(a), ext_of(b))
+        )
     if isinstance(a, np.ndarray):
         order = a.flags.f_contiguous == b.flags.f_contiguous
         return (a.dtype, a.dtype.str, a.shape, raw(a)) == (b.dtype, b.dtype.str, b.shape, raw(b)) and order
@@ -88,7 +91,11 @@ def by_names(value):
         return {by_names(k): by_names(v) for k, v in value.items()}
     if kind is literals_ext.Point:
         return Ext(24, (*name, ("x", "y")), tuple(map(by_names, value)))
-    return Ext(25, (*name, tuple(vars(value))), tuple(map(by_names, vars(value).values()))) if kind is literals_ext.Box else value
+    return (
+        Ext(25, (*name, tuple(vars(value))), tuple(map(by_names, vars(value).values())))
+        if kind is literals_ext.Box
+        else value
+    )
 
 
 def test_objects():

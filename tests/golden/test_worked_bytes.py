@@ -153,7 +153,9 @@ def index_and_order():
 
 def whole_mapping():
     index, order = index_and_order()
-    pairs = [tuple(int.from_bytes(order[at + k : at + k + 4], "little") for k in (0, 4)) for at in range(0, len(order), 8)]
+    pairs = [
+        tuple(int.from_bytes(order[at + k : at + k + 4], "little") for k in (0, 4)) for at in range(0, len(order), 8)
+    ]
     return mw.mapping([k for k, _ in PAIRS], [v for _, v in PAIRS], order=pairs, key_index=index)
 
 
@@ -181,7 +183,10 @@ def test_lookup(row):
     text, form, digest, home, check_bits, looked_at, entry, key_record, value_record, value = row
     key, m, digest = python(text), mapping.Mapping(whole_mapping()), int(digest, 16)
     h = m.index.head
-    assert mapping.canonical(key) == native.key_form(key) == bytes.fromhex(form) and mapping.xxh64(bytes.fromhex(form), h.seed) == digest
+    assert (
+        mapping.canonical(key) == native.key_form(key) == bytes.fromhex(form)
+        and mapping.xxh64(bytes.fromhex(form), h.seed) == digest
+    )
     assert digest * h.n_slots >> 64 == int(home) and digest & (1 << 32 - h.index_bits) - 1 == int(check_bits, 16)
     slots, steps = [int(s) for s in looked_at.split(", ")], []
     for step in range(h.longest_probe):

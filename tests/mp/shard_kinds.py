@@ -106,8 +106,7 @@ class Failing(Rows):
         self.how = how
 
     def __iter__(self):
-        for i in range(self.start, self.stop - 1):
-            yield i
+        yield from range(self.start, self.stop - 1)
         if self.how == "value":
             yield {"a": [1, len]}
         elif self.how == "kill":

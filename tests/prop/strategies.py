@@ -28,8 +28,12 @@ def same(a, b):
     if isinstance(a, float) and not isinstance(a, np.generic):
         return struct.pack("<d", a) == struct.pack("<d", b)
     if isinstance(a, np.ndarray):
-        return (same_dtype(a.dtype, b.dtype) and a.shape == b.shape and significant(a) == significant(b)
-                and layout(a) == layout(b))
+        return (
+            same_dtype(a.dtype, b.dtype)
+            and a.shape == b.shape
+            and significant(a) == significant(b)
+            and layout(a) == layout(b)
+        )
     if isinstance(a, (np.str_, np.bytes_)):
         return len(a) == len(b) and str.__eq__(a, b) if isinstance(a, np.str_) else bytes.__eq__(a, b)
     if isinstance(a, np.generic):
@@ -60,7 +64,11 @@ def significant(value):
     if value.dtype.names is not None:
         return [significant(value[name]) for name in value.dtype.names]
     raw, skip = value.tobytes(), 6 * (value.dtype.str[0] == ">")
-    return [raw[i + skip:i + skip + 10] for i in range(0, len(raw), 16)] if value.dtype.str[1:] in ("f16", "c32") else raw
+    return (
+        [raw[i + skip : i + skip + 10] for i in range(0, len(raw), 16)]
+        if value.dtype.str[1:] in ("f16", "c32")
+        else raw
+    )
 
 
 def layout(array):
@@ -76,8 +84,8 @@ def sized(array):
 # ---- plain values ----------------------------------------------------------------------------------------------------
 
 EDGES = sorted({sign * (1 << bits) + d for bits in [*range(65), 71, 72, 127, 128, 1015, 4000] for sign in (1, -1)
-                for d in (-1, 0, 1)} | {-17, -16, 111, 112})
-WIDE_FLOATS = [0.0, -0.0, math.inf, -math.inf, 5e-324, 2.0 ** 53, 1e308]
+                for d in (-1, 0, 1)} | {-17, -16, 111, 112})  # fmt: skip
+WIDE_FLOATS = [0.0, -0.0, math.inf, -math.inf, 5e-324, 2.0**53, 1e308]
 
 
 def bits_to_float(bits):
@@ -85,13 +93,19 @@ def bits_to_float(bits):
 
 
 ints = st.one_of(st.integers(-20, 120), st.sampled_from(EDGES), st.integers())
-nans = st.builds(lambda sign, payload: bits_to_float(sign << 63 | 0x7FF << 52 | payload), st.integers(0, 1),
-                 st.integers(1, (1 << 52) - 1))
+nans = st.builds(
+    lambda sign, payload: bits_to_float(sign << 63 | 0x7FF << 52 | payload),
+    st.integers(0, 1),
+    st.integers(1, (1 << 52) - 1),
+)
 floats = st.one_of(st.floats(), st.sampled_from(WIDE_FLOATS), nans)
 code_points = st.one_of(st.integers(0, 0x7F), st.integers(0, 0xFF), st.integers(0, 0xFFFF), st.integers(0xD800, 0xDFFF),
-                        st.integers(0x10000, 0x10FFFF), st.sampled_from([0, 0xFF, 0x100, 0xFFFF, 0x10000, 0x10FFFF]))
-texts = st.one_of(st.text(max_size=8), st.lists(code_points, max_size=8).map(lambda us: "".join(map(chr, us))),
-                  st.integers(120, 300).map(lambda n: "é" * n))
+                        st.integers(0x10000, 0x10FFFF), st.sampled_from([0, 0xFF, 0x100, 0xFFFF, 0x10000, 0x10FFFF]))  # fmt: skip
+texts = st.one_of(
+    st.text(max_size=8),
+    st.lists(code_points, max_size=8).map(lambda us: "".join(map(chr, us))),
+    st.integers(120, 300).map(lambda n: "é" * n),
+)
 blobs = st.one_of(st.binary(max_size=8), st.integers(120, 300).map(bytes))
 scalars = st.one_of(st.none(), st.booleans(), ints, floats, texts, blobs)
 
@@ -101,11 +115,19 @@ UNITS = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", 
 NUMBERS = ["?", *(order + kind for order in "<>" for kind in ("i2 i4 i8 u2 u4 u8 f2 f4 f8 c8 c16".split())), "i1", "u1"]
 dtypes = st.one_of(
     st.sampled_from(NUMBERS),
-    st.builds(lambda order, kind, unit: f"{order}{kind}8[{unit}]", st.sampled_from("<>"), st.sampled_from("mM"), st.sampled_from(UNITS)),
+    st.builds(
+        lambda order, kind, unit: f"{order}{kind}8[{unit}]",
+        st.sampled_from("<>"),
+        st.sampled_from("mM"),
+        st.sampled_from(UNITS),
+    ),
     st.sampled_from(["<M8", ">m8", "S1", "S5", "V1", "V7", "<U1", ">U3", "<U300"]),
 ).map(np.dtype)
-shapes = st.one_of(st.sampled_from([(), (0,), (0, 3), (3, 0), (1,), (1, 1), (127,), (128,), (129,), (1023,), (1024,)]),
-                   st.lists(st.integers(0, 5), max_size=4).map(tuple), st.lists(st.integers(1, 12), min_size=2, max_size=3).map(tuple))
+shapes = st.one_of(
+    st.sampled_from([(), (0,), (0, 3), (3, 0), (1,), (1, 1), (127,), (128,), (129,), (1023,), (1024,)]),
+    st.lists(st.integers(0, 5), max_size=4).map(tuple),
+    st.lists(st.integers(1, 12), min_size=2, max_size=3).map(tuple),
+)
 
 
 def fill(dtype, n, seed):
@@ -133,7 +155,10 @@ def scalar_of(dtype, seed):
 
 np_scalars = st.one_of(
     st.builds(scalar_of, dtypes.filter(lambda d: d.kind not in "SUV"), st.integers(0, 1 << 30)),
-    texts.map(np.str_), blobs.map(np.bytes_), st.binary(min_size=1, max_size=9).map(np.void), st.just(np.datetime64("NaT", "s")),
+    texts.map(np.str_),
+    blobs.map(np.bytes_),
+    st.binary(min_size=1, max_size=9).map(np.void),
+    st.just(np.datetime64("NaT", "s")),
 )
 numpys = st.one_of(arrays(), np_scalars)
 
@@ -150,15 +175,20 @@ def is_key(value):
 
 
 keys = st.one_of(texts, texts, ints, st.none(), st.booleans(), floats, blobs, np_scalars.filter(is_key),
-                 st.tuples(texts, ints), st.tuples(), st.tuples(st.tuples(ints), floats))
+                 st.tuples(texts, ints), st.tuples(), st.tuples(st.tuples(ints), floats))  # fmt: skip
 
 
 def containers(items):
-    return st.one_of(st.lists(items, max_size=5), st.lists(items, max_size=5).map(tuple),
-                     st.dictionaries(texts, items, max_size=5), st.dictionaries(keys, items, max_size=4))
+    return st.one_of(
+        st.lists(items, max_size=5),
+        st.lists(items, max_size=5).map(tuple),
+        st.dictionaries(texts, items, max_size=5),
+        st.dictionaries(keys, items, max_size=4),
+    )
 
 
 values = st.recursive(st.one_of(scalars, scalars, numpys), containers, max_leaves=12)
+
 
 def only(value):
     """st.just, which hypothesis hashes and so fails with numpy's times without a unit."""
@@ -173,8 +203,13 @@ def narrow_ints(base_and_width):
     return st.integers(base, min(base + (1 << width) - 1, (1 << 63) - 1))
 
 
-int_columns = st.tuples(st.one_of(st.sampled_from([0, -1, 1, -16, 111, -(1 << 63), (1 << 63) - 1, 1 << 40]),
-                                  st.integers(-(1 << 63), (1 << 63) - 1)), st.integers(0, 64)).map(narrow_ints)
+int_columns = st.tuples(
+    st.one_of(
+        st.sampled_from([0, -1, 1, -16, 111, -(1 << 63), (1 << 63) - 1, 1 << 40]),
+        st.integers(-(1 << 63), (1 << 63) - 1),
+    ),
+    st.integers(0, 64),
+).map(narrow_ints)
 
 
 @st.composite
@@ -188,7 +223,7 @@ leaf_columns = st.one_of(
     int_columns, int_columns, st.just(ints), st.just(floats), st.just(st.one_of(st.integers(-5, 5), floats)),
     st.just(st.booleans()), st.just(texts), st.just(st.text("abc", max_size=5)), st.just(blobs), st.just(st.none()),
     scalars.map(only), values.map(only), st.just(st.sampled_from(["cat", "dog", None])), array_columns(), st.just(values),
-)
+)  # fmt: skip
 
 
 def list_column(child, kind):
@@ -199,8 +234,11 @@ def record_columns(children):
     """Strategies whose values are shaped alike: structs with fields that may be missing, lists of any or one length."""
     fields = st.dictionaries(texts, st.tuples(children, st.booleans()), max_size=6)
     return st.one_of(
-        fields.map(lambda f: st.fixed_dictionaries({k: c for k, (c, must) in f.items() if must},
-                                                   optional={k: c for k, (c, must) in f.items() if not must})),
+        fields.map(
+            lambda f: st.fixed_dictionaries(
+                {k: c for k, (c, must) in f.items() if must}, optional={k: c for k, (c, must) in f.items() if not must}
+            )
+        ),
         st.builds(list_column, children, st.sampled_from(["list", "tuple"])),
         st.builds(lambda child, n: st.lists(child, min_size=n, max_size=n), children, st.integers(0, 9)),
         st.lists(children, max_size=5).map(lambda cs: st.tuples(*cs)),

@@ -91,7 +91,7 @@ def test_parts(keys, seed):
         plain = d.to_dict()
         part = d.select(chosen)
         assert list(part.values()) == [plain[key] for key in dict.fromkeys(chosen)]
-        check(part, {key: value for key, value in zip(part.keys(), part.values())})
+        check(part, dict(zip(part.keys(), part.values())))
 
 
 @pytest.mark.parametrize("group", range(len(odd_keys.GROUPS)))

@@ -35,7 +35,7 @@ ODD_KEYS = [
     complex(0.0, 1.0), complex(-0.0, 1.0), np.int8(1), np.uint64(2**63), 2**63, np.float32(0.5), np.float32(0.1), np.float64(0.1), np.bool_(True),
     np.complex64(1 + 2j), np.str_("a"), np.bytes_(b"a"), "a", b"a", "", b"", "é", "€", "😀", "\udc80", "a\0", (), (1, "a"), (1.0, "a"), (True, "a"),
     Point(1, "a"), ((),), frozenset(), frozenset({1, "a"}), frozenset({"a", True}), frozenset({frozenset()}), range(0), range(5, 5, 2),
-    range(3), range(0, 3), range(0, 3, 1), range(0, 1, 7), range(0, 1), range(0, 6, 2), range(0, 5, 2), Ellipsis, Color.RED, Color.BLUE,
+    range(3), range(3), range(0, 3, 1), range(0, 1, 7), range(1), range(0, 6, 2), range(0, 5, 2), Ellipsis, Color.RED, Color.BLUE,
     Level.LOW, Level.HIGH, 2, date(2020, 1, 1), datetime(2020, 1, 1), datetime(2020, 1, 1, fold=1), datetime(2020, 1, 1, tzinfo=timezone.utc),
     datetime(2020, 1, 1, 2, tzinfo=CEST), time(12), time(12, tzinfo=timezone.utc), time(14, tzinfo=CEST), timedelta(1), timedelta(hours=24),
     timezone.utc, timezone(timedelta(0), "Z"), CEST, zoneinfo.ZoneInfo("Europe/Berlin"), uuid.UUID(int=7), pathlib.PurePosixPath("a/b"),

@@ -13,7 +13,9 @@ from ref import mapping, reader
 from ref import mapping_writer as mw
 from ref import writer as w
 
-slow_to_draw = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=200)
+slow_to_draw = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=200
+)
 TOP = (1 << 64) - 1
 
 
@@ -58,7 +60,7 @@ LITERALS = [  # tree, bytes, value
     (w.str_(1, True), "", ""), (w.bytes_(True), "01 02", b"\1\2"), (w.union([w.str_(1, True), w.bytes_(True)]), "01 07", b"\7"),
     (w.tuple_([w.str_(1, True), w.float_()]), "00 00 00 00 00 00 F0 3F 61", ("a", 1.0)),
     (w.ext(22, "PurePosixPath", w.concat([w.const("/"), w.str_(1, True)])), "61", pathlib.PurePosixPath("/a")),
-]
+]  # fmt: skip
 BAD = [  # tree, bytes, code
     (w.numbers(max_width=3), "03 04 00 00", "VALUE"), (w.numbers(max_width=20), "08 0F" + " 00" * 19, "TRUNCATED"),
     (w.numbers(max_width=3), "03 03 D0", "TRUNCATED"), (w.numbers(max_width=3), "03", "TRUNCATED"), (w.numbers(), "", "TRUNCATED"),
@@ -67,7 +69,7 @@ BAD = [  # tree, bytes, code
     (w.str_(2, True), "61", "VALUE"), (w.str_(4, True), "00 00 11 00", "VALUE"), (w.concat([w.str_(4)]), "01 00 00 11 00", "VALUE"),
     (w.concat([w.str_(1), w.str_(1)]), "01 61", "TRUNCATED"), (w.hex_(3), "AB", "TRUNCATED"), (w.optional(w.float_()), "01", "TRUNCATED"),
     (w.optional(w.float_()), "00 00", "TRAILING"), (w.concat([w.str_(0)]), "03", "VALUE"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("root", "raw", "value"), LITERALS, ids=range(len(LITERALS)))
@@ -81,6 +83,7 @@ def test_bad_record(root, raw, code):
 
 
 # ---- rules 18 and 19 -------------------------------------------------------------------------------------------------
+
 
 def bad_numbers(**fields):
     return w.Node(15, aux=w.numbers(**fields).aux)
@@ -110,7 +113,7 @@ BAD_TREES = [
     w.tuple_([w.union([w.str_(1, True), w.str_(1)]), w.optional(w.float_())]), w.concat([w.str_(1, True), w.str_(1)]),
     w.ext(4, None, w.dict_coded([0], 0, 1)), w.ext(4, None, w.optional(w.dict_coded([0], 0, 1))), w.ext(4, None, w.optional(w.ext(7, None, w.const(None)))),
     w.ext(4, None, w.union([w.any_(), w.optional(w.const(...))])),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("root", BAD_TREES, ids=range(len(BAD_TREES)))
@@ -123,7 +126,7 @@ GOOD_TREES = [  # at the limits; what the record then lacks is another matter
     w.concat([w.str_(1)] * 64), w.digits(63, 0, 20), w.hex_(65535), w.optional(w.int_(63)), w.struct_({"a": w.optional(w.int_(63), True)}),
     w.optional(w.int_(64)), w.tuple_([w.str_(1), w.union([w.str_(1), w.tuple_([w.float_(), w.bytes_(True)])]), w.float_()]),
     w.ext(4, None, w.list_(w.dict_coded([0], 0, 1))), w.optional(w.concat([w.str_(1), w.str_(2, True), w.hex_(1)])),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("root", GOOD_TREES, ids=range(len(GOOD_TREES)))
@@ -147,6 +150,7 @@ def test_levels():
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
+
 
 def words(*texts, tree=1, width=2):
     return w.Table([w.encode(w.str_(1), t) for t in texts], tree, width)
@@ -173,14 +177,24 @@ def test_tables_of_tables():
 
 
 def test_symbols():
-    for n_short, raw in ((255, "05 00 03 01 21 02"), (0, "09 00 00 00 03 00 01 21 00 02"), (2, "07 00 02 01 01 21 02 00")):
+    for n_short, raw in (
+        (255, "05 00 03 01 21 02"),
+        (0, "09 00 00 00 03 00 01 21 00 02"),
+        (2, "07 00 02 01 01 21 02 00"),
+    ):
         assert reader.check(one(w.symbols(0), raw, [], [symbols(n_short)])) == ["the cat!a"]
     wide = symbols(255, 2, ["€€", None])
     assert reader.check(one(w.symbols(0, True), "00 01 00 D8", [], [wide])) == ["€€\ud800"]
     assert reader.check(one(w.concat([w.symbols(0), w.same(0)]), "01 02", [], [symbols()])) == ["aa"]
     page = w.SymbolTable(bytes.fromhex("01 00 02 00 03 00 00 00  02 00 00  00 00 00  11 00 00  61 62") + bytes(16))
-    assert [reader.check(one(w.symbols(0, True), raw, [], [page])) for raw in ("00", "01 78", "02 00")] == [["ab"], ["x"], ["b"]]
-    far = w.SymbolTable(w.symbol_table([None], 255)[:8] + b"\xF0\xFF\xFF" + bytes(16))  # an escape says nothing of the pool
+    assert [reader.check(one(w.symbols(0, True), raw, [], [page])) for raw in ("00", "01 78", "02 00")] == [
+        ["ab"],
+        ["x"],
+        ["b"],
+    ]
+    far = w.SymbolTable(
+        w.symbol_table([None], 255)[:8] + b"\xf0\xff\xff" + bytes(16)
+    )  # an escape says nothing of the pool
     assert reader.check(one(w.symbols(0, True), "00 61", [], [far])) == ["a"]
 
 
@@ -192,7 +206,7 @@ BAD_SYMBOLS = [  # record, table, code
     ("00", w.SymbolTable(b"\0" + bytes(23)), "VALUE"), ("00", w.SymbolTable(b"\3" + bytes(23)), "VALUE"),
     ("00", w.SymbolTable(b"\2" + bytes(24)), "VALUE"),
     ("00", symbols(255, 2, ["123456789"]), "VALUE"), ("00", w.SymbolTable(w.symbol_table([], 255, 1) + bytes(1 << 20)), "VALUE"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("raw", "table", "code"), BAD_SYMBOLS, ids=range(len(BAD_SYMBOLS)))
@@ -214,23 +228,27 @@ TABLE_FIELDS = [  # rule 29, with 14: of values
     ({"index_offset": 4}, "BLOCK"), ({"row_size": 1}, "BLOCK"), ({"reserved1": b"\0\1\0"}, "RESERVED"), ({"reserved2": 1}, "RESERVED"),
     ({"arrays_offset": 1}, "BLOCK"), ({"arrays_size": 64}, "BLOCK"), ({"heap_crc": 0}, "CHECKSUM"), ({"n_records": 2}, "TREE"),
     ({"first_record": 2}, "BLOCK"),
-]
+]  # fmt: skip
 SYMBOL_FIELDS = [
     ({"first_record": 1}, "BLOCK"), ({"n_records": 1}, "BLOCK"), ({"tree": 1}, "BLOCK"), ({"index_offset": 8}, "BLOCK"),
     ({"row_size": 1}, "BLOCK"), ({"index_width": 2}, "BLOCK"), ({"arrays_size": 1}, "BLOCK"), ({"arrays_offset": 1}, "BLOCK"),
     ({"reserved1": b"\0\0\1"}, "RESERVED"), ({"reserved2": 1}, "RESERVED"), ({"heap_offset": 4097}, "BLOCK"),
     ({"heap_size": 1 << 62}, "BLOCK"), ({"heap_size": 0}, "TRUNCATED"), ({"heap_crc": 0}, "CHECKSUM"),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "code"), TABLE_FIELDS, ids=[f"{k}={v}" for f, _ in TABLE_FIELDS for k, v in f.items()])
+@pytest.mark.parametrize(
+    ("fields", "code"), TABLE_FIELDS, ids=[f"{k}={v}" for f, _ in TABLE_FIELDS for k, v in f.items()]
+)
 def test_table_field(fields, code):
     table = words("a", "b", "cd")
     table.fields = fields
     assert code_of(one(w.dict_coded([0], 2, 3), "01", [w.str_(1)], [table])) == code
 
 
-@pytest.mark.parametrize(("fields", "code"), SYMBOL_FIELDS, ids=[f"{k}={v}" for f, _ in SYMBOL_FIELDS for k, v in f.items()])
+@pytest.mark.parametrize(
+    ("fields", "code"), SYMBOL_FIELDS, ids=[f"{k}={v}" for f, _ in SYMBOL_FIELDS for k, v in f.items()]
+)
 def test_symbol_table_field(fields, code):
     table = symbols()
     table.fields = fields
@@ -245,7 +263,7 @@ BAD_LINKS = [  # rule 30: root, further trees, tables
     (w.dict_coded([0], 0, 1), [w.dict_coded([1], 0, 1), w.bool_()], [w.Table([b""], 1, 0), w.Table([b"\0"], 2, 0)]),  # a higher one
     (w.dict_coded([0], 0, 1), [], [w.Table([b""], 0, 0)]),  # the block's own tree
     (w.const(0), [w.symbols(0)], None),  # a tree that nothing uses
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("root", "trees", "tables"), BAD_LINKS, ids=range(len(BAD_LINKS)))
@@ -254,11 +272,16 @@ def test_bad_link(root, trees, tables):
 
 
 BAD_ENTRIES = [  # rule 31: root, record, table's tree, its entries, code
-    (w.dict_coded([0], 2, 3), "03", w.str_(1), [b"\1a", b"\1b", b"\0"], "VALUE"), (w.dict_coded([0], 0, 1), "", w.str_(1), [b"\1ab"], "TRAILING"),
-    (w.dict_coded([0], 0, 1), "", w.str_(1), [b"\2a"], "TRUNCATED"), (w.concat([w.dict_coded([0], 0, 1)]), "", w.bytes_(), [b"\1a"], "VALUE"),
-    (w.concat([w.dict_coded([0], 0, 1)]), "", w.any_(), [b"\x0C\1a"], "VALUE"), (w.concat([w.dict_coded([0], 0, 1)]), "", w.const(1), [b""], "VALUE"),
-    (w.concat([w.dict_coded([0], 0, 1)]), "", w.optional(w.str_(1)), [b"\0"], "VALUE"), (w.concat([w.dict_coded([0], 0, 1)]), "", w.int_(0), [b""], "VALUE"),
-    (w.concat([w.dict_coded([0], 0, 1)]), "", w.str_(1), [b"\1ab"], "TRAILING"), (w.concat([w.dict_coded([0], 1, 1)]), "01", w.str_(1), [b"\1a"], "VALUE"),
+    (w.dict_coded([0], 2, 3), "03", w.str_(1), [b"\1a", b"\1b", b"\0"], "VALUE"),
+    (w.dict_coded([0], 0, 1), "", w.str_(1), [b"\1ab"], "TRAILING"),
+    (w.dict_coded([0], 0, 1), "", w.str_(1), [b"\2a"], "TRUNCATED"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.bytes_(), [b"\1a"], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.any_(), [b"\x0c\1a"], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.const(1), [b""], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.optional(w.str_(1)), [b"\0"], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.int_(0), [b""], "VALUE"),
+    (w.concat([w.dict_coded([0], 0, 1)]), "", w.str_(1), [b"\1ab"], "TRAILING"),
+    (w.concat([w.dict_coded([0], 1, 1)]), "01", w.str_(1), [b"\1a"], "VALUE"),
     (w.dict_coded([0], 0, 1), "", w.ndarray(np.zeros(1024, "u1"), True), [b"\0"], "VALUE"),
 ]
 
@@ -271,8 +294,16 @@ def test_bad_entry(root, raw, tree, entries, code):
 
 def test_every_piece_that_is_a_str():
     root = w.concat([w.dict_coded([0], 0, 1)])
-    for tree, entry in ((w.any_(), b"\x09\1a"), (w.any_(), b"\x0B\1a\0\0\0"), (w.const("a"), b""), (w.optional(w.str_(1)), b"\1\1a"),
-                        (w.union([w.bytes_(), w.str_(1)]), b"\1\1a"), (w.str_(1, True), b"a"), (w.hex_(1), b"\xa0"), (w.optional(w.hex_(1)), b"\1\xa0")):
+    for tree, entry in (
+        (w.any_(), b"\x09\1a"),
+        (w.any_(), b"\x0b\1a\0\0\0"),
+        (w.const("a"), b""),
+        (w.optional(w.str_(1)), b"\1\1a"),
+        (w.union([w.bytes_(), w.str_(1)]), b"\1\1a"),
+        (w.str_(1, True), b"a"),
+        (w.hex_(1), b"\xa0"),
+        (w.optional(w.hex_(1)), b"\1\xa0"),
+    ):
         assert reader.check(one(root, "", [tree], [w.Table([entry], 1)])) == ["a"]
 
 
@@ -314,8 +345,14 @@ def test_pieces():
 
 def test_shared_bytes_are_counted():
     word = b"\x05hello"
-    for tree, entry, size in ((w.str_(1), word, 5), (w.bytes_(), word, 5), (w.any_(), b"\x09" + word, 7), (w.hex_(6), b"\1\2\3", 6),
-                              (w.ndarray(np.zeros(3, "u2"), True), bytes(6), 6), (w.digits(0, 7, 4), b"", 4)):
+    for tree, entry, size in (
+        (w.str_(1), word, 5),
+        (w.bytes_(), word, 5),
+        (w.any_(), b"\x09" + word, 7),
+        (w.hex_(6), b"\1\2\3", 6),
+        (w.ndarray(np.zeros(3, "u2"), True), bytes(6), 6),
+        (w.digits(0, 7, 4), b"", 4),
+    ):
         data = lambda limit: one(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)  # noqa: E731
         assert len(reader.read(data(3 * size))[0]) == 3
         assert code_of(data(3 * size - 1), deep=False) == "LIMIT"
@@ -345,8 +382,14 @@ def test_sections():
 def test_mapping():
     """Tables of both stores, each its own."""
     keys = [w.Pick(i, word) for i, word in enumerate(("one", "two", "three"))]
-    data = mw.mapping(keys, [w.Pick(1, "b"), w.Pick(0, "a"), w.Pick(1, "b")], roots=(w.dict_coded([0], 1, 2), w.dict_coded([0], 2, 3)),
-                      tables=([words("a", "b")], [words("one", "two", "three")]), trees=([w.str_(1)], [w.str_(1)]), features_required=18)
+    data = mw.mapping(
+        keys,
+        [w.Pick(1, "b"), w.Pick(0, "a"), w.Pick(1, "b")],
+        roots=(w.dict_coded([0], 1, 2), w.dict_coded([0], 2, 3)),
+        tables=([words("a", "b")], [words("one", "two", "three")]),
+        trees=([w.str_(1)], [w.str_(1)]),
+        features_required=18,
+    )
     assert mapping.check(data) == [("one", "b"), ("two", "a"), ("three", "b")]
 
 

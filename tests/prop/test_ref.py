@@ -56,7 +56,7 @@ LITERALS = [
     ("10 00 12 07 01 00 01 00 00 00 00 00 00 00", np.array(1, "M8[s]")),
     ("10 02 13 04 07 02 00 00 00 00 00 00 00", np.timedelta64(2, "7D")),
     ("10 00 12 0E 01 00 00 00 00 00 00 00 00 80", np.array("NaT", "M8")),
-]
+]  # fmt: skip
 
 BAD_ANY = [  # bytes, code
     ("", "TRUNCATED"), ("12", "VERSION"), ("7F", "VERSION"), ("03", "TRUNCATED"), ("00 00", "TRAILING"),
@@ -66,7 +66,7 @@ BAD_ANY = [  # bytes, code
     ("10 00 02 01 80 08 00", "VALUE"),  # 1024 bytes outside, and no arrays
     ("10 00 02 01 04 00", "TRUNCATED"),
     ("10 00 05 02 FF FF FF FF FF FF FF FF 7F 02 00", "VALUE"),
-]
+]  # fmt: skip
 
 
 NONE_ZONE = datetime.timezone(datetime.timedelta(hours=-1), "A")
@@ -92,7 +92,7 @@ EXT_LITERALS = [
     ("10 00 14 05 00 02 01 61 00 06 00 02 C3 A9 02 83 00 01 01 07 00 01 02 00", np.frombuffer(bytes([7, 0, 1, 2, 0]), PAIR)),
     ("10 02 14 06 01 02 01 61 00 06 00 01 62 02 03 01 02 07 00 01 00 02 00", np.frombuffer(bytes([7, 0, 1, 0, 2, 0]), ALIGNED)[0]),
     ("10 00 15 00" + " 00" * 16, np.zeros((), "f16")), ("10 00 16 01 00", np.zeros(0, "c32")),
-]
+]  # fmt: skip
 
 BAD_EXT = [
     ("11", "TRUNCATED"), ("11 07", "TRUNCATED"), ("11 07 00", "TRUNCATED"), ("11 00 00 00", "VERSION"), ("11 1F 00 00", "VERSION"),
@@ -110,7 +110,7 @@ BAD_EXT = [
     ("10 00 14 01 00 01 00 00 06 00 00", "VALUE"), ("10 00 14 01 00 01 01 FF 00 06 00 00", "VALUE"),
     ("10 00 14 01 00 02 01 61 00 06 00 01 61 00 06 00 00", "VALUE"), ("10 00 14 80 80 80 80 08 00 00 00", "VALUE"),
     ("10 00 14 01 00 81 08 00", "VALUE"), ("10 00" + " 14 00 00 01 01 61 00" * 9 + " 06 00 00", "VALUE"),
-]
+]  # fmt: skip
 
 
 def test_crc():
@@ -148,7 +148,7 @@ NODE_LITERALS = [  # tree, the record's bytes, the value
     (w.ext(3, None, w.union([w.bytes_(), w.list_(w.any_())])), "01 01 91", {1}),
     (w.ndarray(np.zeros(2, PAIR), True), "00 00 01 00 00 07 00 00 02 00", np.frombuffer(bytes([0, 0, 1, 0, 0, 7, 0, 0, 2, 0]), PAIR)),
     (w.ndarray(np.zeros(2, "u1")), "01 01 09", np.array([9], "u1")), (w.ndarray(np.uint8(0)), "09", np.uint8(9)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("tree", "raw", "value"), NODE_LITERALS, ids=range(len(NODE_LITERALS)))
@@ -171,7 +171,7 @@ BAD_TREES = [
     (w.Node(13, (w.any_(),), 13, 1, aux=b"\0"), "TREE"), (w.Node(2, aux=b"\x11\x1F\0\0"), "VERSION"),
     (w.Node(10, (w.any_(),), aux=b"\x11\3\0\x0D\0"), "TREE"),
     (struct.pack("<II", 0, 0), "TREE"), (struct.pack("<II", 5000, 0) + bytes(24 * 5000), "TREE"), (b"\1", "TREE"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("tree", "code"), BAD_TREES, ids=range(len(BAD_TREES)))
@@ -186,11 +186,11 @@ def nested(depth):
 def test_depth():
     assert reader.check(w.segment([w.Block([b"\1" * 199 + b"\0"])], [nested(200)])) is not None
     assert code_of(w.segment([w.Block([b""])], [nested(201)])) == "TREE"
-    assert reader.check(w.segment([w.Block([b"\x0D\1" * 199 + b"\x0D\0"])], [w.any_()])) is not None
-    assert code_of(w.segment([w.Block([b"\x0D\1" * 200 + b"\x0D\0"])], [w.any_()])) == "LIMIT"
-    ext = b"\x11\x0C\0"  # a deque adds no level to that of its list
-    assert reader.check(w.segment([w.Block([(ext + b"\x0D\1") * 199 + ext + b"\x0D\0"])], [w.any_()])) is not None
-    assert code_of(w.segment([w.Block([(ext + b"\x0D\1") * 200 + ext + b"\x0D\0"])], [w.any_()])) == "LIMIT"
+    assert reader.check(w.segment([w.Block([b"\x0d\1" * 199 + b"\x0d\0"])], [w.any_()])) is not None
+    assert code_of(w.segment([w.Block([b"\x0d\1" * 200 + b"\x0d\0"])], [w.any_()])) == "LIMIT"
+    ext = b"\x11\x0c\0"  # a deque adds no level to that of its list
+    assert reader.check(w.segment([w.Block([(ext + b"\x0d\1") * 199 + ext + b"\x0d\0"])], [w.any_()])) is not None
+    assert code_of(w.segment([w.Block([(ext + b"\x0d\1") * 200 + ext + b"\x0d\0"])], [w.any_()])) == "LIMIT"
 
 
 def test_limits():
@@ -203,7 +203,9 @@ def test_limits():
     for value in ([0] * 1000, collections.deque([0] * 1000)):
         bomb = w.list_(w.const(value), 0, 100)
         assert code_of(w.segment([w.Block([b""], index_width=0)], [bomb], max_bytes=50000)) == "LIMIT"
-    assert reader.check(w.segment([w.Block([b"\x11\x0C\0\x0D\2\x91\x92"])], [w.any_()], max_values=3, max_bytes=7, max_depth=1))
+    assert reader.check(
+        w.segment([w.Block([b"\x11\x0c\0\x0d\2\x91\x92"])], [w.any_()], max_values=3, max_bytes=7, max_depth=1)
+    )
 
 
 HEADERS = [
@@ -214,7 +216,7 @@ HEADERS = [
     ({"directory_count": 65}, "SECTION"), ({"directory_count": 5}, "CHECKSUM"), ({"directory_offset": 1 << 63}, "SECTION"),
     ({"directory_crc": 0}, "CHECKSUM"), ({"n_records": 0}, "BLOCK"), ({"n_records": 4}, "BLOCK"),
     ({"n_records": 2}, "BLOCK"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "code"), HEADERS, ids=[next(iter(f)) for f, _ in HEADERS])
@@ -243,10 +245,12 @@ BLOCK_FIELDS = [
     ({"index_offset": 0}, "BLOCK"), ({"row_size": 1}, "BLOCK"), ({"reserved1": b"\0\1\0"}, "RESERVED"), ({"reserved2": 1}, "RESERVED"),
     ({"arrays_offset": 1}, "BLOCK"), ({"arrays_size": 1 << 63}, "BLOCK"), ({"heap_crc": 0}, "CHECKSUM"),
     ({"arrays_crc": 1}, "CHECKSUM"), ({"first_record": 1}, "BLOCK"),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "code"), BLOCK_FIELDS, ids=[f"{k}={v}" for f, _ in BLOCK_FIELDS for k, v in f.items()])
+@pytest.mark.parametrize(
+    ("fields", "code"), BLOCK_FIELDS, ids=[f"{k}={v}" for f, _ in BLOCK_FIELDS for k, v in f.items()]
+)
 def test_block_field(fields, code):
     assert code_of(w.segment([w.Block([b"\0"] * 3, fields=fields)], [w.any_()])) == code
 

@@ -125,7 +125,10 @@ def test_raw_size(tmp_path):
         x.save(tmp_path / "list.rec")
     with recstore.RecordDict({f"k{i}": record for i, record in enumerate(records)}) as x:
         x.save(tmp_path / "mapping.rec")
-    for name, expected in (("list", raw_bytes(records)), ("mapping", raw_bytes(records) + raw_bytes(f"k{i}" for i in range(5)))):
+    for name, expected in (
+        ("list", raw_bytes(records)),
+        ("mapping", raw_bytes(records) + raw_bytes(f"k{i}" for i in range(5))),
+    ):
         assert reader.read_header((tmp_path / f"{name}.rec").read_bytes()).raw_size == expected
 
 

@@ -17,7 +17,7 @@ LEAVES = [
     lambda i: list(range(1000, 1000 + 1000 * i)),
     lambda i: [object()] * 12_000,
     lambda i: f"text {i}",
-    lambda i: {k for k in range(2000)},
+    lambda i: set(range(2000)),
 ]
 LARGE = 70_000
 HOLDERS = [

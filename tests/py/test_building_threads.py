@@ -80,8 +80,7 @@ def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
     before, seen = threads(), []
 
     def records(n):
-        for i in range(n):
-            yield i
+        yield from range(n)
         seen.append(threads())
 
     RecordList(records(BLOCK - 1)).close()

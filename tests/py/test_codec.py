@@ -87,7 +87,7 @@ def test_each_kind_as_the_only_one():
 
 
 @pytest.mark.parametrize("low", [0, -1, 1000, -(2**63), 2**63 - 2**16, -(2**33)])
-@pytest.mark.parametrize("bits", range(0, 17))
+@pytest.mark.parametrize("bits", range(17))
 def test_ints_of_every_width(low, bits):
     """A base and a span: the width that is stored comes from both."""
     values = [low, low + (1 << bits) - 1, low + (1 << bits) // 2] * 30

@@ -178,8 +178,7 @@ def roundtrip(selection, pieces):
 
 def selections():
     x, y = RecordList(range(10)), RecordList(range(10, 15))
-    for view in views_of([x, y]):
-        yield view
+    yield from views_of([x, y])
     nested = x
     for i in range(7):
         nested = (nested + y).shuffled(i)
@@ -427,10 +426,6 @@ def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
         start, step, length = recipe
         handle = handle_bytes.Handle.unpack(x.__reduce__()[1][0])
         handle.length = max(length, 0)
-        view = (
-            wire.signed(start)
-            + wire.signed(step)
-            + wire.varint(length if length >= 0 else 2**64 + length)
-        )
+        view = wire.signed(start) + wire.signed(step) + wire.varint(length if length >= 0 else 2**64 + length)
         with pytest.raises(recstore.CorruptError):
             handles.attach(handle.pack(b"\0\1\0" + b"\1\1" + view + b"\0\0\0"))

@@ -76,7 +76,7 @@ def test_any_store_can_be_described(records):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="the system does not say what lies in huge pages")
 def test_huge_pages_are_what_smaps_shows():
-    with RecordList(["%0100d" % i for i in range(100_000)]) as x:
+    with RecordList([f"{i:0100d}" for i in range(100_000)]) as x:
         x[-1]
         begin, size = x.segment.mapped
         text = pathlib.Path("/proc/self/smaps").read_text()

@@ -184,7 +184,7 @@ def test_it_is_a_sequence_without_what_changes_one(letters):
         with pytest.raises(AttributeError, match=f"has no attribute '{name}': it is read-only; "):
             getattr(letters, name)
     with pytest.raises(AttributeError, match="'RecordList' object has no attribute 'colour'$"):
-        letters.colour  # noqa: B018
+        letters.colour
     assert not hasattr(letters, "__getitems__"), "DataLoader would skip the transform of a dataset that delegates"
     with pytest.raises(TypeError):
         letters[0] = "z"
@@ -304,7 +304,7 @@ def test_never_built():
     blank = RecordList.__new__(RecordList)
     assert (len(blank), blank.closed) == (0, False)
     with pytest.raises(recstore.SegmentNotFoundError, match="never built"):
-        blank.nbytes  # noqa: B018
+        blank.nbytes
     blank.close()
 
 

@@ -124,7 +124,7 @@ def test_bytes_between_fields():
 
 def test_nested_to_the_limit():
     dtype = np.dtype("i4")
-    for level in range(8):
+    for _ in range(8):
         dtype = np.dtype([("f", dtype)])
     array = np.zeros(3, dtype)
     with RecordList([array]) as x:

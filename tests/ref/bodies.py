@@ -129,8 +129,9 @@ def read_tuple(node, cur, depth):
 
 # ---- packed numbers --------------------------------------------------------------------------------------------------
 
+
 def as_float(m, scale):
-    return float(m) / float(10 ** scale)
+    return float(m) / float(10**scale)
 
 
 def decimal(node, v):

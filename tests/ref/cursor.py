@@ -62,7 +62,7 @@ class Cursor:
         if n > self.end - self.pos:
             fail("TRUNCATED", self.pos, f"{n} bytes wanted, {self.end - self.pos} left")
         self.pos += n
-        return self.data[self.pos - n:self.pos]
+        return self.data[self.pos - n : self.pos]
 
     def peek(self):
         """The next byte, None at the end."""

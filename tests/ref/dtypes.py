@@ -8,7 +8,7 @@ from .cursor import fail
 LEVELS, FIELDS = 8, 1024
 STRUCT = 20
 DTYPES = {1: "?", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 6: "u1", 7: "u2", 8: "u4", 9: "u8", 10: "f2", 11: "f4", 12: "f8",
-          13: "c8", 14: "c16", 15: "S", 16: "U", 17: "V", 18: "M8", 19: "m8", STRUCT: None, 21: "f16", 22: "c32"}
+          13: "c8", 14: "c16", 15: "S", 16: "U", 17: "V", 18: "M8", 19: "m8", STRUCT: None, 21: "f16", 22: "c32"}  # fmt: skip
 CODES = {"b1": 1, **{name: code for code, name in DTYPES.items() if name and name != "?"}}
 NO_ORDER = {1, 2, 6, 15, 17, STRUCT}
 UNITS = dict(enumerate(["Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", ""]))
@@ -17,6 +17,7 @@ UNIT_NUMBERS = {name or "generic": number for number, name in UNITS.items()}
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
+
 
 def read_dtype(cur):
     """Array flags, dtype code without the order bit, and the numpy dtype."""
@@ -70,7 +71,9 @@ def read_struct(cur, big, levels, fields):
             fail("VALUE", cur.pos, "a field beyond its item")
         formats.append((base, shape) if shape else base)
     try:
-        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size, "aligned": bool(aligned)})
+        return np.dtype(
+            {"names": names, "formats": formats, "offsets": offsets, "itemsize": size, "aligned": bool(aligned)}
+        )
     except ValueError as error:  # two fields of a name; an offset that is not aligned
         fail("VALUE", start, str(error))
 
@@ -103,6 +106,7 @@ def data_size(dtype, shape, offset):
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
+
 
 def varint(n, pad=0):
     """LEB128, made longer by `pad` bytes of no value."""

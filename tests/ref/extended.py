@@ -19,10 +19,12 @@ import numpy as np
 
 (COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE, TIME,
  DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS, OBJECT, PICKLED,
- TENSOR, STRINGDTYPE) = range(1, 31)
-FACTORIES = {t.__name__: t for t in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray)}
+ TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
+FACTORIES = {
+    t.__name__: t for t in (list, int, dict, set, str, float, bool, tuple, bytes, frozenset, complex, bytearray)
+}
 PATHS = {"PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath"}
-SECOND, DAY = 10 ** 6, 86400 * 10 ** 6
+SECOND, DAY = 10**6, 86400 * 10**6
 MICRO = datetime.timedelta(microseconds=1)
 FIRST = datetime.datetime(1, 1, 1)
 STRING_ARRAYS = hasattr(getattr(np, "dtypes", None), "StringDType")
@@ -38,6 +40,7 @@ class Ext:
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
+
 
 def want(ok, text):
     if not ok:
@@ -176,6 +179,7 @@ def make(code, extra, payload):
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
+
 
 def time_parts(value):
     us = ((value.hour * 60 + value.minute) * 60 + value.second) * SECOND + value.microsecond

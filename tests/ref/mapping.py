@@ -33,7 +33,7 @@ class Opaque(Exception):
 
 # ---- XXH64, by the steps of its specification ------------------------------------------------------------------------
 
-P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
+P1, P2, P3, P4, P5 = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)  # fmt: skip
 
 
 def rotate(v, by):
@@ -83,7 +83,7 @@ def x(code, extra, payload):
 
 def tuple_form(parts):
     parts = list(parts)
-    return b"\x0E" + varint(len(parts)) + b"".join(parts)
+    return b"\x0e" + varint(len(parts)) + b"".join(parts)
 
 
 def number(r):
@@ -150,7 +150,9 @@ def moment(v):
 
 def range_form(v):
     n = len(v)
-    return x(5, NONE, tuple_form([any_value(n), any_value(v.start) if n else NONE, any_value(v.step) if n > 1 else NONE]))
+    return x(
+        5, NONE, tuple_form([any_value(n), any_value(v.start) if n else NONE, any_value(v.step) if n > 1 else NONE])
+    )
 
 
 def canonical(v):
@@ -205,6 +207,7 @@ def late_form(v):
 
 # ---- the key index ---------------------------------------------------------------------------------------------------
 
+
 class KeyIndex:
     """The section KEY_INDEX: data[start:start + size]."""
 
@@ -220,15 +223,22 @@ class KeyIndex:
         n, m = h.n_entries, h.n_entries - h.n_opaque
         self.slots_end = start + 64 + h.n_slots * h.slot_width
         self.opaque_start = start + 64 + -(-h.n_slots * h.slot_width // 8) * 8
-        if (n > 1 << 48 or m < 0 or h.n_slots != -(-8 * m // 5) or h.slot_width != (4 if n < 1 << 32 else 8)  # 25
-                or h.index_bits != n.bit_length() or h.longest_probe > h.n_slots or (h.n_slots and not h.longest_probe)
-                or self.opaque_start + 8 * h.n_opaque != start + size):
+        if (
+            n > 1 << 48
+            or m < 0
+            or h.n_slots != -(-8 * m // 5)
+            or h.slot_width != (4 if n < 1 << 32 else 8)  # 25
+            or h.index_bits != n.bit_length()
+            or h.longest_probe > h.n_slots
+            or (h.n_slots and not h.longest_probe)
+            or self.opaque_start + 8 * h.n_opaque != start + size
+        ):
             fail("KEYS", start, f"head of a key index: {h}")
 
     def slot(self, s):
         """Entry and check bits of a slot, None when it is empty."""
         h, at = self.head, self.start + 64 + s * self.head.slot_width
-        value = int.from_bytes(self.data[at:at + h.slot_width], "little")
+        value = int.from_bytes(self.data[at : at + h.slot_width], "little")
         if value == 0:
             return None
         entry = (value & (1 << h.index_bits) - 1) - 1
@@ -266,7 +276,11 @@ class Mapping:
         self.order, n_records = self.keys.sections.get(ORDER), self.values.header.n_records
         self.width = 4 if n_records < 1 << 32 else 8
         self.n = self.index.head.n_entries
-        if self.n != section.count or self.n != (n_records if self.order is None else self.order.count) or self.n > n_records:
+        if (
+            self.n != section.count
+            or self.n != (n_records if self.order is None else self.order.count)
+            or self.n > n_records
+        ):
             fail("KEYS", section.offset, f"{self.n} entries, {section.count} of the section, {n_records} records")  # 26
         if self.order and self.order.size != self.order.count * 2 * self.width:
             fail("KEYS", self.order.offset, "size of ORDER")
@@ -305,7 +319,7 @@ class Mapping:
         slots = [slot[0] for slot in map(index.slot, range(index.head.n_slots)) if slot]
         if sorted([*slots, *opaque]) != list(range(self.n)):
             fail("KEYS", index.start, "an entry is there twice, or not at all")
-        if any(index.data[index.slots_end:index.opaque_start]):
+        if any(index.data[index.slots_end : index.opaque_start]):
             fail("KEYS", index.slots_end, "bytes after the slots")
         keys = [self.records(e)[0] for e in range(self.n)]
         if any(a >= b for a, b in zip(keys, keys[1:])):

@@ -26,8 +26,18 @@ def key_index_of(forms, seed=SEED, factory=0, **head):
             at, steps = (at + 1) % n_slots, steps + 1
         slots[at] = (digest & (1 << 32 - bits) - 1) << bits | e + 1
         longest = max(longest, steps)
-    fields = {"seed": seed, "n_entries": n, "n_slots": n_slots, "n_opaque": len(opaque), "longest_probe": longest, "slot_width": 4,
-              "index_bits": bits, "factory": factory, "reserved": bytes(12), **head}
+    fields = {
+        "seed": seed,
+        "n_entries": n,
+        "n_slots": n_slots,
+        "n_opaque": len(opaque),
+        "longest_probe": longest,
+        "slot_width": 4,
+        "index_bits": bits,
+        "factory": factory,
+        "reserved": bytes(12),
+        **head,
+    }
     raw = struct.pack("<QQQQQIII12s", *fields.values()) + struct.pack(f"<{n_slots}I", *slots)
     return raw + bytes(-len(raw) % 8) + struct.pack(f"<{len(opaque)}Q", *opaque)
 
@@ -52,11 +62,28 @@ def store_sections(out, values, trees, index_start, tables=None):
     w.align(out)
     groups = bytes(4 * ((len(records) + 63) // 64))
     raw, table = w.tree_sections(trees)
-    return [(2, bytes(index), 0), (3, groups, len(groups) // 4), (4, entries, len(blocks)), (5, raw, len(trees)),
-            (6, table, len(trees)), *([] if tables is None else [(9, table_entries, len(tables))])]
+    return [
+        (2, bytes(index), 0),
+        (3, groups, len(groups) // 4),
+        (4, entries, len(blocks)),
+        (5, raw, len(trees)),
+        (6, table, len(trees)),
+        *([] if tables is None else [(9, table_entries, len(tables))]),
+    ]
 
 
-def mapping(keys, values, order=None, key_index=None, roots=None, more=(), drop=(), tables=(None, None), trees=((), ()), **header):
+def mapping(
+    keys,
+    values,
+    order=None,
+    key_index=None,
+    roots=None,
+    more=(),
+    drop=(),
+    tables=(None, None),
+    trees=((), ()),
+    **header,
+):
     """A whole mapping. order: pairs of records; key_index: bytes in place of the right ones; roots: trees of values
     and keys; more: entries as (store, kind, bytes, count) put after the others; drop: (store, kind) left out; tables:
     what TABLES of values and of keys hold; trees: further trees of both, for tables; header: fields to override."""
@@ -68,7 +95,14 @@ def mapping(keys, values, order=None, key_index=None, roots=None, more=(), drop=
         of_keys = store_sections(out, keys, [key_root, *trees[1]], plan[2], tables[1])
         sections = [(0, *section) for section in of_values] + [(1, *section) for section in of_keys]
         living = keys if order is None else [keys[k] for k, _ in order]
-        sections.append((1, 7, key_index_of([form(w.plain(key)) for key in living]) if key_index is None else key_index, len(living)))
+        sections.append(
+            (
+                1,
+                7,
+                key_index_of([form(w.plain(key)) for key in living]) if key_index is None else key_index,
+                len(living),
+            )
+        )
         if order is not None:
             sections.append((1, 8, b"".join(struct.pack("<II", *pair) for pair in order), len(order)))
         heap_size, directory = len(out) - 4096, b""
@@ -87,9 +121,26 @@ def close(out, directory, n_records, header):
     """Directory and header of the segment."""
     at = w.align(out)
     out += directory
-    fields = {"magic": b"\x89RECS\r\n\x1a", "version": 1, "reader_version": 1, "header_size": 4096, "features_required": 2,
-              "features_optional": 0, "segment_size": len(out), "segment_id": bytes(range(16)), "created": 0, "content": 2,
-              "directory_count": len(directory) // 40, "directory_offset": at, "n_records": n_records, "max_values": 1 << 20,
-              "max_bytes": 1 << 24, "max_depth": 200, "directory_crc": crc32c(directory), "raw_size": 0, **header}
+    fields = {
+        "magic": b"\x89RECS\r\n\x1a",
+        "version": 1,
+        "reader_version": 1,
+        "header_size": 4096,
+        "features_required": 2,
+        "features_optional": 0,
+        "segment_size": len(out),
+        "segment_id": bytes(range(16)),
+        "created": 0,
+        "content": 2,
+        "directory_count": len(directory) // 40,
+        "directory_offset": at,
+        "n_records": n_records,
+        "max_values": 1 << 20,
+        "max_bytes": 1 << 24,
+        "max_depth": 200,
+        "directory_crc": crc32c(directory),
+        "raw_size": 0,
+        **header,
+    }
     out[:120] = struct.pack("<" + "".join(w.HEADER_FIELDS.values()), *(fields[name] for name in w.HEADER_FIELDS))
     return w.reseal(out)

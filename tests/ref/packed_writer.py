@@ -57,6 +57,7 @@ ABSENT, NONE = Nothing("ABSENT"), Nothing("NONE")
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
 
+
 def decimal_aux(base, scale, correction):
     return struct.pack("<QBB", base & MASK, scale, correction)
 
@@ -70,7 +71,14 @@ def decimal(width, base=0, scale=0, correction=0):
 
 
 def numbers(base=0, floats=False, scale=0, stride=0, head_width=0, max_width=64, param=0, count=None):
-    return Node(NUMBERS, (), param, int(count is not None), numbers_aux(base, floats, scale, stride, head_width, max_width), count or 0)
+    return Node(
+        NUMBERS,
+        (),
+        param,
+        int(count is not None),
+        numbers_aux(base, floats, scale, stride, head_width, max_width),
+        count or 0,
+    )
 
 
 def dict_coded(tables, width, count):
@@ -103,10 +111,11 @@ def optional(child, key=False):
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
+
 def whole(value, scale):
     """The integer m for which the float is m / 10^scale."""
-    m = round(Fraction(value) * 10 ** scale)
-    assert float(m) / float(10 ** scale) == value, (value, scale)
+    m = round(Fraction(value) * 10**scale)
+    assert float(m) / float(10**scale) == value, (value, scale)
     return m
 
 
@@ -130,20 +139,22 @@ def pack(fields, width):
 def numbers_body(node, values):
     """Count and packed numbers. Values may be a Stored whose number is the list of integers."""
     base, floats, scale, stride, head_width, max_width = struct.unpack_from("<QBBBBB", node.aux)
-    plain = values.number if isinstance(values, Stored) else [whole(v, scale) for v in values] if floats else list(values)
+    plain = (
+        values.number if isinstance(values, Stored) else [whole(v, scale) for v in values] if floats else list(values)
+    )
     count = b"" if node.flags & FIXED else varint(len(plain))
     if not plain:
         return count
     head, fields = plain[:stride], []
-    for i, number in list(enumerate(plain))[len(head):]:
+    for i, number in list(enumerate(plain))[len(head) :]:
         difference = (number - plain[i - stride]) & MASK if stride else (number - base) & MASK
         fields.append((difference << 1 ^ -(difference >> 63)) & MASK if stride else difference)
     least, codes, chunks = max(max_width - 15, 0), [], b""
     for at in range(0, len(fields), 8):
-        width = max(fields[at:at + 8]).bit_length()
+        width = max(fields[at : at + 8]).bit_length()
         width = width and max(width, least + 1)
         codes.append(width and width - least)
-        chunks += pack(fields[at:at + 8], width)
+        chunks += pack(fields[at : at + 8], width)
     return count + pack([(number - base) & MASK for number in head], head_width) + pack(codes, 4) + chunks
 
 
@@ -153,9 +164,12 @@ def hex_body(text):
 
 # ---- symbol tables ---------------------------------------------------------------------------------------------------
 
+
 def code(number, n_short):
     """The code of a symbol."""
-    return bytes([number]) if number < n_short else bytes([n_short + (number - n_short) // 256, (number - n_short) % 256])
+    return (
+        bytes([number]) if number < n_short else bytes([n_short + (number - n_short) // 256, (number - n_short) % 256])
+    )
 
 
 def symbol_table(symbols, n_short=255, unit=1, **fields):

@@ -27,20 +27,27 @@ DIRECTORY_ENTRIES = 64
 HEAP, OFFSETS, GROUPS, BLOCKS, TREES, TREE_TABLE, KEY_INDEX, ORDER, TABLES = range(1, 10)
 LIST, MAPPING = 1, 2
 FEATURES = {LIST: 0, MAPPING: 2}  # the bit that goes with each content
-KNOWN_FEATURES = (FEATURE_EXT | FEATURES[MAPPING] | FEATURE_DTYPES | FEATURE_PACKED | FEATURE_TABLES | FEATURE_TEXT
-                  | FEATURE_OPTIONAL)
+KNOWN_FEATURES = (
+    FEATURE_EXT | FEATURES[MAPPING] | FEATURE_DTYPES | FEATURE_PACKED | FEATURE_TABLES | FEATURE_TEXT | FEATURE_OPTIONAL
+)
 KINDS = ({*range(HEAP, KEY_INDEX), TABLES}, set(range(OFFSETS, TABLES + 1)))  # of store 0 and store 1
 OF_LISTS = {*range(HEAP, KEY_INDEX), TABLES}
 ENTRY_SIZES = {GROUPS: 4, BLOCKS: 80, TREE_TABLE: 16, TABLES: 80}
 
-Header = namedtuple("Header", "magic version reader_version header_size features_required features_optional segment_size "
-                    "segment_id created content directory_count directory_offset n_records max_values max_bytes max_depth "
-                    "directory_crc raw_size")
+Header = namedtuple(
+    "Header",
+    "magic version reader_version header_size features_required features_optional segment_size "
+    "segment_id created content directory_count directory_offset n_records max_values max_bytes max_depth "
+    "directory_crc raw_size",
+)
 HEADER = struct.Struct("<8sHHIQQQ16sQIIQQQQIIQ")
 Entry = namedtuple("Entry", "kind store flags offset size count crc reserved")
 ENTRY = struct.Struct("<HHIQQQII")
-Block = namedtuple("Block", "first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 "
-                   "arrays_offset arrays_size heap_crc arrays_crc reserved2")
+Block = namedtuple(
+    "Block",
+    "first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 "
+    "arrays_offset arrays_size heap_crc arrays_crc reserved2",
+)
 BLOCK = struct.Struct("<QIIQQQIB3sQQIIQ")
 assert HEADER.size == 120 and ENTRY.size == 40 and BLOCK.size == 80
 
@@ -65,7 +72,7 @@ def crc32c(data):
 
 
 def check_crc(data, offset, size, crc, what):
-    if crc32c(data[offset:offset + size]) != crc:
+    if crc32c(data[offset : offset + size]) != crc:
         fail("CHECKSUM", offset, f"crc of {what}")
 
 
@@ -78,6 +85,7 @@ def within(offset, size, low, high):
 
 
 # ---- opening ---------------------------------------------------------------------------------------------------------
+
 
 def read_header(data):
     if len(data) < HEADER_SIZE:  # 1
@@ -102,8 +110,11 @@ def read_header(data):
 def read_directory(data, h):
     """The sections by kind, of store 0 and of store 1."""
     size = h.directory_count * ENTRY.size
-    if h.directory_count > DIRECTORY_ENTRIES or not aligned(h.directory_offset) \
-            or not within(h.directory_offset, size, HEADER_SIZE, h.segment_size):  # 9
+    if (
+        h.directory_count > DIRECTORY_ENTRIES
+        or not aligned(h.directory_offset)
+        or not within(h.directory_offset, size, HEADER_SIZE, h.segment_size)
+    ):  # 9
         fail("SECTION", 68, "directory out of place")
     check_crc(data, h.directory_offset, size, h.directory_crc, "the directory")
     stores, end = ({}, {}), HEADER_SIZE
@@ -118,7 +129,11 @@ def read_directory(data, h):
             fail("SECTION", at, "kind 0")
         if entry.kind >= 0x8000:
             continue
-        if entry.kind > TABLES or entry.store > (h.content == MAPPING) or (h.content == LIST and entry.kind not in OF_LISTS):
+        if (
+            entry.kind > TABLES
+            or entry.store > (h.content == MAPPING)
+            or (h.content == LIST and entry.kind not in OF_LISTS)
+        ):
             fail("VERSION", at, f"section kind {entry.kind}, store {entry.store}")
         sections = stores[entry.store]
         if entry.kind in sections or entry.kind not in KINDS[entry.store]:  # 11
@@ -126,10 +141,10 @@ def read_directory(data, h):
         if entry.kind in ENTRY_SIZES and entry.count * ENTRY_SIZES[entry.kind] != entry.size:  # 10
             fail("SECTION", at, f"count of kind {entry.kind}")
         sections[entry.kind] = entry
-    for store, sections in enumerate(stores[:h.content]):
+    for store, sections in enumerate(stores[: h.content]):
         if KINDS[store] - {ORDER, TABLES} - set(sections):  # 11
             fail("SECTION", h.directory_offset, "a kind is missing")
-    for sections in stores[:h.content]:
+    for sections in stores[: h.content]:
         check_counts(h, sections)
     stores[1][HEAP] = stores[0][HEAP]  # it holds the heaps of the keys too
     return stores
@@ -147,6 +162,7 @@ def check_counts(h, sections):
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
+
 
 class Segment:
     """One store of an opened segment. Blocks, trees and tables are read when a record first needs them."""
@@ -179,16 +195,25 @@ class Segment:
         n, width = block.n_records, block.index_width
         if symbols:  # check_fields has seen that the other fields are zero
             return
-        if (block.first_record >= 1 << 48 or not 1 <= n <= 65536 or width not in (0, 2, 4, 8)
-                or block.tree >= self.sections[TREE_TABLE].count):
+        if (
+            block.first_record >= 1 << 48
+            or not 1 <= n <= 65536
+            or width not in (0, 2, 4, 8)
+            or block.tree >= self.sections[TREE_TABLE].count
+        ):
             fail("BLOCK", at, "first_record, n_records, index_width or tree")
         if width == 0:
             if block.index_offset:
                 fail("BLOCK", at, "index_offset of a block without offsets")
             if n * block.row_size > block.heap_size:
                 fail("BLOCK", at, "rows beyond the heap")
-        elif block.row_size or not aligned(block.index_offset, 8) or not within(
-                block.index_offset, (n + 63) // 64 * (8 + 64 * width), offsets.offset, offsets.offset + offsets.size):
+        elif (
+            block.row_size
+            or not aligned(block.index_offset, 8)
+            or not within(
+                block.index_offset, (n + 63) // 64 * (8 + 64 * width), offsets.offset, offsets.offset + offsets.size
+            )
+        ):
             fail("BLOCK", at, "offset groups")
 
     def tree(self, t, below=None):
@@ -203,7 +228,11 @@ class Segment:
             self.link(tree, self.n_tables if below is None else below)
             self.trees[t] = tree
         if below is not None and self.trees[t].tables_end() > below:  # 30
-            fail("TREE", self.sections[TREES].offset, f"tree {t} names a table that is not below {below}, whose tree it is")
+            fail(
+                "TREE",
+                self.sections[TREES].offset,
+                f"tree {t} names a table that is not below {below}, whose tree it is",
+            )
         return self.trees[t]
 
     def link(self, tree, end):  # 30
@@ -230,7 +259,9 @@ class Segment:
             check_fields(fields, at)  # 29
             self.check_block(fields, at, fields.first_record == SYMBOLS)
             if fields.first_record == SYMBOLS:
-                self.tables[number] = Table(fields, symbols=SymbolTable(self.data, fields.heap_offset, fields.heap_size))
+                self.tables[number] = Table(
+                    fields, symbols=SymbolTable(self.data, fields.heap_offset, fields.heap_size)
+                )
             else:
                 self.tables[number] = Table(fields, self.tree(fields.tree, number), self)
         return self.tables[number]
@@ -238,8 +269,8 @@ class Segment:
     def find(self, i):
         """The block of record i, and the number of the record in it."""
         at = self.sections[GROUPS].offset + i // 64 * 4
-        b = struct.unpack_from("<I", self.data, at)[0]
-        for b in range(b, b + 64):
+        first = struct.unpack_from("<I", self.data, at)[0]
+        for b in range(first, first + 64):
             if b >= self.sections[BLOCKS].count or self.block(b).first_record > i:  # 13
                 fail("BLOCK", at, f"group {i // 64} leads to block {b}")
             if i - self.block(b).first_record < self.block(b).n_records:
@@ -252,7 +283,7 @@ class Segment:
         w, k = block.index_width, j % 64
         at = block.index_offset + j // 64 * (8 + 64 * w)
         base = struct.unpack_from("<Q", self.data, at)[0]
-        ends = [0] + [int.from_bytes(self.data[at + 8 + x * w:at + 8 + x * w + w], "little") for x in range(k + 1)]
+        ends = [0] + [int.from_bytes(self.data[at + 8 + x * w : at + 8 + x * w + w], "little") for x in range(k + 1)]
         begin, end = base + ends[k], base + ends[k + 1]
         if not begin <= end <= block.heap_size:  # 15
             fail("OFFSET", at, f"record {j} of its block at {begin} to {end}")
@@ -262,8 +293,13 @@ class Segment:
         b, j = self.find(i)
         block = self.block(b)
         begin, end = self.span(block, j)
-        cur = Cursor(self.data, block.heap_offset + begin, block.heap_offset + end,
-                     (block.arrays_offset, block.arrays_size), self.budget())
+        cur = Cursor(
+            self.data,
+            block.heap_offset + begin,
+            block.heap_offset + end,
+            (block.arrays_offset, block.arrays_size),
+            self.budget(),
+        )
         value = read_alone(self.tree(block.tree).root(), cur)
         cur.finish()  # 21
         return value
@@ -296,7 +332,9 @@ class Segment:
     def check_tables(self):  # 32
         for number in range(self.n_tables):
             table = self.table(number)
-            check_crc(self.data, table.fields.heap_offset, table.fields.heap_size, table.fields.heap_crc, f"table {number}")
+            check_crc(
+                self.data, table.fields.heap_offset, table.fields.heap_size, table.fields.heap_crc, f"table {number}"
+            )
             for i in range(table.fields.n_records):
                 cur = table.cursor(i, self.budget())
                 read_alone(table.tree.root(), cur)

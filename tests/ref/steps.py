@@ -9,7 +9,7 @@ from .values import read_text
 
 def bit_field(group, start, width):
     """The field of `width` bits that starts at bit `start` of the bytes `group`."""
-    part = group[start // 8:ceil8(start + width)]
+    part = group[start // 8 : ceil8(start + width)]
     return (int.from_bytes(part, "little") >> start % 8) & ((1 << width) - 1)
 
 
@@ -64,4 +64,9 @@ def in_order_of_bodies(node, cur):
     for kid in node.children:
         bits.append(bit_field(group, at, kid.bits))
         at += kid.bits
-    return [(i, kid, bits[i]) for fixed in (True, False) for i, kid in enumerate(node.children) if (kid.size is not None) == fixed]
+    return [
+        (i, kid, bits[i])
+        for fixed in (True, False)
+        for i, kid in enumerate(node.children)
+        if (kid.size is not None) == fixed
+    ]

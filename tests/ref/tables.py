@@ -14,14 +14,16 @@ class Table:
     first_record."""
 
     fields: object
-    tree: object = None     # of a value table
+    tree: object = None  # of a value table
     segment: object = None  # of a value table: it finds where a value lies
     symbols: object = None  # of a symbol table
 
     def cursor(self, number, budget):
         begin, end = self.segment.span(self.fields, number)
         start = self.fields.heap_offset
-        return Cursor(self.segment.data, start + begin, start + end, (self.fields.arrays_offset, 0), budget, shared=True)
+        return Cursor(
+            self.segment.data, start + begin, start + end, (self.fields.arrays_offset, 0), budget, shared=True
+        )
 
 
 def check_fields(fields, at):
@@ -56,13 +58,13 @@ class SymbolTable:
 
     def read_symbol(self, data, at, pool, units):
         """The text of a symbol, None of an escape."""
-        entry = int.from_bytes(data[at:at + 3], "little")
+        entry = int.from_bytes(data[at : at + 3], "little")
         length, begin = entry & 15, entry >> 4
         if length == 0:
             return None
         if length > (15, 8)[self.unit - 1] or begin > units or length > units - begin:
             fail("VALUE", at, "a symbol outside the pool")
-        return self.text(data[pool + begin * self.unit:pool + (begin + length) * self.unit])
+        return self.text(data[pool + begin * self.unit : pool + (begin + length) * self.unit])
 
     def text(self, raw):
         return "".join(map(chr, struct.unpack(f"<{len(raw) // self.unit}{'BH'[self.unit - 1]}", raw)))
@@ -80,7 +82,7 @@ class SymbolTable:
             if self.symbols[number] is None:
                 if self.unit > len(codes) - at:
                     fail("VALUE", offset, "an escape without its unit")
-                out.append(self.text(codes[at:at + self.unit]))
+                out.append(self.text(codes[at : at + self.unit]))
                 at += self.unit
             else:
                 out.append(self.symbols[number])

@@ -25,7 +25,7 @@ def read_part(node, cur, bits, left):
     if node.kind == DIGITS:
         return str((node.base() + stored(node, cur, bits)) & MASK).zfill(node.count)
     if node.kind == HEX:
-        digits = cur.take(ceil8(4 * node.count)).hex()[:node.count]
+        digits = cur.take(ceil8(4 * node.count)).hex()[: node.count]
         return digits.upper() if node.param else digits
     if node.kind == STR:
         return read_str(node, cur)
@@ -37,7 +37,9 @@ def read_part(node, cur, bits, left):
     if node.kind == OPTIONAL and bits & 1:
         return read_part(node.children[0], cur, bits >> 1, left)
     if node.kind in (CONST, ANY):
-        return read_any_str(cur if node.kind == ANY else Cursor(node.aux.data, node.aux.pos, node.aux.end, None, cur.budget))
+        return read_any_str(
+            cur if node.kind == ANY else Cursor(node.aux.data, node.aux.pos, node.aux.end, None, cur.budget)
+        )
     fail("VALUE", start, f"a part of a concat is of kind {node.kind}")
 
 

@@ -11,7 +11,7 @@ from .values import ARRAY_INLINE, EXT_CODES, read_any, read_extra
 TREE_NODES, TREE_SHAPES, TREE_BYTES, TREE_LEVELS = 4096, 1024, 1 << 20, 400
 
 (ANY, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS,
- HEX, SAME, OPTIONAL) = range(1, 23)
+ HEX, SAME, OPTIONAL) = range(1, 23)  # fmt: skip
 FIXED, REST = 1, 2
 TEXTS = {STR, SYMBOLS, DICT_CODED, DIGITS, HEX}  # parts of a concat, with const and same
 NO_KEYS = {2, 3, *range(8, 13), 29, 30}  # ext codes of types that have no hash
@@ -195,8 +195,13 @@ LEGAL = {  # kind: children, params, flags, aux size (None: own rule)
     NUMBERS: ((0, 0), {0, 1}, {0, FIXED}, 16), DICT_CODED: ((0, 0), set(range(33)), {0}, None), SYMBOLS: ((0, 0), {0}, {0, REST}, 4),
     CONCAT: ((0, 64), {0}, {0}, 0), DIGITS: ((0, 0), set(range(65)), {0}, 8), HEX: ((0, 0), {0, 1}, {0}, 0),
     SAME: ((0, 0), {0}, {0}, 0), OPTIONAL: ((1, 1), {0, 1}, {0}, 0),
-}
-COUNTS = {DICT_CODED: range(1 << 32), DIGITS: range(21), HEX: range(1, 65536), SAME: range(64)}  # kind: what count may be
+}  # fmt: skip
+COUNTS = {
+    DICT_CODED: range(1 << 32),
+    DIGITS: range(21),
+    HEX: range(1, 65536),
+    SAME: range(64),
+}  # kind: what count may be
 
 
 def check_node(node):
@@ -262,7 +267,7 @@ def read_node_values(node):
 def may_be_key(cur):
     """False where the type says so. The elements of a tuple, and whether keys are distinct, show when a dict is made
     (22)."""
-    tag, following = (cur.data[cur.pos:cur.end] + b"\0\0")[:2]
+    tag, following = (cur.data[cur.pos : cur.end] + b"\0\0")[:2]
     if tag == 0x10:
         return bool(following & 2)  # a numpy scalar
     return tag not in (0x0D, 0x0F) and not (tag == 0x11 and following in NO_KEYS)

@@ -19,6 +19,7 @@ EXT_CODES = range(1, 31)
 
 # ---- any values ------------------------------------------------------------------------------------------------------
 
+
 def read_text(cur, n, width):
     raw = cur.take(n * width)
     units = struct.unpack(f"<{n}{'BHxI'[width - 1]}", raw)
@@ -122,8 +123,13 @@ def any_size(value):
     if value is None or isinstance(value, bool):
         return 1
     if isinstance(value, int):
-        for low, high, size in ((-16, 111, 1), (-128, 127, 2), (-1 << 15, 32767, 3), (-1 << 31, (1 << 31) - 1, 5),
-                                (-1 << 63, (1 << 63) - 1, 9)):
+        for low, high, size in (
+            (-16, 111, 1),
+            (-128, 127, 2),
+            (-1 << 15, 32767, 3),
+            (-1 << 31, (1 << 31) - 1, 5),
+            (-1 << 63, (1 << 63) - 1, 9),
+        ):
             if low <= value <= high:
                 return size
         n = (value if value >= 0 else ~value).bit_length() // 8 + 1
@@ -145,6 +151,7 @@ def varint_size(n):
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
+
 def read_data(cur, flags, code, dtype, shape):
     start = cur.pos
     size = data_size(dtype, shape, start)
@@ -154,7 +161,7 @@ def read_data(cur, flags, code, dtype, shape):
         at = cur.varint() * 64
         if cur.arrays is None or at > cur.arrays[1] or size > cur.arrays[1] - at:
             fail("VALUE", start, "array data outside the block's arrays")
-        data = cur.data[cur.arrays[0] + at:cur.arrays[0] + at + size]
+        data = cur.data[cur.arrays[0] + at : cur.arrays[0] + at + size]
     value = make_scalar(code, dtype, data, start) if flags & 2 else make_array(flags, dtype, shape, data)
     if code in (16, 20):
         check_text(value, start)

@@ -12,27 +12,15 @@ import numpy as np
 
 from .dtypes import code_bytes, shape_bytes, varint
 from .extended import ext_of, make
-from .packed_writer import (  # noqa: F401: callers use `writer` alone
-    ABSENT,
-    CONCAT,
-    DECIMAL,
-    DICT_CODED,
-    DIGITS,
-    HEX,
-    NONE,
-    NUMBERS,
-    OPTIONAL,
-    REST,
-    SAME,
-    SYMBOLS,
-    Joined,
-    Node,
-    Nothing,
-    Stored,
-    hex_body,
-    numbers_body,
-    stored_of,
+
+# isort: off
+from .packed_writer import (  # noqa: F401 - callers use `writer` alone
+    ABSENT, CONCAT, DECIMAL, DICT_CODED, DIGITS, HEX, NONE, NUMBERS, OPTIONAL, REST, SAME, SYMBOLS, Joined, Node, Nothing, Stored,
+    code, coded, concat, decimal, dict_coded, digits, hex_, hex_body, numbers, numbers_body, optional, same, stored_of, symbol_table,
+    symbols,
 )  # fmt: skip
+
+# isort: on
 from .reader import crc32c
 
 
@@ -107,6 +95,7 @@ def plain(value):
 
 # ---- values ----------------------------------------------------------------------------------------------------------
 
+
 def text(value, width):
     return b"".join(ord(c).to_bytes(width, "little") for c in value)
 
@@ -146,7 +135,7 @@ def any_value(value, arrays=None):
         width = str_width(value)
         return bytes([{1: 9, 2: 10, 4: 11}[width]]) + varint(len(value)) + text(value, width)
     if isinstance(value, bytes):
-        return b"\x0C" + varint(len(value)) + value
+        return b"\x0c" + varint(len(value)) + value
     tag = {list: 0x0D, tuple: 0x0E, dict: 0x0F}[type(value)]
     items = [x for pair in value.items() for x in pair] if tag == 0x0F else value
     return bytes([tag]) + varint(len(value)) + b"".join(any_value(x, arrays) for x in items)
@@ -181,6 +170,7 @@ def data_bytes(value, arrays):
 
 
 # ---- trees -----------------------------------------------------------------------------------------------------------
+
 
 def any_():
     return Node(1)
@@ -230,8 +220,12 @@ def union(children):
 def ndarray(like, with_shape=False):
     """A node for arrays of the dtype and order of `like`. with_shape: and of its shape."""
     known = with_shape or isinstance(like, np.generic)
-    return Node(12, flags=int(with_shape), aux=dtype_bytes(like) + (shape_bytes(like.shape) if with_shape else b""),
-                data_size=len(raw_data(like)) if known else None)
+    return Node(
+        12,
+        flags=int(with_shape),
+        aux=dtype_bytes(like) + (shape_bytes(like.shape) if with_shape else b""),
+        data_size=len(raw_data(like)) if known else None,
+    )
 
 
 def ext(code, extra, child):
@@ -246,7 +240,7 @@ def tree_bytes(root):
     for node in order:
         n = len(node.children)
         rows += struct.pack("<BBHIIIII", node.kind, node.param, node.flags, n, following if n else 0, len(aux), len(node.aux),
-                            node.count)
+                            node.count)  # fmt: skip
         aux += node.aux
         following += n
     return struct.pack("<II", len(order), len(aux)) + rows + aux
@@ -287,6 +281,7 @@ def fixed_size(node):
 
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------
+
 
 def pack_bits(fields):
     """(value, width) pairs as a bit group."""
@@ -370,10 +365,13 @@ def encode_tuple(node, values, arrays):
     parts = [encode_parts(kid, item, arrays) for kid, item in zip(node.children, values, strict=True)]
     group = pack_bits([(bits, node_bits(kid)) for kid, (bits, _) in zip(node.children, parts)])
     fixed = [fixed_size(kid) is not None for kid in node.children]
-    return group + b"".join(body for want in (True, False) for (_, body), is_fixed in zip(parts, fixed) if is_fixed == want)
+    return group + b"".join(
+        body for want in (True, False) for (_, body), is_fixed in zip(parts, fixed) if is_fixed == want
+    )
 
 
 # ---- segments --------------------------------------------------------------------------------------------------------
+
 
 def align(buffer, to=64):
     buffer += bytes(-len(buffer) % to)
@@ -384,7 +382,7 @@ def offset_groups(records, width):
     out, at = b"", 0
     for g in range(0, len(records), 64):
         ends, end = [], 0
-        for record in records[g:g + 64]:
+        for record in records[g : g + 64]:
             end += len(record)
             ends.append(end)
         ends += [end] * (64 - len(ends))
@@ -393,12 +391,14 @@ def offset_groups(records, width):
     return out
 
 
-BLOCK_FIELDS = ("first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 arrays_offset "
-                "arrays_size heap_crc arrays_crc reserved2").split()
+BLOCK_FIELDS = (
+    "first_record n_records tree heap_offset heap_size index_offset row_size index_width reserved1 arrays_offset "
+    "arrays_size heap_crc arrays_crc reserved2"
+).split()
 HEADER_FIELDS = {"magic": "8s", "version": "H", "reader_version": "H", "header_size": "I", "features_required": "Q",
                  "features_optional": "Q", "segment_size": "Q", "segment_id": "16s", "created": "Q", "content": "I",
                  "directory_count": "I", "directory_offset": "Q", "n_records": "Q", "max_values": "Q", "max_bytes": "Q",
-                 "max_depth": "I", "directory_crc": "I", "raw_size": "Q"}
+                 "max_depth": "I", "directory_crc": "I", "raw_size": "Q"}  # fmt: skip
 
 
 def block_entries(out, blocks, index_start, index):
@@ -412,7 +412,7 @@ def block_entries(out, blocks, index_start, index):
         entry = dict.fromkeys(BLOCK_FIELDS, 0)
         entry.update(first_record=getattr(block, "kind", first), n_records=len(block.records), tree=block.tree, heap_offset=align(out),
                      heap_size=len(heap), index_width=block.index_width, reserved1=bytes(3), heap_crc=crc32c(heap),
-                     arrays_size=len(block.arrays), arrays_crc=crc32c(block.arrays))
+                     arrays_size=len(block.arrays), arrays_crc=crc32c(block.arrays))  # fmt: skip
         out += heap
         entry["arrays_offset"] = align(out)
         out += block.arrays
@@ -429,7 +429,7 @@ def block_entries(out, blocks, index_start, index):
 def symbol_entry(out, table):
     entry = dict.fromkeys(BLOCK_FIELDS, 0)
     entry.update(first_record=table.kind, heap_offset=align(out), heap_size=len(table.heap), reserved1=bytes(3),
-                 heap_crc=crc32c(table.heap))
+                 heap_crc=crc32c(table.heap))  # fmt: skip
     out += table.heap
     entry["arrays_offset"] = align(out)
     return struct.pack("<QIIQQQIB3sQQIIQ", *{**entry, **table.fields}.values())
@@ -462,9 +462,15 @@ def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
     body, table = tree_sections(trees)
     n_records = sum(len(block.records) for block in blocks)
     directory = struct.pack("<HHIQQQII", 1, 0, 0, 4096, len(out) - 4096, len(blocks), 0, 0)
-    sections = [(2, index, 0), (3, struct.pack(f"<{len(groups)}I", *groups), (n_records + 63) // 64),
-                (4, entries, len(blocks)), (5, body, len(trees)), (6, table, len(trees)),
-                *([] if tables is None else [(9, table_entries, len(tables))]), *((k, raw, 0) for k, raw in extra)]
+    sections = [
+        (2, index, 0),
+        (3, struct.pack(f"<{len(groups)}I", *groups), (n_records + 63) // 64),
+        (4, entries, len(blocks)),
+        (5, body, len(trees)),
+        (6, table, len(trees)),
+        *([] if tables is None else [(9, table_entries, len(tables))]),
+        *((k, raw, 0) for k, raw in extra),
+    ]
     for kind, raw, count in sections:
         directory += struct.pack("<HHIQQQII", kind, 0, 0, align(out), len(raw), count, crc32c(raw), 0)
         out += raw
@@ -473,7 +479,7 @@ def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
     values = {"magic": b"\x89RECS\r\n\x1a", "version": 1, "reader_version": 1, "header_size": 4096, "features_required": 0,
               "features_optional": 0, "segment_size": len(out), "segment_id": bytes(range(16)), "created": 0, "content": 1,
               "directory_count": len(directory) // 40, "directory_offset": at, "n_records": n_records, "max_values": 1 << 20,
-              "max_bytes": 1 << 24, "max_depth": 200, "directory_crc": crc32c(directory), "raw_size": 0, **header}
+              "max_bytes": 1 << 24, "max_depth": 200, "directory_crc": crc32c(directory), "raw_size": 0, **header}  # fmt: skip
     out[:120] = struct.pack("<" + "".join(HEADER_FIELDS.values()), *(values[name] for name in HEADER_FIELDS))
     return reseal(out)
 

@@ -19,7 +19,9 @@ def constants():
     for prefix, body in re.findall(r"define (RS_FMT_\w+_)ROWS\(X\)((?:.*\\\n)+.*)", HEADER):
         listed = re.findall(r"X\((\w+),\s*(\d+),", body)
         raw |= {prefix + name: number for name, number in listed} | {prefix + "END": f"{listed[-1][1]} + 1"}
-    for body in re.findall(r"enum\s*\w*\s*\{(.*?)\}", re.sub(r"RS_FMT_\w+_ROWS\(\w+\)( RS_FMT_\w+_END,)?", "", HEADER), re.DOTALL):
+    for body in re.findall(
+        r"enum\s*\w*\s*\{(.*?)\}", re.sub(r"RS_FMT_\w+_ROWS\(\w+\)( RS_FMT_\w+_END,)?", "", HEADER), re.DOTALL
+    ):
         previous = "-1"
         for item in filter(None, map(str.strip, body.split(","))):
             name, _, value = map(str.strip, item.partition("="))
@@ -57,8 +59,11 @@ def rows(title, first, occurrence=0):
 
 def named(table, value, name, prefix):
     """{constant: number} of a table, without the reserved rows and those whose value is a formula."""
-    return {prefix + row[name].upper().replace("-", "_"): int(row[value], 0) for row in table
-            if row[name] != "reserved" and re.fullmatch(r"0x[0-9A-F]+|\d+", row[value])}
+    return {
+        prefix + row[name].upper().replace("-", "_"): int(row[value], 0)
+        for row in table
+        if row[name] != "reserved" and re.fullmatch(r"0x[0-9A-F]+|\d+", row[value])
+    }
 
 
 OFFSETS = {
@@ -70,13 +75,18 @@ OFFSETS = {
     "section kinds": named(rows("Directory", "kind"), 0, 1, "RS_FMT_SECTION_"),
     "ext codes": named(rows("any values", "Ext"), 0, 1, "RS_FMT_EXT_"),
     "key index": named(rows("Mappings", "Offset"), 0, 2, "RS_FMT_K_"),
-    "numbers": {name: value for name, value in named(rows("Packed nodes", "Offset"), 0, 2, "RS_FMT_NUMBERS_").items()
-                if name != "RS_FMT_NUMBERS_BASE"},  # at 0, like every base
+    "numbers": {
+        name: value
+        for name, value in named(rows("Packed nodes", "Offset"), 0, 2, "RS_FMT_NUMBERS_").items()
+        if name != "RS_FMT_NUMBERS_BASE"
+    },  # at 0, like every base
     "limits": named(rows("Limits", "Name"), 1, 0, "RS_FMT_"),
 }
 SIZES = {"RS_FMT_HEADER_SIZE": 4096, "RS_FMT_ENTRY_SIZE": 40, "RS_FMT_BLOCK_SIZE": 80, "RS_FMT_NODE_SIZE": 24,
-         "RS_FMT_TREE_ENTRY_SIZE": 16, "RS_FMT_KEYS_HEAD_SIZE": 64}
-CASES = [pytest.param(name, value, id=f"{table}-{name}") for table, found in OFFSETS.items() for name, value in found.items()]
+         "RS_FMT_TREE_ENTRY_SIZE": 16, "RS_FMT_KEYS_HEAD_SIZE": 64}  # fmt: skip
+CASES = [
+    pytest.param(name, value, id=f"{table}-{name}") for table, found in OFFSETS.items() for name, value in found.items()
+]
 
 
 @pytest.mark.parametrize(("name", "value"), CASES)
@@ -115,7 +125,13 @@ def test_feature_bits():
 
 def test_tables_have_no_hole():
     """Offset plus size of each row is the next one's offset, up to the size of the whole."""
-    for title, occurrence, whole in (("Header", 0, 4096), ("Directory", 0, 40), ("Blocks", 0, 80), ("Trees", 1, 24), ("Mappings", 0, 64)):
+    for title, occurrence, whole in (
+        ("Header", 0, 4096),
+        ("Directory", 0, 40),
+        ("Blocks", 0, 80),
+        ("Trees", 1, 24),
+        ("Mappings", 0, 64),
+    ):
         at = 0
         for row in rows(title, "Offset", occurrence):
             assert int(row[0]) == at, (title, row)
@@ -130,7 +146,9 @@ def test_every_constant_is_on_the_page():
     known.add("RS_FMT_B_TABLE_KIND")
     for prefix in ("RS_FMT_H_", "RS_FMT_E_", "RS_FMT_B_", "RS_FMT_N_", "RS_FMT_K_", "RS_FMT_NODE_", "RS_FMT_EXT_"):
         extra = {name for name in CONSTANTS if name.startswith(prefix)} - known
-        assert not {name for name in extra if not re.search(r"SIZE|RESERVED|COUNT|LAST|END|_FLAG_|_FIXED", name)}, prefix
+        assert not {name for name in extra if not re.search(r"SIZE|RESERVED|COUNT|LAST|END|_FLAG_|_FIXED", name)}, (
+            prefix
+        )
 
 
 # ---- codes and rules -------------------------------------------------------------------------------------------------
@@ -172,7 +190,9 @@ def test_one_meaning():
     """Words that stood for several things on this page, and the only way in which each may still be used."""
     text = re.sub(r"`[^`]*`", "", PAGE)
     assert not re.findall(r"(?i)piece", text)
-    assert set(re.findall(r"(?i)\bfingerprints?\b.*", text)) == {"fingerprint | the pair of this name in the section LABEL, and nothing else |"}
+    assert set(re.findall(r"(?i)\bfingerprints?\b.*", text)) == {
+        "fingerprint | the pair of this name in the section LABEL, and nothing else |"
+    }
     assert not re.findall(r"\bdict node|\*dict\* node|node dict\b", text)
     assert not re.findall(r"(?i)hash table|key table|the table (?:says|of kinds)", text)
     assert "| 16 | dict-coded |" in PAGE and "| 14 | decimal |" in PAGE and "| 19 | Decimal |" in PAGE
