@@ -28,9 +28,12 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
     Args:
         name: up to 64 characters.
         build: a function without arguments that returns an iterable of records, a mapping, or a store.
-        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one from
-            the function: its module, name, code, constants, defaults, closure and partial arguments; not from globals
-            or what it calls.
+        fingerprint: a str. Stores of one name with different fingerprints are different stores. None derives one, the
+            same in every process: from the code, constants, defaults and closure of `build`, the arguments of
+            functools.partial, the code of the functions and classes of the program that all this names, and the values
+            of the globals that it reads (of `args.split` only that attribute). Of Python's own modules and installed
+            packages names and versions count. Not hashed: contents of files, os.environ, modules imported within a
+            function, loggers, compiled functions. A value that cannot be hashed is a TypeError that names it.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
             recstore. True: it stays until ``recstore.unlink`` or a restart, which requires `fingerprint` or `files`.

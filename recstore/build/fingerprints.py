@@ -1,19 +1,24 @@
-"""Fingerprints: what tells two builds of one name apart. Given by the caller, or derived from the function that builds;
-files add what stat says of them.
+"""Fingerprints: what tells two builds of one name apart. The caller gives one, or it is derived from the function that
+builds; files add their size, time and inode.
 
-A derived fingerprint covers module, qualified name, code (nested functions included), constants, defaults, closure and
-the arguments of functools.partial. It does not cover globals, what other functions do, or data that the function reads:
-for these there are `files` and `fingerprint`. Names of source files and line numbers are left out, so that a comment
-changes nothing.
+A derived fingerprint covers the code of the function and of all functions of the program that it names, one from the
+other, with defaults, closures and the arguments of functools.partial. It covers the values of the globals that they
+read: `args.split` alone where nothing else of `args` is read. It does not cover the contents of files, os.environ,
+modules that a function imports when it runs, nor how installed packages work: for these there are `files` and
+`fingerprint`. Names of source files and line numbers are left out, so that a comment changes nothing.
 """
 
 import os
 import sys
 import types
 
-_ASK = "; give fingerprint= (any str that changes when the records would)"
-_PLAIN = (type(None), bool, int, str, bytes, bytearray, range, slice, type(...))
-_DEPTH = 50
+from recstore.build import code_names, hashed_values
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+_MISSING = object()
+_MAIN = ("__main__", "__mp_main__")
+# Globals that Python itself puts into every module, and that say nothing of data.
+_OF_MODULES = frozenset(("__builtins__", "__loader__", "__spec__", "__package__", "__cached__", "__annotations__"))
 
 
 def full(build, fingerprint=None, files=None):
@@ -32,153 +37,408 @@ def full(build, fingerprint=None, files=None):
 
 def of_files(files):
     """Size, mtime and inode of each file, hashed: 16 hexadecimal digits."""
+    from hashlib import blake2b
+
     if isinstance(files, (str, bytes, os.PathLike)):
         files = [files]
     parts = []
     for path in files:
         status = os.stat(path)
         parts.append(b"%d %d %d" % (status.st_size, status.st_mtime_ns, status.st_ino))
-    return _hash(b"\n".join(parts))
+    return blake2b(b"\n".join(parts), digest_size=8).hexdigest()
 
 
 def derive(build):
-    """The fingerprint of a function: 16 hexadecimal digits. TypeError, which asks for one, where it depends on what
-    cannot be compared."""
-    out = []
-    _Walk(out).add(build, "build")
-    return _hash(b"".join(out))
+    """The fingerprint of a function: 16 hexadecimal digits. TypeError, which asks for one, where it depends on a value
+    that cannot be hashed."""
+    program = _Program()
+    program.home = _package_of(build)
+    program.root(build, "build")
+    return program.digest().hex()
 
 
-def _hash(data):
-    from hashlib import blake2b
+class _Program(hashed_values.ValueHash):
+    """Feeds functions, classes and modules to the hash, and the values that they name."""
 
-    return blake2b(data, digest_size=8).hexdigest()
+    def __init__(self, outer=None):
+        super().__init__(outer)
+        self.home = None if outer is None else outer.home
 
-
-class _Walk:
-    """Writes values as bytes that differ where the values do: a letter for the type, then sizes before contents."""
-
-    def __init__(self, out):
-        self.out = out
-        self.open = []  # ids of what we are within
-
-    def put(self, kind, data=b""):
-        self.out.append(b"%s%d:" % (kind.encode(), len(data)))
-        self.out.append(data)
-
-    def text(self, kind, text):
-        self.put(kind, text.encode("utf-8", "surrogatepass"))
-
-    def many(self, kind, values, where):
-        values = list(values)
-        self.put(kind, b"%d" % len(values))
-        for i, value in enumerate(values):
-            self.add(value, f"{where}[{i}]")
-
-    def add(self, value, where):
-        if id(value) in self.open:
-            # A function that calls itself holds itself in its closure.
-            self.put("same", b"%d" % self.open.index(id(value)))
-            return
-        if len(self.open) > _DEPTH:
-            raise TypeError(f"{where} nests too deeply for a fingerprint{_ASK}")
-        self.open.append(id(value))
-        try:
-            self._add(value, where)
-        finally:
-            self.open.pop()
-
-    def _add(self, value, where):
-        kind = type(value)
-        if kind in _PLAIN:
-            self.text(kind.__name__, repr(value))
-        elif kind in (float, complex):
-            self.text(kind.__name__, value.hex() if kind is float else f"{value.real.hex()} {value.imag.hex()}")
-        elif kind in (list, tuple):
-            self.many(kind.__name__, value, where)
-        elif kind is dict:
-            self.many("dict keys", value, f"{where} key ")
-            self.many("dict values", value.values(), f"{where} value ")
-        elif kind in (set, frozenset):
-            self._set(kind, value, where)
-        elif kind is types.CodeType:
-            self._code(value, where)
-        elif kind is types.FunctionType:
-            self._function(value, where)
-        elif kind is types.MethodType:
-            self.text("method", value.__func__.__qualname__)
-            self.add(value.__func__, where)
-            self.add(value.__self__, f"{where}.__self__")
-        elif kind in (types.BuiltinFunctionType, types.ModuleType) or isinstance(value, type):
-            self._by_name(value, where)
-        else:
-            self._known(value, kind, where)
-
-    def _known(self, value, kind, where):
-        functools, pathlib, enum = (sys.modules.get(name) for name in ("functools", "pathlib", "enum"))
-        if functools is not None and kind is functools.partial:
+    def root(self, build, where):
+        """The function given to `shared`, or an object that is called like one."""
+        functools = sys.modules.get("functools")
+        if functools is not None and type(build) is functools.partial:
             self.put("partial")
-            self.add(value.func, f"{where}.func")
-            self.add(value.args, f"{where} argument ")
-            self.add(value.keywords, f"{where} arguments")
-        elif functools is not None and hasattr(value, "__wrapped__") and kind.__module__ == "functools":
-            self.text("wrapper", kind.__name__)  # lru_cache and the like
-            self.add(value.__wrapped__, f"{where}.__wrapped__")
-        elif pathlib is not None and isinstance(value, pathlib.PurePath):
-            self.text(kind.__name__, str(value))
-        elif enum is not None and isinstance(value, enum.Enum):
-            self.text(f"{kind.__module__}.{kind.__qualname__}", str(value.name))
+            where = hashed_values.spelled(where)
+            self.root(build.func, f"{where}.func")
+            self.many("arguments", build.args, f"{where}.args")
+            self.items("keywords", build.keywords, f"{where}.keywords")
+            return
+        call = None if isinstance(build, (type, types.MethodType)) else _static(type(build), "__call__")
+        if isinstance(call, types.FunctionType) and not self.outside(_globals_name(call)):
+            self.text("object", _name(type(build)))
+            self.function(call, where, build)
         else:
-            name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-            raise TypeError(
-                f"no fingerprint can be derived: {where} is a {name}, of which it cannot be told whether it"
-                f" changes{_ASK}"
-            )
+            self.add(build, where)
 
-    def _set(self, kind, value, where):
-        members = []
-        for member in value:
-            part = _Walk([])
-            part.open = self.open
-            part.add(member, f"{where} member")
-            members.append(b"".join(part.out))
-        self.put(kind.__name__, b"%d" % len(members))
-        self.out += sorted(members)
+    def compound(self, value, kind, where):
+        functools = sys.modules.get("functools")
+        if kind in (list, tuple, dict, set, frozenset):
+            super().compound(value, kind, where)
+        elif kind is types.FunctionType:
+            self.function(value, where)
+        elif kind is types.MethodType:
+            self.method(value, where)
+        elif isinstance(value, type):
+            self.cls(value, where)
+        elif kind is types.CodeType:
+            self.code(value, where)
+        elif isinstance(value, types.ModuleType):
+            self.by_name("module", value.__name__, value.__name__)
+        elif kind is types.BuiltinFunctionType or kind.__name__ == "cython_function_or_method":
+            self.builtin(value, where)
+        elif functools is not None and kind is functools.partial:
+            self.root(value, where)
+        elif self.outside(kind.__module__) and self.named_outside(value, kind, where):
+            return
+        else:
+            super().compound(value, kind, where)
 
-    def _by_name(self, value, where):
-        module, name = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", None) or value.__name__
-        self.text("name", f"{_main(module)}.{name}")
-        bound = getattr(value, "__self__", None)
-        if (
-            isinstance(value, types.BuiltinFunctionType)
-            and bound is not None
-            and not isinstance(bound, types.ModuleType)
-        ):
-            self.add(bound, f"{where}.__self__")
+    def named_outside(self, value, kind, where):
+        """Feeds an object of a class outside the program by a name or a function that says all of it; False for one
+        that has neither."""
+        wrapped = hashed_values.attributes(value).get("__wrapped__")
+        if isinstance(wrapped, types.FunctionType):  # lru_cache and the like
+            self.text("wrapper", _name(kind))
+            self.add(wrapped, f"{hashed_values.spelled(where)}.__wrapped__")
+        elif f"{kind.__module__}.{kind.__qualname__}" == "os._Environ":
+            self.put("environment")
+        elif self.exported(value):
+            self.by_name("exported", _name(value), value.__module__ or "")
+        else:
+            return False
+        return True
 
-    def _function(self, function, where):
-        self.text("function", f"{_main(function.__module__ or '')}.{function.__qualname__}")
-        self.add(function.__code__, where)
-        self.add(function.__defaults__, f"{where} default ")
-        self.add(function.__kwdefaults__, f"{where} defaults")
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            self.text("free", name)
-            try:
-                content = cell.cell_contents
-            except ValueError:
-                self.put("empty")
+    # ---- Names of modules ----
+
+    def outside(self, name):
+        """Whether a module is not part of the program: Python's own, or of an installed package other than build's."""
+        top = name.partition(".")[0]
+        if top in _MAIN or top == self.home:
+            return False
+        if top == "recstore":
+            return True
+        path = _path_of(sys.modules.get(name) or sys.modules.get(top))
+        if path is None:
+            return top in sys.stdlib_module_names
+        parts = path.split(os.sep)
+        return "site-packages" in parts or "dist-packages" in parts or path.startswith(_standard_library())
+
+    def by_name(self, kind, name, module):
+        self.text(kind, _main(name))
+        version = vars(sys.modules.get(module.partition(".")[0], types)).get("__version__")
+        if isinstance(version, str) and self.outside(module):
+            self.text("version", version)
+
+    def exported(self, value):
+        """Whether a module outside the program has this object under its own name, as numpy has `load`."""
+        name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
+        if not isinstance(name, str) or isinstance(value, (type, types.FunctionType)):
+            return False
+        owner = type(getattr(value, "__self__", None)).__module__
+        for one in (module, owner, owner.rpartition(".")[0], "numpy"):
+            if isinstance(one, str) and one != "builtins" and self.outside(one):
+                held = vars(sys.modules[one]).get(name) if one in sys.modules else None
+                if held is value:
+                    return True
+        return False
+
+    # ---- Functions and classes ----
+
+    def later(self, read, value, *rest):
+        """Feeds the number of a function or class, which `read` reads later and once: they may name each other."""
+        key = id(value), id(rest[-1])
+        if key not in self.known:
+            self.known[key] = len(self.known), value, rest
+            self.pending.append((read, value, *rest))
+        self.put("number", b"%d" % self.known[key][0])
+
+    def digest(self):
+        for read, *arguments in self.pending:  # grows meanwhile
+            self.put("next")
+            read(*arguments)
+        return super().digest()
+
+    def function(self, function, where, bound=None):
+        """A function, called with the first argument `bound` where that is not None."""
+        self.later(self.read_function, function, where, bound)
+
+    def read_function(self, function, where, bound):
+        home, code = _globals_name(function), function.__code__
+        self.by_name("function", f"{home}.{function.__qualname__}", home)
+        self.code(code, where)
+        if self.outside(home):
+            wrapped = function.__dict__.get("__wrapped__")
+            if isinstance(wrapped, types.FunctionType):
+                self.function(wrapped, where, bound)
+            return
+        self.user = f"{function.__qualname__.rpartition('<locals>.')[2]}()"
+        self.many("defaults", function.__defaults__ or (), "the default values")
+        self.items("defaults", function.__kwdefaults__ or {}, "the default values")
+        first = code.co_varnames[0] if bound is not None and code.co_argcount else None
+        read = code_names.read_by(code, first)
+        for (kind, name), chains in sorted(read.items(), key=_repr_of_key):
+            self.text(kind, name)
+            value = bound if kind == code_names.FIRST else _value_of(function, kind, name)
+            if value is _MISSING:
+                self.put("missing")
+            elif name == "__name__":
+                self.text("module name", _main(str(value)))
+            elif name == "__file__" and isinstance(value, str):
+                self.text("file", os.path.abspath(value))
+            elif name not in _OF_MODULES and not _is_builtin(name, value):
+                self.chains(value, chains, f"the {'global' if kind == code_names.GLOBAL else 'variable'} {name}")
+
+    def method(self, method, where):
+        function, bound = method.__func__, method.__self__
+        if not isinstance(function, types.FunctionType) or self.outside(_globals_name(function)):
+            if self.exported(method):
+                self.by_name("exported", _name(method), method.__module__ or "")
+                return
+            self.text("method", getattr(function, "__qualname__", ""))
+            self.add(function, where)
+            self.add(bound, f"{hashed_values.spelled(where)}.__self__")
+            return
+        self.text("method of", _name(type(bound)))
+        self.function(function, where, bound)
+
+    def builtin(self, value, where):
+        if self.exported(value):
+            self.by_name("exported", _name(value), value.__module__ or "")
+            return
+        module, bound = getattr(value, "__module__", None) or "", getattr(value, "__self__", None)
+        self.by_name("builtin", f"{module}.{value.__qualname__}", module)
+        if bound is not None and not isinstance(bound, types.ModuleType):
+            self.add(bound, f"{hashed_values.spelled(where)}.__self__")
+
+    def cls(self, cls, where):
+        """A class: its name, and for one of the program its bases, the code of its methods and its attributes."""
+        self.later(self.read_cls, cls, where, None)
+
+    def read_cls(self, cls, where, _):
+        self.user = cls.__qualname__
+        self.by_name("class", _name(cls), cls.__module__)
+        if self.outside(cls.__module__) or cls.__module__ == "builtins":
+            return
+        for base in cls.__bases__:
+            self.cls(base, where)
+        members = getattr(cls, "_member_map_", None) if "enum" in sys.modules else None
+        if isinstance(members, dict):
+            for name, member in members.items():
+                self.text("member", name)
+                self.add(member._value_, f"the member {name}")
+        for name, held in sorted(vars(cls).items()):
+            functions = _functions_in(held)
+            for i, function in enumerate(functions):
+                self.text("method", f"{name} {i}")
+                self.function(function, where)
+            if functions or members is not None and (name in members or name.startswith("_")):
                 continue
-            self.add(content, f"the variable {name!r} that {where} uses")
+            if not (name.startswith("__") and name.endswith("__")) and name != "_abc_impl" and not _is_slot(held):
+                self.text("attribute", name)
+                self.add(held, f"the attribute {name}")
 
-    def _code(self, code, where):
+    def code(self, code, where):
         self.put("code", code.co_code)
         self.text("flags", f"{code.co_flags} {code.co_argcount} {code.co_posonlyargcount} {code.co_kwonlyargcount}")
         for names in (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars):
             self.text("names", "\0".join(names))
         self.put("exceptions", getattr(code, "co_exceptiontable", b""))
-        self.many("constants", code.co_consts, f"{where} constant ")
+        for constant in code.co_consts:
+            self.add(constant, "a constant")
+
+    # ---- What is read of a value ----
+
+    def chains(self, value, chains, where):
+        """The parts of a value that code reads; all of it where one of the chains is empty."""
+        if () in chains and not isinstance(value, types.ModuleType):
+            chains = [()]
+        for chain in sorted(chains, key=repr):
+            self.text("chain", repr(chain))
+            self.follow(value, chain, where)
+
+    def follow(self, value, chain, where):
+        for step in chain:
+            if isinstance(value, types.ModuleType):
+                found = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
+                if found is _MISSING:
+                    self.by_name("missing", value.__name__, value.__name__)
+                    return
+                if self.outside(value.__name__) and not _tells(found):
+                    self.by_name("of module", f"{value.__name__}.{step}", value.__name__)
+                    return
+                value, bound = found, None
+            else:
+                value, bound = self.part(value, step)
+            where += f".{step}" if isinstance(step, str) else f"[{step[0]!r:.40}]"
+            if bound is not None:
+                self.function(value, where, bound)
+                return
+            if value is _MISSING:
+                self.put("missing")
+                return
+            if isinstance(value, hashed_values.Whole):
+                where = where.rpartition("." if isinstance(step, str) else "[")[0]
+                value = value.value
+                break
+        self.add(value, where)
+
+    def part(self, value, step):
+        """`(attribute or item, None)`, `(function, the value it is a method of)`, or `(Whole, None)` where the step
+        may depend on all of the value."""
+        whole = hashed_values.Whole(value)
+        if not isinstance(step, str):
+            key = step[0]
+            try:
+                return (value[key] if type(value) in (dict, list, tuple) else whole), None
+            except LookupError:
+                return whole, None
+        if isinstance(value, type):
+            return self.part_of_class(value, step, whole)
+        kind = type(value)
+        if isinstance(_static(kind, "__getattribute__"), types.FunctionType) or kind in _FUNCTIONS:
+            return whole, None
+        held = _static(kind, step)
+        functions = _functions_in(held)
+        getter = functions and (isinstance(held, property) or type(held).__name__ == "cached_property")
+        if not getter:
+            found = hashed_values.attributes(value)
+            if step in found:
+                return found[step], None
+        if functions:
+            if self.outside(_globals_name(functions[0])):
+                return whole, None
+            if isinstance(held, staticmethod):
+                return functions[0], None
+            return functions[0], kind if isinstance(held, classmethod) else value
+        if held is not None and not hasattr(type(held), "__get__"):
+            return held, None
+        if hasattr(kind, "__getattr__") and hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
+            try:  # a configuration such as EasyDict or DictConfig: reading an item changes nothing
+                return getattr(value, step), None
+            except Exception:  # noqa: BLE001 - of any kind: the whole value is hashed then
+                return whole, None
+        return whole, None
+
+    def part_of_class(self, cls, step, whole):
+        members = vars(cls).get("_member_map_")
+        if isinstance(members, dict) and step in members:
+            return members[step], None
+        held = _static(cls, step)
+        functions = _functions_in(held)
+        if self.outside(cls.__module__) or cls.__module__ == "builtins" or held is None:
+            return whole, None
+        if functions and not isinstance(held, property):
+            return functions[0], cls if isinstance(held, classmethod) else None
+        return (whole if hasattr(type(held), "__get__") else held), None
 
 
-def _main(module):
-    # What a spawned child calls the main module.
-    return "__main__" if module == "__mp_main__" else module
+# ---- Helpers ----
+
+
+def _repr_of_key(item):
+    return repr(item[0])
+
+
+def _package_of(build):
+    """The package whose functions are followed, installed or not: that of the function that builds."""
+    functools = sys.modules.get("functools")
+    while functools is not None and not isinstance(build, types.FunctionType):
+        within = getattr(build, "func" if isinstance(build, functools.partial) else "__wrapped__", None)
+        if within is None:
+            break
+        build = within
+    build = getattr(build, "__func__", build)
+    module = _globals_name(build) if isinstance(build, types.FunctionType) else type(build).__module__
+    return module.partition(".")[0]
+
+
+def _globals_name(function):
+    # Not function.__module__: functools.wraps copies it from the function within.
+    return str(function.__globals__.get("__name__") or "")
+
+
+def _path_of(module):
+    """The file of a module, or a folder of a package without one; None for one built into Python."""
+    if module is None:
+        return None
+    path = vars(module).get("__file__")
+    if path is None:
+        folders = list(vars(module).get("__path__", ()))
+        path = folders[0] if folders else None
+    return path if isinstance(path, str) else None
+
+
+def _standard_library():
+    return os.path.dirname(os.__file__) + os.sep
+
+
+def _value_of(function, kind, name):
+    """The value of a name where a function reads it."""
+    if kind == code_names.GLOBAL:
+        builtins = function.__globals__.get("__builtins__", {})
+        builtins = builtins if isinstance(builtins, dict) else vars(builtins)
+        return function.__globals__.get(name, builtins.get(name, _MISSING))
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    try:
+        return cells[name].cell_contents
+    except (KeyError, ValueError):  # assigned later
+        return _MISSING
+
+
+def _is_builtin(name, value):
+    import builtins
+
+    return vars(builtins).get(name, _MISSING) is value
+
+
+def _static(cls, name):
+    """The attribute of a class as it stands there, without calling descriptors; None where there is none."""
+    for one in cls.__mro__:
+        if name in vars(one):
+            return vars(one)[name]
+    return None
+
+
+def _functions_in(held):
+    """The functions of a class's attribute: a method, a property's getter and setter, and so on."""
+    if isinstance(held, (staticmethod, classmethod)):
+        held = held.__func__
+    parts = [held]
+    if isinstance(held, property):
+        parts = [held.fget, held.fset, held.fdel]
+    elif type(held).__name__ == "cached_property":
+        parts = [getattr(held, "func", None)]
+    return [part for part in parts if isinstance(part, types.FunctionType)]
+
+
+def _is_slot(held):
+    return type(held).__name__.endswith("_descriptor") or type(held).__name__ == "_tuplegetter"
+
+
+def _tells(value):
+    """Whether a name of a module outside the program is read by its value, as sys.argv is."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return all(type(one) in (bool, int, float, str) for one in value)
+    return kind in (bool, int, float, str, bytes, types.FunctionType, types.ModuleType) or isinstance(value, type)
+
+
+def _name(value):
+    module = getattr(value, "__module__", None) or ""
+    return f"{_main(module)}.{getattr(value, '__qualname__', None) or value.__name__}"
+
+
+def _main(name):
+    """`__main__` for the name by which a spawned child knows the main module."""
+    return "__main__" + name[len("__mp_main__") :] if name.partition(".")[0] == "__mp_main__" else name

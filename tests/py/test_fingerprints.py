@@ -1,4 +1,4 @@
-"""Derived fingerprints: what changes them, what does not, and for what there is none."""
+"""Derived fingerprints: the changes of a function that change them, and the values for which there is none."""
 
 import enum
 import functools
@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from recstore.build import fingerprints
+import recstore
 from recstore.build.fingerprints import derive, full
 
 
@@ -87,8 +87,11 @@ def test_methods_partials_and_wrappers():
         def read(self):
             return 1
 
-    with pytest.raises(TypeError, match=r"build.__self__ is a .*Reader, of which"):
-        derive(Reader().read)
+    class Slow(Reader):
+        def read(self):
+            return 2
+
+    assert derive(Reader().read) == derive(Reader().read) != derive(Slow().read)
     assert derive(functools.partial(given, 1)) != derive(functools.partial(functools.partial(given), 2))
     assert derive(functools.lru_cache(lambda: 1)) != derive(functools.lru_cache(lambda: 2))
     assert derive("a,b".split) != derive("a;b".split)
@@ -120,11 +123,11 @@ def test_specialised_code_is_the_same():
 def test_no_fingerprint():
     lock = threading.Lock()
     cases = {
-        "the variable 'lock' that build uses is a _thread.lock": lambda: lock,
-        r"build argument \[0\] is a _io.StringIO": functools.partial(given, io.StringIO()),
-        r"build arguments value \[0\]\[1\] is a object": functools.partial(given, x=[1, object()]),
-        "build default \\[0\\] is a object": (lambda x=object(): x),
-        "is a .*_Walk": fingerprints._Walk([]),
+        r"the variable lock, which <lambda>\(\) uses, is a _thread.lock": lambda: lock,
+        r"build.args\[0\] is a _io.StringIO": functools.partial(given, io.StringIO()),
+        r"build.keywords\['x'\]\[1\] is a generator": functools.partial(given, x=[1, (i for i in ())]),
+        r"the default values\[0\], which <lambda>\(\) uses, is a _io.StringIO": (lambda x=io.StringIO(): x),
+        "is a RecordList of recstore": functools.partial(given, recstore.RecordList([1])),
     }
     for text, build in cases.items():
         with pytest.raises(TypeError, match=f"no fingerprint can be derived: .*{text}.*; give fingerprint="):
@@ -177,32 +180,66 @@ def test_given_ones_that_are_none(bad):
 
 
 CODE = """
-import sys, functools
+import argparse, dataclasses, functools, multiprocessing, pathlib, sys
 from recstore.build import fingerprints
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--split", default="train")
+parser.add_argument("--rank", default="0")
+args = parser.parse_args()
+WORDS = {"one", "two", "three", frozenset({"p", "q", "r"})}
+ROOT = pathlib.Path(__file__).parent
+
+
+@dataclasses.dataclass
+class Config:
+    sizes: frozenset = frozenset({"a", "b"})
+
+    def path(self):
+        return ROOT / args.split
+
+
+config = Config()
+
+
+def load(path):
+    return [path / word for word in WORDS if __name__ != word] and config.path()
+
+
 def build(root, flags=frozenset({"a", "b", "c", "d"})):
-    return [x for x in {"one", "two", "three"} if x not in {"p", "q", "r"}]
-print(fingerprints.derive(functools.partial(build, "x", flags={"u", "v", "w"})), __name__)
-if __name__ == "__main__" and len(sys.argv) > 1:
-    import multiprocessing
-    p = multiprocessing.get_context("spawn").Process(target=print)
-    p.start()
-    p.join()
+    return [x for x in {"one", "two", "three"} if x not in {"p", "q", "r"}] + [load(root) for _ in flags]
+
+
+def tell():
+    print(fingerprints.derive(functools.partial(build, "x", flags={"u", "v", "w"})), __name__, flush=True)
+
+
+if __name__ == "__main__":
+    tell()
+    for method in ("fork", "spawn", "forkserver"):
+        process = multiprocessing.get_context(method).Process(target=tell)
+        process.start()
+        process.join()
 """
+
+
+def told(script, *arguments, **environment):
+    out = subprocess.run(
+        [sys.executable, script, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=True,
+        cwd=script.parent,
+    ).stdout
+    return [line.split() for line in out.splitlines()]
 
 
 def test_same_in_every_process(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(CODE)
-    out = []
-    for seed in "123":
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        out += subprocess.run(
-            [sys.executable, script, "spawn"][: 2 + (seed == "1")],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=True,
-            cwd=tmp_path,
-        ).stdout.split()
-    names, found = [text for text in out if text.startswith("__")], [text for text in out if not text.startswith("__")]
-    assert sorted(names) == ["__main__"] * 3 + ["__mp_main__"] and len(found) == 4 and len(set(found)) == 1
+    found = told(script) + told(script, "--rank", "1", PYTHONHASHSEED="2") + told(script, PYTHONHASHSEED="3")
+    assert [name for _, name in found] == ["__main__", "__main__", "__mp_main__", "__mp_main__"] * 3
+    assert len({one for one, _ in found}) == 1
+    other = told(script, "--split", "val")
+    assert len({one for one, _ in other}) == 1 and other[0] != found[0]

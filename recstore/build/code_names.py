@@ -1,0 +1,87 @@
+"""Which names a function's code reads, and how much of each: `args.split` reads an attribute, `load(args)` all of it.
+
+Only the compiled code is read, so a function without source, as in a notebook, is read like any other. Where the code
+does more with a name than read attributes or items of it, the whole value counts: a reading is never too small.
+"""
+
+_SKIPPED = frozenset(("CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN"))
+_ATTRIBUTE = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
+_GLOBAL = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
+_FREE = frozenset(("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"))
+_WRITES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
+
+GLOBAL, FREE, FIRST = "global", "variable", "self"
+
+
+def read_by(code, first=None):
+    """The names that a code object and the code within it read, as `{(kind, name): set of chains}`.
+
+    `kind` is GLOBAL, FREE (a variable of an enclosing function) or FIRST (the parameter named `first`, which a bound
+    method gets). A chain is a tuple of steps: the name of an attribute, or `(key,)` for an item, as in
+    `config["split"]`. The empty chain says that the whole value is read.
+    """
+    found = {}
+    _read(code, first, set(code.co_freevars), found)
+    return found
+
+
+def _read(code, first, free, found):
+    import dis
+
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
+    cells = {*code.co_cellvars, *code.co_freevars}
+    for i, step in enumerate(steps):
+        for key, chained in _loaded(step, first, free, cells):
+            chain = _chain(steps, i + 1) if chained else ()
+            if chain is not None:
+                found.setdefault(key, set()).add(chain)
+    if "super" in code.co_names:
+        # super() finds both in the frame, before Python 3.12 without an instruction that reads them.
+        keys = (FREE, "__class__"), (FIRST, first)
+        for key in keys[: 1 + (first is not None)]:
+            found.setdefault(key, set()).add(())
+    for constant in code.co_consts:
+        if isinstance(constant, type(code)):
+            # In nested code the parameter is a free variable, if it is read there at all.
+            inner = first if first in constant.co_freevars else None
+            _read(constant, inner, free, found)
+
+
+def _loaded(step, first, free, cells):
+    """The `(key, whether attributes may follow)` of the names that an instruction reads."""
+    kind, names = step.opname, step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    if kind in _GLOBAL:
+        yield (GLOBAL, step.argval), True
+    elif kind in _FREE:
+        if first is not None and step.argval == first:
+            yield (FIRST, first), True
+        elif step.argval in free:
+            yield (FREE, step.argval), True
+    elif first is not None and kind.startswith(("LOAD_FAST", "STORE_FAST")) and first in names and first not in cells:
+        # Of a variable in a cell, LOAD_FAST reads the cell for a nested function, which is read by itself. Where the
+        # name is assigned to, the whole value counts.
+        yield (FIRST, first), kind.startswith("LOAD_FAST") and names[-1] == first
+
+
+def _chain(steps, at):
+    """The attributes and items that the instructions from `at` on read, one from the other; None for a name of which
+    an attribute is written."""
+    out = []
+    while at < len(steps):
+        step = steps[at]
+        if step.opname in _ATTRIBUTE:
+            out.append(step.argval)
+        elif at + 1 < len(steps) and _reads_item(step, steps[at + 1]):
+            out.append((step.argval,))
+            at += 1
+        else:
+            break
+        at += 1
+    if not out and at < len(steps) and steps[at].opname in _WRITES:
+        return None
+    return tuple(out)
+
+
+def _reads_item(key, read):
+    constant = key.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and type(key.argval) in (str, int)
+    return constant and (read.opname == "BINARY_SUBSCR" or read.opname == "BINARY_OP" and read.argrepr == "[]")

@@ -1,0 +1,295 @@
+"""Values as bytes for a fingerprint: equal in every process where the values are equal, different where they differ.
+
+The type comes first, then sizes, then contents. Only data is looked at: no method of the program runs.
+`fingerprints` adds functions, classes and modules.
+"""
+
+import marshal
+import sys
+
+ASK = (
+    '; give fingerprint="..." (any str that changes when the records would; files= adds the files that build reads),'
+    " or let build make or read the value itself"
+)
+_TEXT = frozenset((type(None), bool, int, str, bytes, bytearray, range, slice, type(...)))
+_FLAT = frozenset((type(None), bool, int, float, str, bytes))
+_CHUNK = 1 << 16
+_DEPTH = 50
+MOST_BYTES = 256 << 20
+MOST_VALUES = 1_000_000
+
+# Types written in C whose pickled form is their value, and nothing but it.
+_BY_PICKLE = {
+    "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
+    "zoneinfo": ("ZoneInfo",),
+    "decimal": ("Decimal",),
+    "collections": ("OrderedDict", "deque", "defaultdict", "Counter"),
+    "array": ("array",),
+    "random": ("Random",),
+    "operator": ("itemgetter", "attrgetter", "methodcaller"),
+}
+# Types whose repr says all of the value.
+_BY_REPR = {
+    "types": ("GenericAlias", "UnionType"),
+    "numpy": ("ufunc",),
+    "torch": ("dtype", "device", "Size"),
+}
+_ARRAYS = frozenset(("numpy.ndarray", "numpy.memmap"))
+_TENSORS = frozenset(("torch.Tensor", "torch.nn.parameter.Parameter"))
+_BASES = (dict, list, tuple, set, frozenset, str, int, float, bytes, complex)
+
+
+class Whole:
+    """Says that all of a value counts, not a part of it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Budget:
+    """What a fingerprint may still cost: a call of `shared` computes one in every process."""
+
+    def __init__(self):
+        self.bytes, self.values = MOST_BYTES, MOST_VALUES
+
+
+class ValueHash:
+    """Feeds values to a hash. `user` is the function being read, for messages."""
+
+    def __init__(self, outer=None):
+        from hashlib import blake2b
+
+        self.hash = blake2b(digest_size=8)
+        self.open = []  # ids of the values that hold the current one
+        self.known = {}  # (id, id) -> (number, object) of functions and classes, each read once
+        self.pending = []  # functions and classes that have their number and are still to be read
+        self.user, self.budget = "", Budget()
+        if outer is not None:
+            self.open, self.known, self.user, self.budget = outer.open, dict(outer.known), outer.user, outer.budget
+
+    # ---- Bytes ----
+
+    def put(self, kind, data=b""):
+        self.hash.update(b"%s%d:" % (kind.encode(), len(data)))
+        if data:
+            self.hash.update(data)
+
+    def text(self, kind, text):
+        self.put(kind, text.encode("utf-8", "surrogatepass"))
+
+    def spend(self, size, where):
+        self.budget.bytes -= size
+        if self.budget.bytes < 0:
+            self.refuse(where, f"takes the fingerprint past {MOST_BYTES >> 20} MiB of values")
+
+    def refuse(self, where, why):
+        """TypeError with the name, the function that uses it, the reason and the remedy."""
+        user = f", which {self.user} uses," if self.user else ""
+        raise TypeError(f"no fingerprint can be derived: {spelled(where)}{user} {why}{ASK}")
+
+    def digest(self):
+        """Reads what is still to be read, and ends the hash."""
+        return self.hash.digest()
+
+    # ---- Values ----
+
+    def add(self, value, where):
+        """Feeds one value. TypeError for one that cannot be hashed, which names it: `where` is a str, or a pair of the
+        name of the value that holds it and its key there."""
+        kind = type(value)
+        self.budget.values -= 1
+        if self.budget.values < 0:
+            self.refuse(where, f"takes the fingerprint past {MOST_VALUES:,} values")
+        if kind in _TEXT:
+            text = repr(value)
+            self.spend(len(text), where)
+            self.text(kind.__name__, text)
+        elif kind in (float, complex):
+            self.text(kind.__name__, value.hex() if kind is float else f"{value.real.hex()} {value.imag.hex()}")
+        elif id(value) in self.open:
+            # A list may hold itself.
+            self.put("within", b"%d" % self.open.index(id(value)))
+        elif len(self.open) > _DEPTH:
+            self.refuse(where, "nests too deeply")
+        else:
+            self.open.append(id(value))
+            try:
+                self.compound(value, kind, where)
+            finally:
+                self.open.pop()
+
+    def many(self, kind, values, where):
+        self.put(kind, b"%d" % len(values))
+        if len(values) > 1 and _FLAT.issuperset(map(type, values)):
+            # The second version of marshal's format knows no identities, so equal values give equal bytes.
+            for i in range(0, len(values), _CHUNK):
+                data = marshal.dumps(values[i : i + _CHUNK], 2)
+                self.spend(len(data), where)
+                self.put("flat", data)
+            return
+        for i, value in enumerate(values):
+            self.add(value, (where, i))
+
+    def compound(self, value, kind, where):
+        if kind in (list, tuple):
+            self.many(kind.__name__, value, where)
+        elif kind is dict:
+            self.items("dict", value, where)
+        elif kind in (set, frozenset):
+            self.members(kind.__name__, value, where)
+        else:
+            self.instance(value, kind, where)
+
+    def items(self, kind, mapping, where):
+        keys, values = list(dict.keys(mapping)), list(dict.values(mapping))
+        self.many(f"{kind} keys", keys, (where, "keys"))
+        self.put("values")
+        if len(values) > 1 and _FLAT.issuperset(map(type, values)):
+            self.many("flat values", values, where)
+            return
+        for key, value in zip(keys, values):
+            self.add(value, (where, key))
+
+    def members(self, kind, members, where):
+        """A set: sorted by hash, because its order differs between processes."""
+        digests = []
+        for member in members:
+            part = type(self)(self)
+            part.add(member, (where, "member"))
+            digests.append(part.digest())
+        self.put(kind, b"".join(sorted(digests)))
+
+    # ---- Objects ----
+
+    def instance(self, value, kind, where):
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        enum, pathlib = sys.modules.get("enum"), sys.modules.get("pathlib")
+        if pathlib is not None and isinstance(value, pathlib.PurePath):
+            self.text(kind.__name__, str(value))
+        elif enum is not None and isinstance(value, enum.Enum):
+            self.add(kind, where)
+            self.text("member", str(value.name))
+        elif kind.__qualname__ in _BY_PICKLE.get(kind.__module__, ()):
+            _, arguments, *rest = value.__reduce_ex__(4)
+            self.text("pickle", name)
+            self.many("arguments", arguments, where)
+            self.many(
+                "rest", [part if part is None or type(part) in (dict, tuple) else list(part) for part in rest], where
+            )
+        elif kind.__qualname__ in _BY_REPR.get(kind.__module__, ()) or kind.__module__ == "typing":
+            self.text(name, repr(value))
+        elif name == "re.Pattern":
+            self.many(name, (value.pattern, value.flags), where)
+        elif name in ("types.SimpleNamespace", "builtins.mappingproxy"):
+            content = vars(value) if name == "types.SimpleNamespace" else dict(value)
+            self.items(name, content, where)
+        elif name in ("logging.Logger", "logging.RootLogger"):
+            self.text(name, value.name)
+        elif name in _ARRAYS or kind.__module__ == "numpy" and hasattr(kind, "dtype") and hasattr(kind, "tobytes"):
+            self.array(value, where)
+        elif name in _TENSORS:
+            self.tensor(value, where)
+        elif kind.__module__.startswith("numpy.dtypes") or name == "numpy.dtype":
+            self.text("dtype", repr(value))
+        elif kind.__module__.partition(".")[0] == "recstore":
+            self.refuse(where, f"is a {kind.__name__} of recstore, which does not say what it was made from")
+        else:
+            self.made_in_python(value, kind, where)
+
+    def array(self, value, where):
+        """Numpy arrays and scalars: type, shape and bytes."""
+        if value.dtype.hasobject:
+            self.refuse(where, "is an array of objects; a list of them can be hashed")
+        if type(value).__name__ not in ("ndarray", "memmap") and value.shape:
+            self.refuse(where, f"is a {type(value).__name__}")
+        self.spend(value.nbytes, where)
+        self.text("array", f"{value.dtype!r} {value.shape}")
+        self.put("bytes", value.tobytes())
+
+    def tensor(self, value, where):
+        torch = sys.modules["torch"]
+        if value.device.type != "cpu" or value.layout is not torch.strided or value.is_quantized:
+            self.refuse(where, f"is a tensor on {value.device} that is no plain CPU tensor; value.cpu() can be hashed")
+        self.spend(value.numel() * value.element_size(), where)
+        self.text("tensor", f"{value.dtype} {tuple(value.shape)}")
+        data = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        self.put("bytes", data.view(torch.uint8).numpy().tobytes() if data.numel() else b"")
+
+    def made_in_python(self, value, kind, where):
+        """An instance of a class written in Python: its class, the contents of the builtin type it extends, its
+        attributes."""
+        if kind is object:
+            self.put("object")  # a marker such as _MISSING, compared by identity alone
+            return
+        if not all(written_in_python(cls) for cls in kind.__mro__):
+            name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+            self.refuse(where, f"is a {name}, whose value cannot be hashed")
+        self.add(kind, where)
+        for base in _BASES:
+            if isinstance(value, base):
+                if base is dict:
+                    self.items("dict", value, where)
+                else:
+                    self.add(tuple(list.__iter__(value)) if base is list else plain(base, value), where)
+        for name, held in sorted(attributes(value).items()):
+            self.text("attribute", name)
+            self.add(held, f"{spelled(where)}.{name}")
+
+
+def spelled(where):
+    """The name of a value as a message has it. Most names are never needed, so they are put together here alone."""
+    keys = []
+    while isinstance(where, tuple):
+        where, key = where
+        keys.append(f"[{key!r:.40}]")
+    return where + "".join(reversed(keys))
+
+
+def plain(base, value):
+    """The content of an instance of a subclass of `base`, whatever methods the subclass has."""
+    if base is tuple:
+        return tuple(tuple.__iter__(value))
+    if base in (set, frozenset):
+        return frozenset(base.__iter__(value))
+    if base is complex:
+        return complex(value.real, value.imag)
+    return {str: str.__str__, int: int.__int__, float: float.__float__, bytes: bytes.__getitem__}[base](
+        value, *((slice(None),) if base is bytes else ())
+    )
+
+
+def attributes(value):
+    """The attributes of an instance, by name: of its dict, and of its slots."""
+    out = {}
+    for cls in type(value).__mro__:
+        for name, slot in vars(cls).items():
+            if type(slot).__name__ == "member_descriptor" and getattr(slot, "__objclass__", None) is cls:
+                try:
+                    out[name] = slot.__get__(value)
+                except AttributeError:
+                    continue  # never assigned
+    try:
+        out.update(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        pass
+    return out
+
+
+_FROM_C = frozenset(("method_descriptor", "wrapper_descriptor", "classmethod_descriptor", "getset_descriptor"))
+
+
+def written_in_python(cls):
+    """Whether instances of the class itself hold nothing but their attributes, and what builtin types hold."""
+    if cls is object or cls in _BASES or cls.__module__ == "typing":
+        return True
+    if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE
+        return False
+    for name, held in vars(cls).items():
+        kind = type(held).__name__
+        if name == "__new__" and kind == "builtin_function_or_method":
+            return False
+        if kind in _FROM_C and name not in ("__dict__", "__weakref__") and held.__objclass__ is cls:
+            return False
+    return True
