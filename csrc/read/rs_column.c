@@ -1,4 +1,4 @@
-/* rs_column.c: the bulk of a numeric column. Bounds are those of the walk; each number is looked at once. */
+/* rs_column.c: appends numbers to a column, one value at a time or many rows at once. */
 #include "read/rs_column.h"
 
 void rs_column_clear(rs_column *self) {
@@ -6,13 +6,14 @@ void rs_column_clear(rs_column *self) {
     self->seen = 0;
 }
 
-/* Makes the numbers so far those of a column that has `type` too. The room was reserved. */
+/* Converts the numbers so far to those of a column that also has `type`. The room is reserved. */
 static void widen(rs_column *self, unsigned type) {
     size_t i = self->values.size_bytes;
     uint8_t *data = self->values.data;
     if (self->seen == RS_COLUMN_BOOL && type != RS_COLUMN_BOOL) {
         self->values.size_bytes *= 8;
-        while (i-- > 0) rs_store_u64(data + 8 * i, data[i]); /* from the end: none is overwritten before it is read */
+        /* From the end, so that no number is overwritten before it is read. */
+        while (i-- > 0) rs_store_u64(data + 8 * i, data[i]);
     }
     if (type == RS_COLUMN_FLOAT && (self->seen & RS_COLUMN_FLOAT) == 0) {
         for (i = 0; i < self->values.size_bytes; i += 8) rs_store_f64(data + i, (double)(int64_t)rs_load_u64(data + i));
@@ -22,11 +23,11 @@ static void widen(rs_column *self, unsigned type) {
 
 rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err) {
     uint64_t before = self->values.size_bytes / rs_column_item_bytes(self);
-    if (n > SIZE_MAX / 16 - before) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column of too many numbers");
+    if (n > SIZE_MAX / 16 - before) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column has too many numbers");
     return rs_buffer_reserve(&self->values, (size_t)((before + n) * 8 - self->values.size_bytes), err);
 }
 
-/* The caller has reserved the room for all of these. */
+/* The put_ functions append one number. The room is reserved. put_wide appends to a column of 8-byte numbers. */
 static void put_wide(rs_column *self, int64_t value) {
     uint8_t *to = self->values.data + self->values.size_bytes;
     if ((self->seen & RS_COLUMN_FLOAT) != 0) {
@@ -59,7 +60,7 @@ static void put_float(rs_column *self, const uint8_t *from) {
     self->values.size_bytes += 8;
 }
 
-/* An `any` value at the cursor; *taken is false, and nothing consumed, for what is no number. */
+/* Appends the any value at the cursor. *taken becomes false, and nothing is taken, when it is no number. */
 static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_error *err) {
     const uint8_t *p;
     uint8_t tag;
@@ -84,7 +85,7 @@ static rs_status take_any(rs_column *self, rs_cursor *cursor, bool *taken, rs_er
     return RS_OK;
 }
 
-/* One number at a place. Room for it is reserved. */
+/* Appends the number at a place. The room is reserved. */
 static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_node *node = place->node;
     *taken = true;
@@ -110,7 +111,7 @@ static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place 
     }
 }
 
-/* One number where a node stands, which may be a union, optional or dict and after which others follow. */
+/* Appends an element at a place whose node may be a union, optional or dict-coded. The cursor then stands after it. */
 static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *place, bool *taken, rs_error *err) {
     rs_outer outer;
     bool left;
@@ -120,13 +121,13 @@ static rs_status take_element(rs_column *self, rs_cursor *cursor, rs_place *plac
     return RS_OK;
 }
 
-/* ---- Many at once ---- */
+/* ---- Many rows at once ---- */
 
 #define ROW(rows, k) \
     ((rows)->records != NULL ? (rows)->records[k].ptr : (rows)->base + (int64_t)(k) * (rows)->stride_bytes)
 
-/* Writes what n rows store for an int or decimal, `base` added, at `to`; one loop for each form, so that none asks for
- * it again at every row. */
+/* Writes the stored numbers of an int or decimal node, with `base` added, at `to`. There is one loop for each width, so
+ * that the width is not tested in every row. */
 static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows *rows, uint8_t *to) {
     const uint64_t n = rows->n, at = rows->body_off;
     uint64_t k;
@@ -199,7 +200,7 @@ static void take_bools(rs_column *self, const rs_column_rows *rows) {
     self->values.size_bytes += (size_t)rows->n;
 }
 
-/* The one number of a const, n times. */
+/* Appends the number of a const n times. */
 static rs_status take_const(rs_column *self, const rs_cursor *cursor, const rs_node *node, uint64_t n, bool *taken,
                             rs_error *err) {
     uint64_t k;
@@ -241,7 +242,7 @@ void rs_column_join_unchecked(rs_column *self, unsigned type, uint64_t bits) {
 
 /* ---- Lists ---- */
 
-/* The ints of a list, one after another. Most lists of bits are of a few bytes, which are loaded once. */
+/* Appends the ints of a list. Most bit groups have less than 8 bytes, and are loaded once. */
 static void take_list_ints(rs_column *self, const rs_node *child, uint64_t n, const rs_slice *group,
                            const uint8_t *bodies) {
     const uint64_t size = rs_slice_left(group);
@@ -275,7 +276,7 @@ static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n
     if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
     to = self->values.data + self->values.size_bytes;
     self->values.size_bytes += (size_t)n * 8;
-    if (item == 2 && child->correction == 0) { /* coordinates of pictures */
+    if (item == 2 && child->correction == 0) { /* the usual case for coordinates in images */
         for (i = 0; i < n; i++) {
             const uint64_t m = child->base + rs_load_u16(bodies + 2 * i);
             rs_store_f64(to + 8 * i, (double)(int64_t)m / child->divisor);
@@ -288,7 +289,7 @@ static void take_list_decimals(rs_column *self, const rs_node *child, uint64_t n
     }
 }
 
-/* The numbers of a list whose elements have one size: they lie side by side. The room is reserved. */
+/* Appends the elements of a list whose child is fixed. The room is reserved. */
 static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *child, uint64_t n, const rs_slice *group,
                             const uint8_t *bodies, bool *taken, rs_error *err) {
     uint64_t i;
@@ -318,7 +319,8 @@ static rs_status take_fixed(rs_column *self, rs_cursor *cursor, const rs_node *c
     return RS_OK;
 }
 
-/* The usual lists are short: boxes, points. */
+/* Appends rows of float lists. The usual lists, of boxes and points, are short, so they are copied without memcpy of a
+ * variable size. */
 static void take_float_lists(rs_column *self, const rs_column_rows *rows, uint64_t count) {
     uint8_t *to;
     uint64_t k, j;
@@ -363,7 +365,7 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     return RS_OK;
 }
 
-/* Packed numbers, as they are unpacked. */
+/* Appends a packed list of numbers. */
 static rs_status take_packed(rs_column *self, rs_cursor *cursor, const rs_node *node, uint64_t *n, rs_error *err) {
     const bool floats = node->number_kind == RS_FMT_NUMBERS_FLOATS;
     const int64_t *some;
@@ -418,7 +420,7 @@ static rs_status take_list(rs_column *self, rs_cursor *cursor, const rs_place *l
     return RS_OK;
 }
 
-/* A tuple node: all its children are tried, the fixed ones stand before the others. */
+/* Appends the children of a tuple node, until one is no number. */
 static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *row, uint64_t *n, bool *taken,
                           rs_error *err) {
     const rs_node *node = row->node;
@@ -483,7 +485,7 @@ rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *pla
     if (taken) {
         *kind = RS_COLUMN_SEQUENCE;
     } else {
-        if (before == 0) self->seen = seen; /* nothing was converted that is still there */
+        if (before == 0) self->seen = seen; /* no earlier number was converted */
         self->values.size_bytes = (size_t)(before * rs_column_item_bytes(self));
     }
     return RS_OK;

@@ -1,9 +1,9 @@
-/* rs_compiled_path.c: compiling a path for a tree, and walking by what came of it. */
+/* rs_compiled_path.c: compiles a path for a tree, and walks through records with it. */
 #include "read/rs_compiled_path.h"
 
 #include <stdlib.h>
 
-/* Adds a tree that is not there yet. */
+/* Adds a tree unless it is there already. */
 static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error *err) {
     size_t i, n = (size_t)self->keys->n_keys * tree->n_nodes;
     rs_compiled_tree *grown;
@@ -22,7 +22,7 @@ static rs_status add_tree(rs_compiled_path *self, const rs_tree *tree, rs_error 
     return RS_OK;
 }
 
-/* The trees of all tables below those that are there; which ends, as each is added once. */
+/* Adds the trees of all tables that the trees so far lead to, directly or through other tables. */
 static rs_status add_tables(rs_compiled_path *self, rs_error *err) {
     size_t i;
     uint32_t k, t;
@@ -71,16 +71,17 @@ static int32_t looked_up(const rs_compiled_path *self, uint32_t key, const rs_no
     return RS_STEP_ASK;
 }
 
-/* Counts a negative index from the end; false when there is no such element. */
+/* Sets *out to an index, counted from the end when it is negative. Returns false when there is no such element. */
 static bool within(int64_t i, uint64_t n, uint32_t *out) {
     uint64_t at = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
     *out = (uint32_t)at;
     return i >= 0 ? at < n : 0 - (uint64_t)i <= n;
 }
 
-/* ---- The part that all records share ---- */
+/* ---- The shared beginning of all walks ---- */
 
-/* From a row to child `i`. Where its place depends on what stands before it, the shared part ends with it. */
+/* Steps from a tuple or struct to child `i`. When the offset of the child depends on the bodies before it, it sets
+ * self->row, and the shared beginning ends there. */
 static void enter_child(rs_compiled_path *self, uint32_t i) {
     const rs_node *row = self->node, *child = &row->children[i];
     uint32_t k;
@@ -107,7 +108,7 @@ static bool enter_element(rs_compiled_path *self, const rs_path_key *key) {
     return true;
 }
 
-/* One key on; false where only a walk can tell. */
+/* Takes one more step of the path. Returns false when the step is not the same in all records. */
 static bool advance(rs_compiled_path *self) {
     const rs_path_name *name = &self->keys->names[self->name];
     const uint32_t number = key_at(name, self->part);
@@ -127,7 +128,7 @@ static bool advance(rs_compiled_path *self) {
             return true;
         }
         if (to < 0) return false;
-        /* Where a record may lack the whole name, it may have its parts. */
+        /* A record without the whole name may have its parts. */
         if (self->part == 0 && name->n_parts > 0 && node->partial) return false;
         enter_child(self, (uint32_t)to);
         break;
@@ -178,7 +179,8 @@ static bool is_key(const rs_path_key *key, const uint8_t *units, uint64_t n, uns
     return true;
 }
 
-/* In an `any` dict, after its tag. A str key equals only a str; what else might equal it is the caller's to say. */
+/* Looks for a str key in an any dict, after its tag. A key that is no str gives RS_WALK_UNSURE. So does a stored key
+ * that is an ext value: only Python can compare it. */
 static rs_status find_in_dict_coded(rs_cursor *cursor, rs_place *place, const rs_path_key *key, int *found,
                                     rs_error *err) {
     uint64_t count, i, n;
@@ -235,7 +237,7 @@ static rs_status find_in_any(rs_cursor *cursor, rs_place *place, const rs_path_k
     return RS_OK;
 }
 
-/* To the child of one key. */
+/* Steps from a place along one key. */
 static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, uint32_t number, int *found,
                     rs_error *err) {
     const rs_path_key *key = &self->keys->keys[number];
@@ -252,7 +254,7 @@ static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *p
             if (to == RS_STEP_ASK || to == RS_STEP_NONE) return RS_OK;
             RS_TRY(rs_path_open(cursor, place, err));
             if (to >= 0) {
-                RS_TRY(rs_path_open(cursor, place, err)); /* where the payload is a const */
+                RS_TRY(rs_path_open(cursor, place, err)); /* the payload may be a const */
                 return find_element(cursor, place, to, found, err);
             }
             break;
@@ -274,7 +276,7 @@ static rs_status go(const rs_compiled_path *self, rs_cursor *cursor, rs_place *p
     }
 }
 
-/* The parts of a name from `part` on. */
+/* Steps along the parts of a name, from number `part` on. */
 static rs_status go_parts(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, const rs_path_name *name,
                           uint32_t part, int *found, rs_error *err) {
     *found = RS_WALK_FOUND;

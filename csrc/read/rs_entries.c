@@ -1,4 +1,4 @@
-/* rs_entries.c: entries read for the first time. */
+/* rs_entries.c: reads the entries of tables into the cache. */
 #include "read/rs_entries.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for the entries of a table");
 }
 
-/* The entries of a table; tables are few, and are looked for when a column comes to another node. */
+/* Finds or makes the cache of a table. A linear search is enough: tables are few, and the function is called only when
+ * a column comes to another node. */
 static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **out, rs_error *err) {
     rs_entries_of *grown;
     size_t i;
@@ -29,7 +30,7 @@ static rs_status find_table(rs_entries *self, const rs_table *table, rs_entry **
     grown = (rs_entries_of *)realloc(self->known, (self->n_known + 1) * sizeof *grown);
     if (grown == NULL) return no_memory(err);
     self->known = grown;
-    /* Zeroed pages cost nothing until they are come to. */
+    /* calloc gives zeroed pages that take no memory until an entry on them is read. */
     *out = (rs_entry *)calloc((size_t)table->block.n_records + 1, sizeof **out);
     if (*out == NULL) return no_memory(err);
     grown[self->n_known].table = table;
@@ -84,7 +85,7 @@ rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_no
                           const rs_entry **out, rs_error *err) {
     const rs_dict_coded *coded = node->coded;
     uint32_t t;
-    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number of no entry"), RS_E_FMT_VALUE);
+    if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
     if (node != self->node) {
         self->node = NULL;
         for (t = 0; t < coded->n_tables; t++) RS_TRY(find_table(self, coded->tables[t], &self->of_node[t], err));

@@ -1,5 +1,5 @@
-/* rs_entries.h: what the entries of dict-coded nodes are to a column. Many records share an entry, so each that a
- * pass comes to is read once: as a number, as UTF-8, or as neither. */
+/* rs_entries.h: caches the entries of value tables for a column read. Many records refer to one entry, so each entry is
+ * read once: as a number, as UTF-8, or as another value. */
 #ifndef RS_ENTRIES_H
 #define RS_ENTRIES_H
 
@@ -13,42 +13,45 @@ enum {
     RS_ENTRY_FLOAT = RS_COLUMN_FLOAT,
     RS_ENTRY_NONE = 8,
     RS_ENTRY_TEXT = 16,
-    RS_ENTRY_OTHER = 32, /* a container, say: whoever needs it reads it */
+    RS_ENTRY_OTHER = 32, /* another value, such as a container, which is not cached */
     RS_ENTRY_NUMBER = RS_ENTRY_BOOL | RS_ENTRY_INT | RS_ENTRY_FLOAT,
 
-    RS_ENTRY_COPY = 16   /* bytes of a text that may be read, however short it is */
+    RS_ENTRY_COPY = 16   /* so many bytes may be read from the start of every text, however short it is */
 };
 
+/* A cached entry. */
 typedef struct rs_entry {
-    uint64_t bits; /* a number's; a text's offset in rs_entries.text */
+    uint64_t bits;       /* of a number: its bits; of a text: its offset in rs_entries.text */
     uint32_t size_bytes; /* of a text */
-    uint32_t kind;
+    uint32_t kind;       /* an RS_ENTRY code */
 } rs_entry;
 
-/* The entries of one table, in its order. */
+/* The cached entries of one table, in its order. */
 typedef struct rs_entries_of {
     const rs_table *table;
     rs_entry *entries;
 } rs_entries_of;
 
-/* Owns all but tables and nodes. Zero it to begin, rs_entries_clear at the end. One thread at a time. */
+/* The cache. Owns everything but tables and nodes. Zero the struct before the first use; call rs_entries_clear at the
+ * end. One thread at a time may use it. */
 typedef struct rs_entries {
     rs_entries_of *known;
     size_t n_known;
     rs_buffer text;
-    rs_column number; /* of the entry at hand */
-    const rs_node *node; /* the dict-coded node last asked about, and the entries of its tables */
-    rs_entry *of_node[RS_FMT_DICT_CODED_TABLES];
+    rs_column number; /* scratch, for reading one entry */
+    const rs_node *node; /* the dict-coded node of the last call */
+    rs_entry *of_node[RS_FMT_DICT_CODED_TABLES]; /* the entries of its tables */
 } rs_entries;
 
+/* Frees the memory and zeroes the struct. */
 void rs_entries_clear(rs_entries *self);
 
-/* The failing and first-time path of rs_entries_at. */
+/* rs_entries_at when the entry is not cached yet, or the node is not that of the last call. */
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
 
-/* Entry i of a linked dict-coded node; *out stays until rs_entries_clear. `cursor` is that of a record: it lends
- * its budget and is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, memory. */
+/* Sets *out to entry i of a linked dict-coded node. It stays valid until rs_entries_clear. `cursor` is that of a
+ * record; its budget is used, and it is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cursor *cursor, const rs_node *node,
                                                    uint64_t i, const rs_entry **out, rs_error *err) {
     if (RS_LIKELY(node == self->node && i < node->coded->count)) {

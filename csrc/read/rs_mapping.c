@@ -1,4 +1,4 @@
-/* rs_mapping.c: opening a mapping; rule numbers are those of FORMAT.md. */
+/* rs_mapping.c: opens a mapping. The rule numbers are those of FORMAT.md. */
 #include "read/rs_mapping.h"
 
 static rs_status open_index(rs_mapping *self, rs_error *err) {
@@ -10,17 +10,20 @@ static rs_status open_index(rs_mapping *self, rs_error *err) {
     self->n_entries = self->index.n_entries;
     self->order_width = rs_keys_order_width(n_records);
     if (self->n_entries != index->count) {
-        return rs_error_set(err, RS_E_FMT_KEYS, index->off, "key index: %llu entries, the directory says %llu",
+        return rs_error_set(err, RS_E_FMT_KEYS, index->off,
+                            "the key index has %llu entries, the directory says %llu",
                             (unsigned long long)self->n_entries, (unsigned long long)index->count);
     }
     if (order->off == 0) {
         if (self->n_entries == n_records) return RS_OK;
-        return rs_error_set(err, RS_E_FMT_KEYS, index->off, "key index: %llu entries for %llu records and no order",
+        return rs_error_set(err, RS_E_FMT_KEYS, index->off,
+                            "the key index has %llu entries for %llu records, and there is no ORDER",
                             (unsigned long long)self->n_entries, (unsigned long long)n_records);
     }
     if (order->count != self->n_entries || order->count > n_records ||
         rs_mul_overflows(order->count, 2 * self->order_width, &size) || size != order->size_bytes) {
-        return rs_error_set(err, RS_E_FMT_KEYS, order->off, "an order of %llu entries in %llu bytes for %llu",
+        return rs_error_set(err, RS_E_FMT_KEYS, order->off,
+                            "ORDER has %llu entries in %llu bytes, the key index has %llu entries",
                             (unsigned long long)order->count, (unsigned long long)order->size_bytes,
                             (unsigned long long)self->n_entries);
     }
@@ -45,5 +48,5 @@ void rs_mapping_close(rs_mapping *self) {
 void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_error *err) {
     (void)rs_error_set(err, RS_E_FMT_KEYS,
                        (uint64_t)(self->order - self->keys.segment.ptr) + 2 * self->order_width * entry,
-                       "entry %llu of the order names no record", (unsigned long long)entry);
+                       "entry %llu of ORDER names a record that does not exist", (unsigned long long)entry);
 }

@@ -1,32 +1,32 @@
-/* rs_mapping.h: a mapping is two stores in one segment, values and keys, with a table that finds the entry of a key
- * and, where keys came twice, the order of the entries that live. This is its reader; rs_mapping_builder.h makes one.
- * Composition only. The caller hashes and compares keys. */
+/* rs_mapping.h: reads a mapping: two stores in one segment, values and keys, with a key index and, when a key came more
+ * than once, an ORDER of the entries. rs_mapping_builder.h builds one. The caller hashes and compares keys. */
 #ifndef RS_MAPPING_H
 #define RS_MAPPING_H
 
 #include "format/rs_keys.h"
 #include "read/rs_store.h"
 
-/* Owns the caches of the keys' store; borrows the segment's bytes. Beside it stands the rs_store of the values.
- * Lookups in `index` and `order` are free to every thread, `keys` is like any store: one thread at a time. */
+/* The keys of a mapping, and the index. The caller has the rs_store of the values. Owns the caches of the keys' store;
+ * borrows the segment's bytes. Any thread may use `index` and `order`; one thread at a time may use `keys`. */
 typedef struct rs_mapping {
     rs_store keys;
     rs_keys index;
-    const uint8_t *order;  /* NULL: entry e is record e of both stores */
+    const uint8_t *order;  /* the bytes of ORDER; NULL when entry e is record e of both stores */
     uint32_t order_width;  /* bytes of a number in `order` */
     uint64_t n_entries;    /* the length of the mapping */
 } rs_mapping;
 
-/* Rules 24 to 26 of FORMAT.md. `values` was opened on the segment, whose bytes outlive `self`; RS_E_ARG_RANGE where
- * it is a list's. On failure nothing is held. */
+/* Opens the keys and the index of the mapping whose values `values` reads, and checks rules 24 to 26 of FORMAT.md. The
+ * segment's bytes must outlive `self`. RS_E_ARG_RANGE when the segment holds a list. On failure nothing is held. */
 RS_NODISCARD rs_status rs_mapping_open(rs_mapping *self, const rs_store *values, rs_error *err);
+/* Frees the caches and zeroes the struct. */
 void rs_mapping_close(rs_mapping *self);
 
-/* Failing path, out of line. */
+/* Fills `err` for rs_mapping_records; out of line because it is rare. */
 RS_COLD void rs_mapping_bad_order(const rs_mapping *self, uint64_t entry, rs_error *err);
 
-/* The records of `entry`, which is below n_entries: of its key in self->keys, of its value in the values' store.
- * RS_E_FMT_KEYS when ORDER names none (rule 27). Any thread. */
+/* Sets *key and *value to the numbers of the records of `entry`, which is below n_entries: in self->keys and in the
+ * store of the values. RS_E_FMT_KEYS when ORDER names a record that does not exist (rule 27). Any thread. */
 RS_NODISCARD static inline rs_status rs_mapping_records(const rs_mapping *self, uint64_t entry, uint64_t *key,
                                                         uint64_t *value, rs_error *err) {
     const uint8_t *e;

@@ -1,10 +1,10 @@
-/* rs_path.c: passing over values and the steps of a walk. */
+/* rs_path.c: passes over values, and takes the steps of a walk. */
 #include "read/rs_path.h"
 
 static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
-/* A list at the cursor: in one step where the elements have one size. Each turn of the loop was spent from the budget,
- * so that elements of no bytes end it too. */
+/* Passes a list at the cursor, in one step when its child is fixed. The elements were counted against the budget first,
+ * so the loop is bounded even when elements have no bytes. */
 static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) {
     const rs_node *child = node->children;
     rs_slice group;
@@ -22,7 +22,8 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
     return RS_OK;
 }
 
-/* Text, which most children of no fixed size are, is passed here: a call for each took twice as long. */
+/* Most children that are not fixed are str. They are passed here directly: a function call for each took twice as
+ * long. */
 rs_status rs_path_pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end,
                                 rs_error *err) {
     const rs_node *child = node->children, *last = node->children + end;
@@ -82,7 +83,8 @@ static rs_status pass_array(rs_cursor *self, const rs_node *node, rs_error *err)
     return rs_array_data_skip(&self->in, size, self->arrays_size, &outside, err);
 }
 
-/* A node that is not fixed, at the cursor. Recurses as deep as the tree has levels, and `any` within its own limit. */
+/* Passes the body of a node that is not fixed. The recursion is as deep as the tree has levels; any values have their
+ * own limit. */
 static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
     uint64_t n;
     unsigned unit;
@@ -104,11 +106,12 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_UNION: return pass_union(self, node, bits, err);
     case RS_FMT_NODE_NDARRAY: return pass_array(self, node, err);
     case RS_FMT_NODE_EXT: return pass_appended(self, node->children, bits, err);
-    default: return RS_FAIL(rs_decode_bad_value(err, "a node that cannot stand here"), RS_E_FMT_VALUE);
+    default: return RS_FAIL(rs_decode_bad_value(err, "a node of a kind that is not allowed here"), RS_E_FMT_VALUE);
     }
 }
 
-/* The value of an optional; None, as an `any` value, or no change, where it has none. */
+/* Steps from an optional to its value. Without a value the place becomes the any value None, or, when param is 0, stays
+ * and *absent becomes true. */
 static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {
     static const uint8_t none[1] = {RS_FMT_TAG_NONE};
     const rs_node *child = place->node->children;
@@ -125,13 +128,13 @@ static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent,
     return RS_OK;
 }
 
-/* A node standing alone at the cursor. */
+/* Sets *out to the place of a value that stands alone at the cursor. */
 static rs_status place_alone(rs_cursor *self, const rs_node *root, rs_place *out, rs_error *err) {
     out->node = root;
     return rs_decode_take_alone(self, root, &out->body, &out->bits, err);
 }
 
-/* To the entry of a dict-coded node. */
+/* Steps from a dict-coded node to its entry. */
 static rs_status settle_dict_coded(rs_cursor *self, rs_place *place, rs_error *err) {
     const rs_table *table;
     RS_TRY(rs_dict_coded_find(place->node, place->bits, &table, &self->in, err));
@@ -166,10 +169,10 @@ rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *out
     outer->in = self->in;
     while (place->node != NULL && place->node->kind == RS_FMT_NODE_UNION) {
         RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err));
-        outer->in = self->in; /* past the head of the child, which may turn out to be no value */
+        outer->in = self->in; /* after the bit group of the child, which may be an optional without a value */
     }
     RS_TRY(rs_path_settle_near(self, place, err));
-    /* Taking the head of a union or a value moves within the record; where None stands in for a value, it does not. */
+    /* Only the None of an optional, which is no part of the record, gives the cursor another end. */
     *left = self->in.end != outer->in.end;
     if (*left || place->node == NULL || place->node->kind != RS_FMT_NODE_DICT_CODED) return RS_OK;
     *left = true;
@@ -214,7 +217,7 @@ rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error
     return rs_path_settle(cursor, place, err);
 }
 
-/* Counts a negative index from the end; false when there is no such element. */
+/* Sets *out to an index, counted from the end when it is negative. Returns false when there is no such element. */
 static bool within(int64_t i, uint64_t n, uint64_t *out) {
     *out = i >= 0 ? (uint64_t)i : n - (0 - (uint64_t)i);
     return i >= 0 ? *out < n : 0 - (uint64_t)i <= n;
@@ -248,7 +251,8 @@ static rs_status list_element(rs_cursor *cursor, rs_place *place, int64_t i, boo
     return rs_path_settle(cursor, place, err);
 }
 
-/* An element of packed numbers: a place of the node that stands for them, with the number in its bits. */
+/* Steps to an element of packed numbers: a place of the node's child, which stands for the numbers, with the number as
+ * its bits. */
 static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err) {
     const rs_node *node = place->node;
     const int64_t *some;
@@ -260,7 +264,7 @@ static rs_status number_element(rs_cursor *cursor, rs_place *place, int64_t i, b
     if (!*found) return RS_OK;
     while ((count = rs_packed_ints_next(&numbers, &some)) != 0 && at >= count) at -= count;
     place->node = node->children;
-    place->body = cursor->in.ptr; /* of no bytes */
+    place->body = cursor->in.ptr; /* the body has no bytes */
     place->bits = (uint64_t)some[at];
     return RS_OK;
 }

@@ -1,33 +1,34 @@
-/* rs_path.h: from a record to one value within it. A walk goes down the record's tree; what lies before the way is
- * passed by width or length, and its elements are neither looked at nor made. What is passed is not checked either,
- * only bounded: whoever reads it checks it. So a damaged record may give a field that is sound, and never leads beyond
- * its bytes. */
+/* rs_path.h: the steps of a walk from a record to one value within it. A walk goes down the record's tree. It passes
+ * earlier values by their width or length, without making them. They are checked only as far as it takes to stay within
+ * the record; a reader of those values checks the rest. So an undamaged field of a damaged record can be read. */
 #ifndef RS_PATH_H
 #define RS_PATH_H
 
 #include "read/rs_decode.h"
 
-/* A value that a walk has come to. Borrows tree and record; used with the cursor that came here, by one thread at a
- * time. Either `node` is NULL: an `any` value at the cursor. Or it is a node, never a union or `any`, whose body stands
- * at `body`, already taken, or, where `body` is NULL, at the cursor; or it is an optional, and there is no such key. A
- * walk into an entry of a table leaves the record: the cursor then stands in the entry. */
+/* A value that a walk has come to. Borrows tree and record. It is used together with the cursor of the walk, by one
+ * thread at a time. There are three cases. When `node` is NULL, it is the any value at the cursor. When `node` is an
+ * optional, the record lacks the key. Else `node` is any other node but a union or any, and its body is at `body`, or
+ * at the cursor when `body` is NULL. A walk into an entry of a table moves the cursor into the entry's bytes. */
 typedef struct rs_place {
     const rs_node *node;
     const uint8_t *body;
     uint64_t bits;
 } rs_place;
 
-/* The place of `root` standing alone at the cursor. Errors: rules 21 and 22 of FORMAT.md. Any thread, as all below. */
+/* Sets *out to the place of the value of `root` that stands alone at the cursor. Errors of all functions here: rules 21
+ * to 23 and 31 of FORMAT.md. Any thread may call them, each with a cursor of its own. */
 RS_NODISCARD rs_status rs_path_begin(rs_cursor *cursor, const rs_node *root, rs_place *out, rs_error *err);
 
-/* Makes a place of the node, body and bits in `place`, which may be those of a union or `any`. */
+/* Settles a place whose node may be a union, optional, dict-coded or any: it steps to the child, or to the entry of the
+ * table, until the place is one of the three cases of rs_place. */
 RS_NODISCARD rs_status rs_path_settle(rs_cursor *cursor, rs_place *place, rs_error *err);
 
-/* The same, but stays at a dict-coded node, whose entry the caller finds. */
+/* As rs_path_settle, but it stops at a dict-coded node. */
 RS_NODISCARD rs_status rs_path_settle_near(rs_cursor *cursor, rs_place *place, rs_error *err);
 
-/* The same for an element after which others follow. *outer says where the cursor was, once *left is true: the value is
- * then elsewhere. rs_path_return goes back when it has been read. */
+/* As rs_path_settle, for an element after which others follow. *left becomes true when the cursor has left the record's
+ * bytes; *outer then holds its old state, which rs_path_return restores after the element has been read. */
 RS_NODISCARD rs_status rs_path_settle_element(rs_cursor *cursor, rs_place *place, rs_outer *outer, bool *left,
                                               rs_error *err);
 
@@ -37,37 +38,37 @@ static inline void rs_path_return(rs_cursor *cursor, const rs_outer *outer, bool
     cursor->arrays_size = outer->arrays_size;
 }
 
-/* Whether a settled place is that of a key which the record lacks. */
+/* Returns whether a settled place is that of a key that the record lacks. */
 static inline bool rs_path_is_lacking(const rs_place *place) {
     return place->node != NULL && place->node->kind == RS_FMT_NODE_OPTIONAL;
 }
 
-/* Whether a settled place is None. */
+/* Returns whether the value at a settled place is None. */
 static inline bool rs_path_is_none(const rs_cursor *cursor, const rs_place *place) {
     if (place->node == NULL) return cursor->in.ptr != cursor->in.end && *cursor->in.ptr == RS_FMT_TAG_NONE;
     return place->node->kind == RS_FMT_NODE_CONST && *place->node->aux == RS_FMT_TAG_NONE;
 }
 
-/* Makes a const or an ext the `any` value or the payload that it stands for; other places stay. */
+/* Steps from a const to its any value, and from an ext to its payload. Other places do not change. */
 RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err);
 
-/* Passes the children before `end` of a tuple or struct that are not fixed, whose bodies follow one another at the
- * cursor; `group` is its bit group. */
+/* Passes the bodies, at the cursor, of the children before number `end` that are not fixed, of a tuple, struct or
+ * concat with the bit group `group`. */
 RS_NODISCARD rs_status rs_path_pass_children(rs_cursor *cursor, const rs_node *node, const rs_slice *group,
                                              uint32_t end, rs_error *err);
 
-/* Goes to child `i`, below n_children, of a tuple or struct. */
+/* Steps to child `i`, which is below n_children, of a tuple or struct. */
 RS_NODISCARD rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err);
 
-/* Goes to element `i` (negative: from the end) of a place that is a list or tuple, of a node or of `any`; *found is
- * false, and the place no longer of use, where it has no such element or is neither. */
+/* Steps to element `i` (counted from the end when negative) of a list or tuple, under a node or as an any value. *found
+ * becomes false when the value is neither or has no such element; the place must then not be used any more. */
 RS_NODISCARD rs_status rs_path_element(rs_cursor *cursor, rs_place *place, int64_t i, bool *found, rs_error *err);
 
-/* Takes the head of an `any` dict or sequence after its tag: the count, spent. `per_element` values of at least a byte
- * each follow. */
+/* Takes the count of an any dict or sequence after its tag, and counts the elements against the budget. `per_element`
+ * is the least number of bytes of an element. */
 RS_NODISCARD rs_status rs_path_any_enter(rs_cursor *cursor, uint64_t per_element, uint64_t *n, rs_error *err);
 
-/* Passes one `any` value. */
+/* Passes one any value. */
 RS_NODISCARD static inline rs_status rs_path_any_pass(rs_cursor *cursor, rs_error *err) {
     return rs_any_skip(&cursor->in, cursor->arrays_size, &cursor->budget, err);
 }

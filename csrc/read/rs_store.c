@@ -1,5 +1,4 @@
-/* rs_store.c: caches of blocks and compiled trees, filled when first needed; keys compared where they
- * lie. */
+/* rs_store.c: loads blocks, trees and tables when they are first needed, and compares keys with records. */
 #include "read/rs_store.h"
 
 #include <stdlib.h>
@@ -18,7 +17,7 @@ rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header
     self->n_blocks = self->directory.sections[RS_FMT_SECTION_BLOCKS].count;
     self->n_trees = self->directory.sections[RS_FMT_SECTION_TREE_TABLE].count;
     self->n_tables = self->directory.sections[RS_FMT_SECTION_TABLES].count;
-    /* calloc of a large table touches no page of it, so opening stays constant in time. */
+    /* calloc of a large table touches none of its pages, so the time to open a store does not grow with it. */
     self->blocks = (rs_block *)calloc((size_t)self->n_blocks + 1, sizeof *self->blocks);
     self->trees = (rs_tree *)calloc((size_t)self->n_trees + 1, sizeof *self->trees);
     self->tables = (rs_table *)calloc((size_t)self->n_tables + 1, sizeof *self->tables);
@@ -62,7 +61,7 @@ void rs_store_close(rs_store *self) {
 
 static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end, unsigned hops, rs_error *err);
 
-/* Reads table `number` for a tree that is `hops` tables away from a block. */
+/* Reads table `number`. `hops` is the number of tables between its tree and a block. */
 static rs_status load_table(rs_store *self, uint32_t number, unsigned hops, rs_error *err) {
     rs_table table;
     rs_tree *tree;
@@ -88,7 +87,8 @@ static rs_status bad_link(const rs_node *node, uint64_t at, const char *why, rs_
     return rs_error_set(err, RS_E_FMT_TREE, at, "tree node %u: %s", node->index, why);
 }
 
-/* The tables of one dict-coded or symbols node, which all lie below tables_end. */
+/* Links a dict-coded or symbols node with its tables, whose numbers must be below tables_end. *levels grows to the most
+ * levels that the tables add. */
 static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_t tables_end, unsigned hops,
                            uint32_t *levels, uint64_t at, rs_error *err) {
     uint32_t n = node->aux_size_bytes / 4, i;
@@ -103,12 +103,14 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
     for (i = 0; i < n; i++) {
         uint32_t number = rs_load_u32(node->aux + 4 * (size_t)i);
         const rs_table *table;
-        if (number >= tables_end) return bad_link(node, at, "a table that is not there or not below its own", err);
+        if (number >= tables_end) {
+            return bad_link(node, at, "it names a table that does not exist or has no lower number than its own", err);
+        }
         RS_TRY(load_table(self, number, hops + 1, err));
         table = &self->tables[number];
         if (number >= tree->tables_end) tree->tables_end = number + 1;
         if (table->kind != (symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES)) {
-            return bad_link(node, at, "a table of the wrong kind", err);
+            return bad_link(node, at, "it names a table of the wrong kind", err);
         }
         if (symbols) {
             node->symbols = &table->symbols;
@@ -119,22 +121,24 @@ static rs_status link_node(rs_store *self, rs_tree *tree, rs_node *node, uint64_
         if (table->tree->levels + 1 > *levels) *levels = table->tree->levels + 1;
     }
     coded->count = coded->first[n];
-    return coded->count == node->count ? RS_OK : bad_link(node, at,
-                                                          "a dict-coded node whose tables have other entries", err);
+    if (coded->count == node->count) return RS_OK;
+    return bad_link(node, at, "its count is not the number of entries of its tables", err);
 }
 
 static rs_status link_tree(rs_store *self, rs_tree *tree, uint64_t tables_end, unsigned hops, uint64_t at,
                            rs_error *err) {
     uint32_t i, levels = 0;
     if (tree->n_links == 0) return RS_OK;
-    if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables within tables too deep");
+    if (hops > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "tables refer to tables too deeply");
     for (i = 0; i < tree->n_nodes; i++) {
         rs_node *node = &tree->nodes[i];
         if (node->kind != RS_FMT_NODE_DICT_CODED && node->kind != RS_FMT_NODE_SYMBOLS) continue;
         RS_TRY(link_node(self, tree, node, tables_end, hops, &levels, at, err));
     }
     tree->levels += levels;
-    if (tree->levels > 2 * RS_FMT_DEPTH) return rs_error_set(err, RS_E_FMT_TREE, at, "nested too deep through tables");
+    if (tree->levels > 2 * RS_FMT_DEPTH) {
+        return rs_error_set(err, RS_E_FMT_TREE, at, "tree and tables are nested too deeply");
+    }
     return RS_OK;
 }
 
@@ -160,14 +164,14 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
     }
     off += section->off;
     RS_TRY(rs_tree_compile(rs_slice_of(self->segment.ptr + off, size), off, &tree, err));
-    /* Over the copy that was compiled, so that a change in between cannot pass. */
+    /* The checksum is that of the copy that was compiled, so that bytes that change meanwhile are found. */
     if (rs_crc32c(0, tree.bytes, tree.size_bytes) != crc) {
         rs_tree_clear(&tree);
         return rs_error_set(err, RS_E_FMT_CHECKSUM, off, "the checksum of tree %u does not match", number);
     }
     status = link_tree(self, &tree, tables_end, hops, off, err);
-    /* Tables have smaller numbers than what names them, so only bytes that changed meanwhile lead from a tree through
-     * its own tables back to it: taken, they would make a circle. */
+    /* A table names only tables of lower numbers. So the tree can have been loaded through its own tables only when
+     * bytes changed meanwhile. Using it would make a circle of references. */
     if (status == RS_OK && self->trees[number].nodes != NULL) {
         status = rs_error_set(err, RS_E_FMT_TREE, off, "tree %u changed while it was read", number);
     }
@@ -203,7 +207,7 @@ rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, r
     }
     return rs_error_set(err, RS_E_FMT_BLOCK,
                         self->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not where its group says, in block %llu", (unsigned long long)index,
+                        "record %llu is not found from block %llu on, where its group leads", (unsigned long long)index,
                         (unsigned long long)first);
 }
 
@@ -213,7 +217,8 @@ static uint32_t unit_at(const uint8_t *units, unsigned unit_bytes, uint64_t i) {
     return unit_bytes == 1 ? units[i] : unit_bytes == 2 ? rs_load_u16(units + 2 * i) : rs_load_u32(units + 4 * i);
 }
 
-/* Both hold n units that were taken within bounds; widths may differ, a str need not be stored in the narrowest. */
+/* Compares n units with n units, each within bounds. The widths may differ, because a str need not be stored in the
+ * narrowest units. */
 static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t *b, unsigned b_bytes, uint64_t n) {
     uint64_t i;
     if (a_bytes == b_bytes) return memcmp(a, b, (size_t)(n * a_bytes)) == 0 ? RS_KEY_EQUAL : RS_KEY_DIFFERS;
@@ -223,7 +228,7 @@ static rs_key_match same_units(const uint8_t *a, unsigned a_bytes, const uint8_t
     return RS_KEY_EQUAL;
 }
 
-/* n units or bytes that fill what is left of the record. */
+/* Takes n units of a str or bytes. */
 static void take_units(rs_cursor *c, rs_scalar *out, rs_scalar_kind kind, uint64_t n, unsigned unit_bytes) {
     if (rs_decode_units(c, n, unit_bytes, &out->units, NULL) != RS_OK) return;
     out->kind = kind;
@@ -231,7 +236,7 @@ static void take_units(rs_cursor *c, rs_scalar *out, rs_scalar_kind kind, uint64
     out->unit_bytes = unit_bytes;
 }
 
-/* An `any` value. */
+/* Reads the any value at the cursor. */
 static void take_any(rs_cursor *c, rs_scalar *out) {
     const uint8_t *p;
     uint64_t n;
@@ -264,7 +269,7 @@ static void take_any(rs_cursor *c, rs_scalar *out) {
     }
 }
 
-/* A text that has to be put together: short ones only. */
+/* Puts a str together from symbols, parts or digits. A long one stays RS_SCALAR_UNKNOWN. */
 static void take_text(rs_cursor *c, const rs_node *node, const uint8_t *body, uint64_t bits, rs_scalar *out) {
     rs_text text;
     rs_text_begin(&text);

@@ -1,5 +1,4 @@
-/* rs_store.h: a store is a segment read as records. This is its reader, which finds a record by its number;
- * rs_builder.h makes a store. Composition only: the bytes are the other modules' business. */
+/* rs_store.h: reads a store: finds a record by its number. rs_builder.h builds a store. */
 #ifndef RS_STORE_H
 #define RS_STORE_H
 
@@ -8,51 +7,54 @@
 #include "format/rs_schema.h"
 #include "read/rs_decode.h"
 
-/* Owns the caches of blocks and trees, borrows the segment's bytes, which outlive it. rs_store_find fills caches:
- * one thread at a time, or one store a thread. */
+/* An open store. Owns its caches of blocks, trees and tables; borrows the segment's bytes, which must outlive it. The
+ * functions that take a store that is not const fill the caches, so one thread at a time may call them. */
 typedef struct rs_store {
     rs_slice segment;
     rs_header header;
     rs_directory directory;
     const uint8_t *groups;
-    rs_block *blocks;    /* n_records == 0: not read yet */
-    rs_tree *trees;      /* nodes == NULL: not compiled yet */
-    rs_table *tables;    /* kind == 0: not read yet */
+    rs_block *blocks;    /* n_records is 0 until the block is read */
+    rs_tree *trees;      /* nodes is NULL until the tree is compiled */
+    rs_table *tables;    /* kind is 0 until the table is read */
     uint64_t n_blocks;
     uint64_t n_trees;
     uint64_t n_tables;
 } rs_store;
 
-/* Where a record lies and how to read it. Borrows from store and segment. */
+/* The bytes of a record, and how to read them. Borrows from store and segment. */
 typedef struct rs_record {
     rs_slice bytes;
     const rs_block *block;
     const rs_tree *tree;
 } rs_record;
 
-/* Checks rules 1 to 12 and prepares to read a list, or the values of a mapping. `limits` NULL: the defaults. `bytes`
- * outlives `self`. On failure nothing is held. */
+/* Opens a list, or the values of a mapping, and checks rules 1 to 12 of FORMAT.md. `limits` may be NULL for the
+ * defaults. `bytes` must outlive `self`. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open(rs_store *self, rs_slice bytes, const rs_limits *limits, rs_error *err);
-/* Prepares to read the keys of the mapping whose values `values` reads; `self` is then independent of `values`, with
- * caches of its own. RS_E_ARG_RANGE where the segment holds a list. On failure nothing is held. */
+/* Opens the keys of the mapping whose values `values` reads. `self` has caches of its own, and `values` may be closed
+ * first. RS_E_ARG_RANGE when the segment holds a list. On failure nothing is held. */
 RS_NODISCARD rs_status rs_store_open_keys(rs_store *self, const rs_store *values, rs_error *err);
-/* Prepares to read a store by header and directory that are known already, of a segment that is not finished, say. */
+/* Opens a store whose header and directory the caller has, such as that of a segment that is not finished. On failure
+ * nothing is held. */
 RS_NODISCARD rs_status rs_store_open_prepared(rs_store *self, rs_slice bytes, const rs_header *header,
                                               const rs_directory *directory, rs_error *err);
+/* Frees the caches and zeroes the struct. Does nothing for a zeroed struct. */
 void rs_store_close(rs_store *self);
 
-/* Reads block `number` and compiles its tree, once. */
+/* Each of these loads one block, tree or table into the cache, unless it is there; `number` is below the number of
+ * them. A block and a value table load their tree. A tree is compiled, its checksum is checked, and it is linked with
+ * the tables that it names, whose checksums are not checked. Errors: rules 14, 17 to 19, 29 and 30; RS_E_MEM. */
 RS_NODISCARD RS_COLD rs_status rs_store_load_block(rs_store *self, uint64_t number, rs_error *err);
-/* Compiles tree `number`, which is below n_trees, and links it with the tables it names, once; its checksum is checked,
- * those of the tables are not (rules 17 to 19, 29 and 30). */
 RS_NODISCARD RS_COLD rs_status rs_store_load_tree(rs_store *self, uint32_t number, rs_error *err);
-/* Reads table `number`, which is below n_tables, and compiles its tree, once. */
 RS_NODISCARD RS_COLD rs_status rs_store_load_table(rs_store *self, uint32_t number, rs_error *err);
-/* The rest of rs_store_find: blocks that begin within a group, and all that can be wrong. */
+/* rs_store_find for blocks that are not loaded yet or begin within a group, and for errors. `block` is the number that
+ * GROUPS gives. */
 RS_NODISCARD rs_status rs_store_find_slowly(rs_store *self, uint64_t index, uint64_t block, rs_record *out,
                                             rs_error *err);
 
-/* Finds record `index`, which is below header.n_records. Errors: rules 13 to 19. */
+/* Finds record `index`, which is below header.n_records. *out is valid until the store is closed. Errors: rules 13 to
+ * 19, 29 and 30; RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_store_find(rs_store *self, uint64_t index, rs_record *out, rs_error *err) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {
@@ -67,7 +69,7 @@ RS_NODISCARD static inline rs_status rs_store_find(rs_store *self, uint64_t inde
     return rs_store_find_slowly(self, index, number, out, err);
 }
 
-/* A cursor over a record, with the budget that the header declares. */
+/* Returns a cursor over a record, with the budget that the header declares. */
 static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record) {
     rs_cursor c;
     c.in = record->bytes;
@@ -79,49 +81,48 @@ static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *r
     return c;
 }
 
-/* ---- Keys, and reading many ---- */
+/* ---- Comparing keys, and prefetching ---- */
 
 typedef enum rs_key_match { RS_KEY_DIFFERS = 0, RS_KEY_EQUAL = 1, RS_KEY_UNKNOWN = 2 } rs_key_match;
 
-/* The value of a record that is a scalar. `units` borrows from the segment, from a tree (of a const) or from the
- * scalar itself. */
 typedef enum rs_scalar_kind {
-    RS_SCALAR_UNKNOWN = 0, /* only its reader can tell, or it is malformed */
+    RS_SCALAR_UNKNOWN = 0, /* another value, or a malformed one */
     RS_SCALAR_NONE = 1,
-    RS_SCALAR_INT = 2,     /* bool too */
+    RS_SCALAR_INT = 2,     /* also a bool */
     RS_SCALAR_FLOAT = 3,
     RS_SCALAR_STR = 4,
     RS_SCALAR_BYTES = 5,
-    RS_SCALAR_BIGINT = 6,  /* not looked into, like tuples */
+    RS_SCALAR_BIGINT = 6,  /* an int beyond 64 bits; its value is not read, nor that of a tuple */
     RS_SCALAR_TUPLE = 7
 } rs_scalar_kind;
 enum { RS_SCALAR_TEXT = 256 };
+/* The value of a record, where it is a scalar. `units` borrows from the segment, from a tree (of a const) or from
+ * `within`, so the struct must not be copied. */
 typedef struct rs_scalar {
     rs_scalar_kind kind;
-    unsigned unit_bytes;   /* str: 1, 2, 4, not always the narrowest that would do */
-    uint64_t n;            /* units of str, bytes of bytes */
+    unsigned unit_bytes;   /* of a str: 1, 2 or 4, not always the narrowest possible */
+    uint64_t n;            /* number of units of a str, of bytes of a bytes value */
     const uint8_t *units;
     int64_t integer;
     double number;
-    uint8_t within[RS_SCALAR_TEXT]; /* the units of a short text that does not lie in the segment as it is */
+    uint8_t within[RS_SCALAR_TEXT]; /* the units of a short str that was put together */
 } rs_scalar;
 
-/* Reads record `index`, which is below header.n_records, without making an object of it. Never fails: what is no
- * scalar and what is malformed is UNKNOWN, and reading it says how. Fields beside those of the kind are not set.
- * Fills caches as rs_store_find. */
+/* Reads the value of record `index`, which is below header.n_records. It cannot fail: any other value, and any error,
+ * gives RS_SCALAR_UNKNOWN; reading the record tells the error. Only the fields of the kind are set. */
 void rs_store_scalar(rs_store *self, uint64_t index, rs_scalar *out);
 
-/* Whether record `index`, which is below header.n_records, is the str of n units of unit_bytes (1, 2, 4; `units` is
- * not NULL), without making an object of it. UNKNOWN for a record that only its reader can compare (an enum, a numpy
- * scalar) and for one that is malformed: reading it says how. Fills caches as rs_store_find does. */
+/* Compares record `index`, which is below header.n_records, with a str of n units of unit_bytes (1, 2 or 4; `units` is
+ * not NULL). RS_KEY_UNKNOWN when only Python can compare the two (an enum, a numpy scalar), and for a malformed record;
+ * reading the record tells the error. */
 RS_NODISCARD rs_key_match rs_store_key_equals_str(rs_store *self, uint64_t index, unsigned unit_bytes,
                                                   const uint8_t *units, uint64_t n);
-/* The same for an int; UNKNOWN for floats and ints beyond 64 bits too. */
+/* As rs_store_key_equals_str, for an int. RS_KEY_UNKNOWN also for floats and ints beyond 64 bits. */
 RS_NODISCARD rs_key_match rs_store_key_equals_int(rs_store *self, uint64_t index, int64_t value);
 
-/* The two steps by which a loop over known indices asks for memory ahead: first where the record's offsets stand,
- * then, some steps later, where its bytes do. Neither fails: what is not in the caches or out of range is left
- * alone. `index` is below header.n_records. */
+/* The two steps of prefetching, for a loop over known indices: first the memory of the record's offsets, some turns
+ * later that of the record itself. They skip blocks that are not loaded and offsets that are wrong. `index` is below
+ * header.n_records. */
 static inline void rs_store_prefetch_offsets(const rs_store *self, uint64_t index) {
     uint32_t number = rs_load_u32(self->groups + index / RS_FMT_GROUP_RECORDS * 4);
     if (RS_LIKELY(number < self->n_blocks)) {

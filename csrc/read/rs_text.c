@@ -1,4 +1,4 @@
-/* rs_text.c: texts put together. */
+/* rs_text.c: puts texts together. */
 #include "read/rs_text.h"
 
 #include <stdlib.h>
@@ -8,12 +8,12 @@ void rs_text_clear(rs_text *self) {
     rs_text_begin(self);
 }
 
-/* Room for `size` bytes beyond those of the units. */
+/* Makes room for `size` bytes after the units. */
 static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     uint64_t have = self->n_units * self->unit_bytes, need, capacity = self->capacity;
     uint8_t *grown;
     if (rs_add_overflows(have, size, &need) || need > SIZE_MAX / 4) {
-        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text of too many bytes");
+        return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a text has too many bytes");
     }
     if (RS_LIKELY(need <= capacity)) return RS_OK;
     while (capacity < need) capacity *= 2;
@@ -26,8 +26,8 @@ static rs_status reserve(rs_text *self, uint64_t size, rs_error *err) {
     return RS_OK;
 }
 
-/* Spreads n units at p from `from` to `to` bytes each, in place: from the last one on, so that none is overwritten
- * before it is read. */
+/* Widens n units at p in place, from `from` to `to` bytes each. It begins with the last one, so that none is
+ * overwritten before it is read. */
 static void spread(uint8_t *p, uint64_t n, unsigned from, unsigned to) {
     while (n-- > 0) {
         uint32_t unit = from == 1 ? p[n] : rs_load_u16(p + 2 * n);
@@ -44,7 +44,7 @@ static rs_status widen(rs_text *self, unsigned unit_bytes, rs_error *err) {
     return RS_OK;
 }
 
-/* n units that stand behind the text, each of unit_bytes, become part of it; room is reserved. */
+/* Adds the n units of unit_bytes that stand after the text to it. The room is reserved. */
 static void join(rs_text *self, uint64_t n, unsigned unit_bytes) {
     if (unit_bytes < self->unit_bytes) {
         spread(self->units + self->n_units * self->unit_bytes, n, unit_bytes, self->unit_bytes);
@@ -59,7 +59,7 @@ static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsi
     RS_TRY(reserve(self, n * self->unit_bytes, err));
     to = self->units + self->n_units * self->unit_bytes;
     memcpy(to, units, (size_t)(n * unit_bytes));
-    /* In the copy: nobody else changes it. */
+    /* The copy is checked, because the record's bytes may change meanwhile. */
     for (i = 0; unit_bytes == 4 && i < n; i++) {
         if (rs_load_u32(to + 4 * i) > 0x10FFFF) {
             return RS_FAIL(rs_decode_bad_value(err, "a code point above 0x10FFFF"), RS_E_FMT_VALUE);
@@ -72,7 +72,7 @@ static rs_status put_units(rs_text *self, const uint8_t *units, uint64_t n, unsi
 static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice codes, rs_error *err) {
     uint64_t room = rs_slice_left(&codes) * RS_SYMBOLS_COPY, produced;
     RS_TRY(widen(self, table->unit_bytes, err));
-    if (room > 16 * RS_TEXT_INLINE) { /* worth looking first: room for the worst is up to 16 times what is needed */
+    if (room > 16 * RS_TEXT_INLINE) { /* measure a long text first: the upper bound is up to 16 times its size */
         RS_TRY(rs_symbols_length(table, codes, &room, err));
         room *= self->unit_bytes;
     } else {
@@ -81,9 +81,9 @@ static rs_status put_codes(rs_text *self, const rs_symbols *table, rs_slice code
     RS_TRY(reserve(self, room + RS_SYMBOLS_SLACK, err));
     RS_TRY(rs_symbols_decode(table, codes, self->units + self->n_units * self->unit_bytes,
                              self->capacity - self->n_units * self->unit_bytes, &produced, err));
-    /* Codes that somebody changed since they were measured may give more than has room once it is spread. */
+    /* Codes that changed after they were measured may give more units than have room when they are widened. */
     if (produced / table->unit_bytes > room / self->unit_bytes) {
-        return RS_FAIL(rs_decode_bad_value(err, "symbols that changed"), RS_E_FMT_VALUE);
+        return RS_FAIL(rs_decode_bad_value(err, "symbols changed while they were read"), RS_E_FMT_VALUE);
     }
     join(self, produced / table->unit_bytes, table->unit_bytes);
     return RS_OK;
@@ -112,10 +112,10 @@ static rs_status put_hex(rs_text *self, const rs_node *node, const uint8_t *body
 }
 
 static rs_status no_text(rs_error *err) {
-    return RS_FAIL(rs_decode_bad_value(err, "a part of a text that is no str"), RS_E_FMT_VALUE);
+    return RS_FAIL(rs_decode_bad_value(err, "a part of a str is no str"), RS_E_FMT_VALUE);
 }
 
-/* An `any` value that has to be a str. */
+/* Appends the any value at the cursor, which must be a str. */
 static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
@@ -128,13 +128,13 @@ static rs_status put_any(rs_text *self, rs_cursor *cursor, rs_error *err) {
     return put_units(self, p, n, unit, err);
 }
 
-/* The parts of a concat, and where each begins. Empty ones cost no bytes: without a limit to their number concats of
- * entries of concats would be read without end. */
+/* Appends the parts of a concat. Their number is limited, because parts may be empty: concats whose parts are entries
+ * that are concats again could else take for ever without giving any bytes. */
 static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *head, rs_error *err) {
     uint64_t begins[RS_FMT_CONCAT_CHILDREN + 1];
     rs_slice group;
     uint32_t i;
-    self->n_parts += node->n_children; /* at most 64 at a time: stays far below 2^32 */
+    self->n_parts += node->n_children; /* at most 64 at a time, so it stays far below 2^32 */
     if (self->n_parts > RS_FMT_TEXT_PARTS) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     if (head == NULL) RS_TRY(rs_decode_take(cursor, node->head_bytes, &head, err));
     group = rs_slice_of(head, node->group_bytes);
@@ -151,14 +151,14 @@ static rs_status put_parts(rs_text *self, rs_cursor *cursor, const rs_node *node
             RS_TRY(rs_text_put(self, cursor, child, child->fixed ? head + child->body_off : NULL,
                                rs_decode_bits_unchecked(&group, child->bit_off, child->bits), err));
         }
-        /* Entries of tables can make a long text of few bytes. */
+        /* A few bytes can give a long text through the entries of tables. */
         if (self->n_units > cursor->budget.bytes) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
         begins[i + 1] = self->n_units;
     }
     return RS_OK;
 }
 
-/* A node standing alone at the cursor, which then is at its end: an entry of a table. */
+/* Appends entry i of a dict-coded node, which must be a str and fill its bytes. */
 static rs_status put_entry(rs_text *self, const rs_cursor *outer, const rs_node *node, uint64_t i, rs_error *err) {
     const rs_table *table;
     const rs_node *root;
@@ -212,8 +212,9 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
 
 /* ---- Short texts ---- */
 
-/* Writes a number of at most 20 digits, padded, where it is to stand: bytes written one by one and then loaded
- * together, to be copied, would have to wait for the stores. Two digits at a time; `to` has room for 24. */
+/* Writes a number of at most 20 digits with zeros on the left, two digits at a time, and returns the number of digits.
+ * `to` has room for 24. It writes to the final position: a copy would load bytes that were just stored one by one, and
+ * would have to wait for the stores. */
 static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
@@ -237,7 +238,7 @@ static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
     return n;
 }
 
-/* Puts the Latin-1 text of an `any` value that fills its bytes; its units, or -1. */
+/* Copies the str of an any value with 1-byte units, which must fill its bytes. Returns its units, or -1. */
 static int short_any(const uint8_t *p, size_t size, uint8_t *to, size_t room) {
     size_t n = size - 2;
     if (size < 2 || p[0] != RS_FMT_TAG_STR1 || p[1] != n || n >= 0x80 || n > room) return -1;

@@ -1,5 +1,5 @@
-/* rs_text.h: strings that do not lie in the record as they are: decoded from symbol codes, from numbers, joined of
- * parts. A text is put together in memory of the reader. */
+/* rs_text.h: puts strings together whose units do not stand in the record: from symbol codes, from digits, or from the
+ * parts of a concat. */
 #ifndef RS_TEXT_H
 #define RS_TEXT_H
 
@@ -7,17 +7,19 @@
 
 enum { RS_TEXT_INLINE = 1024 };
 
-/* Owns `owned`. Begin with rs_text_begin, end with rs_text_clear; not moved in between, one thread at a time. */
+/* A text in memory of the reader. Owns `owned`. Call rs_text_begin, and rs_text_clear at the end; the struct must not
+ * be moved in between. One thread at a time may use it. */
 typedef struct rs_text {
-    uint8_t *units;      /* n_units of unit_bytes each: 1, 2 or 4, as wide as the widest part, not always as need be */
+    uint8_t *units;      /* n_units of unit_bytes each */
     uint64_t n_units;
-    uint64_t capacity;   /* bytes */
-    unsigned unit_bytes;
-    uint32_t n_parts;   /* of concats so far */
-    uint8_t *owned;      /* NULL: the text is short and lies in `within` */
+    uint64_t capacity;   /* in bytes */
+    unsigned unit_bytes; /* 1, 2 or 4: the widest of the parts, not always the narrowest possible */
+    uint32_t n_parts;    /* number of parts of concats so far */
+    uint8_t *owned;      /* NULL while the text is short and lies in `within` */
     uint8_t within[RS_TEXT_INLINE];
 } rs_text;
 
+/* Makes an empty text. */
 static inline void rs_text_begin(rs_text *self) {
     self->units = self->within;
     self->n_units = 0;
@@ -27,19 +29,20 @@ static inline void rs_text_begin(rs_text *self) {
     self->owned = NULL;
 }
 
+/* Frees the memory and makes the text empty. */
 void rs_text_clear(rs_text *self);
 
-/* Appends the text of a node to `self`: of one that is fixed its body stands at `body`, of another at the cursor. Any
- * node may be asked for its text: one that is no str is RS_E_FMT_VALUE. */
+/* Appends the str of a node. The body of a fixed node is at `body`, any other at the cursor. RS_E_FMT_VALUE for a node
+ * that gives no str; else rules 21 to 23 and 31 of FORMAT.md; RS_E_MEM. */
 RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                    uint64_t bits, rs_error *err);
 
-/* The text of a fixed concat of short parts of 1-byte units, without the general way's steps: the usual path. Its
- * units, or -1 where anything is out of the ordinary, be it malformed, long, or a part of another kind: rs_text_take
- * then says what. Counts nothing. */
+/* Puts together the str of a fixed concat whose parts are short and have 1-byte units, faster than rs_text_take.
+ * Returns the number of units; -1 when the text is malformed, long, or has a part of another kind: rs_text_take then
+ * gives the text or the error. It counts nothing against a budget. */
 int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]);
 
-/* rs_text_put for the value of a record, which is counted against its bytes; begins with an empty text. */
+/* Makes the text that of one value, as rs_text_put does, and counts its units against the budget of bytes. */
 RS_NODISCARD rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                     uint64_t bits, rs_error *err);
 

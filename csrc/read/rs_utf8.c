@@ -1,4 +1,5 @@
-/* rs_utf8.c: code units to UTF-8, and UTF-8 to the two forms in which numpy takes text in bulk. */
+/* rs_utf8.c: converts code units to UTF-8, and UTF-8 to the two forms of numpy's arrays of text: padded bytes (S) and
+ * padded code points (U). */
 #include "read/rs_utf8.h"
 
 #include "read/rs_text.h"
@@ -22,7 +23,7 @@ static inline uint8_t *put_code_point(uint8_t *to, uint32_t c) {
     return to;
 }
 
-/* Writes n units of four bytes and returns the end; stops at one that has no UTF-8, with *bad its value. */
+/* Writes n units of 4 bytes as UTF-8 and returns the end. It stops at a unit that has no UTF-8, and sets *bad to it. */
 static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     uint64_t i;
     for (i = 0; i < n; i++) {
@@ -36,8 +37,8 @@ static inline uint8_t *put_units(uint8_t *to, const uint8_t *units, uint64_t n, 
     return to;
 }
 
-/* The same for units of one byte, all of which have UTF-8: eight at a time while they are ASCII. There is room for 8
- * bytes more than are written. */
+/* Writes n units of 1 byte as UTF-8, eight at a time while they are ASCII. There must be room for 8 more bytes than it
+ * writes. */
 static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) {
     const uint8_t *const end = units + n;
     while (units < end) {
@@ -52,8 +53,9 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *units, uint64_t n) 
     return to;
 }
 
-/* The same for units of two bytes: the three forms are made and one chosen, as text in which scripts and spaces
- * alternate defeats the guessing of branches. There is room for 1 byte more than 3 a unit. */
+/* Writes n units of 2 bytes as UTF-8. It makes all three forms of each and chooses one without a branch, because
+ * branches are mispredicted where letters and spaces alternate. There must be room for 3 bytes for each unit and 1
+ * more. */
 static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, uint32_t *bad) {
     uint64_t i;
     bool surrogate = false;
@@ -71,10 +73,10 @@ static inline uint8_t *put_pairs(uint8_t *to, const uint8_t *units, uint64_t n, 
     return to;
 }
 
-/* What is not all ASCII of one byte a unit. */
+/* Appends units that are not all ASCII, or have more than 1 byte. */
 static rs_status append_wide(rs_buffer *out, const uint8_t *units, uint64_t n, unsigned unit_bytes, bool *taken,
                              rs_error *err) {
-    const uint64_t most = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* bytes a unit */
+    const uint64_t most = unit_bytes == 1 ? 2 : unit_bytes == 2 ? 3 : 4; /* bytes of UTF-8 for each unit */
     uint64_t size;
     uint32_t bad = 0;
     uint8_t *to;
@@ -98,7 +100,7 @@ rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsig
     const size_t before = out->size_bytes;
     *taken = true;
     if (unit_bytes == 1) {
-        /* Looked at in the copy, which nobody else changes: what reads the text relies on its being UTF-8. */
+        /* The copy is tested, because the record's bytes may change meanwhile, and readers rely on valid UTF-8. */
         RS_TRY(rs_buffer_append(out, units, (size_t)n, err));
         if (n == 0 || rs_decode_widest_unchecked(out->data + before, n, 1) < 0x80) return RS_OK;
         out->size_bytes = before;
@@ -106,7 +108,7 @@ rs_status rs_utf8_append(rs_buffer *out, const uint8_t *units, uint64_t n, unsig
     return append_wide(out, units, n, unit_bytes, taken, err);
 }
 
-/* An `any` value at the cursor. */
+/* Appends the any value at the cursor when it is a str. */
 static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_error *err) {
     const uint8_t *p;
     uint64_t n;
@@ -120,7 +122,7 @@ static rs_status take_any(rs_buffer *out, rs_cursor *cursor, bool *taken, rs_err
     return rs_utf8_append(out, p, n, unit, taken, err);
 }
 
-/* A text that is put together elsewhere first. */
+/* Appends a str that is first put together in an rs_text. */
 static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     rs_text text;
     rs_status status;
@@ -131,8 +133,9 @@ static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *pl
     return status;
 }
 
-/* Symbols are decoded a little behind the place where their UTF-8 is to stand, so far that writing that does not come
- * up with reading this: n codes are at most 15 units, of which each becomes 1 byte more than it has. */
+/* Appends a str of symbols. The units are decoded into the same buffer, so far after the position of their UTF-8 that
+ * the writing never overtakes the reading: each code gives at most 15 bytes of units, and each unit takes at most one
+ * byte more as UTF-8 than as a unit. */
 static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_symbols *symbols = place->node->symbols;
     const rs_cursor before = *cursor;
@@ -141,7 +144,7 @@ static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place 
     uint8_t *units, *end;
     uint32_t bad = 0;
     RS_TRY(rs_decode_counted(cursor, place->node, &n, &codes, err));
-    if (n > RS_TEXT_INLINE) { /* room for the worst is much more than needed */
+    if (n > RS_TEXT_INLINE) { /* for long strings the upper bound of the units would waste memory */
         *cursor = before;
         return take_text(out, cursor, place, taken, err);
     }

@@ -1,4 +1,4 @@
-/* rs_check.c: the walk that checks a record (rules 20 to 23 of FORMAT.md). */
+/* rs_check.c: walks through a record and checks it (rules 20 to 23 of FORMAT.md). */
 #include "verify/rs_check.h"
 
 #include "read/rs_text.h"
@@ -6,7 +6,7 @@
 static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err);
 
-/* A value that lies in a table: read there like one of a record. */
+/* Checks entry i of a dict-coded node, as a value of the record. */
 static rs_status check_entry(rs_cursor *self, const rs_node *node, uint64_t i, rs_error *err) {
     const rs_table *table;
     rs_outer outer;
@@ -32,10 +32,11 @@ static rs_status skip_numbers(rs_cursor *self, const rs_node *node, rs_error *er
     return RS_OK;
 }
 
-/* An optional that is not fixed: there may be a body at the cursor. */
+/* Checks an optional that is not fixed. When it has a value, the body is at the cursor. */
 static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err);
 
-/* Fixed bodies lie within bytes already taken; what can still be wrong is a union's number. */
+/* Checks a fixed body. Its bytes are within bounds, so lengths cannot be wrong; union numbers, dict-coded numbers,
+ * texts and budgets can be. */
 static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t *body, uint64_t bits, rs_error *err) {
     uint64_t i;
     switch (node->kind) {
@@ -198,7 +199,7 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     }
 }
 
-/* Checks and passes over a node standing alone at the cursor, making nothing. */
+/* Checks a value that stands alone at the cursor, and passes it. */
 static rs_status check_alone(rs_cursor *self, const rs_node *node, rs_error *err) {
     const uint8_t *body;
     uint64_t bits;

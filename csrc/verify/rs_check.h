@@ -1,11 +1,12 @@
-/* rs_check.h: the walk that checks a whole record without making anything of it. Reading a record checks the same rules
- * where it meets them; this walk is for callers that want every value checked and none made. */
+/* rs_check.h: checks a whole record without making Python values. Reading a record checks the same rules for the values
+ * that it reads; this walk checks all values. */
 #ifndef RS_CHECK_H
 #define RS_CHECK_H
 
 #include "read/rs_decode.h"
 
-/* Checks a whole record at the cursor, which must end with it: rules 20 to 23 of FORMAT.md. Any thread. */
+/* Checks the record at the cursor, which must fill the cursor's bytes: rules 20 to 23 of FORMAT.md. Any thread, each
+ * with a cursor of its own. */
 RS_NODISCARD rs_status rs_check_record(rs_cursor *self, const rs_tree *tree, rs_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* rs_verify.c: the deep check. */
+/* rs_verify.c: the deep check of a segment. */
 #include "verify/rs_verify.h"
 
 #include "base/rs_crc.h"
@@ -24,7 +24,7 @@ static rs_status check_records(rs_store *store, const rs_block *block, rs_error 
         rs_cursor cursor;
         rs_status status = rs_store_find(store, index, &record, err);
         if (status == RS_OK && record.block != block) {
-            status = rs_error_set(err, RS_E_FMT_BLOCK, RS_NOWHERE, "a group leads to another block");
+            status = rs_error_set(err, RS_E_FMT_BLOCK, RS_NOWHERE, "GROUPS leads to another block");
         }
         if (status == RS_OK) {
             cursor = rs_store_cursor(store, &record);
@@ -41,7 +41,7 @@ static rs_status check_records(rs_store *store, const rs_block *block, rs_error 
     return RS_OK;
 }
 
-/* Every entry of a table, as if it were a record. */
+/* Checks every entry of a value table, as a record is checked. */
 static rs_status check_entries(const rs_store *store, const rs_table *table, rs_error *err) {
     uint32_t i;
     for (i = 0; i < table->block.n_records; i++) {
@@ -102,7 +102,7 @@ static rs_status check_store(rs_store *store, rs_error *err) {
     return RS_OK;
 }
 
-/* The keys of a mapping: their store, the checksums of the index, and the index itself. */
+/* Checks the keys of a mapping: their store, the checksums of KEY_INDEX and ORDER, and the key index. */
 static rs_status check_mapping(const rs_store *values, rs_error *err) {
     rs_mapping mapping;
     rs_status status;

@@ -1,20 +1,19 @@
-/* rs_verify.h: the deep check: every rule of FORMAT.md over a whole segment. The reference for "valid", but for
- * what only the reader of values can tell: that dict keys can be hashed and differ, and which hashes the keys of a
- * mapping have that are no scalars. */
+/* rs_verify.h: the deep check of a whole segment by all rules of FORMAT.md. Only Python can check the rest: that dict
+ * keys can be hashed and are distinct, and the hashes of those keys of a mapping that are no scalars. */
 #ifndef RS_VERIFY_H
 #define RS_VERIFY_H
 
 #include "read/rs_mapping.h"
 
-/* Checks header, directory, all checksums, blocks, trees and every record, of a mapping both stores and the key
- * index. `err->record` tells the record at fault. Reads all bytes: seconds for gigabytes; needs no lock. `limits`
- * NULL: the defaults. */
+/* Checks header, directory, all checksums, blocks, trees and every record; of a mapping both stores and the key index.
+ * It reads all bytes, which takes seconds for gigabytes. `err->record` becomes the number of the record at fault.
+ * `limits` may be NULL for the defaults. Needs no lock; any thread. */
 RS_NODISCARD rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err);
 
-/* Rules 27 and 28 over a mapping whose records have been checked. Keys that are None, bool, int of 64 bits, float,
- * str or bytes are hashed and looked up; of all others it is checked that the table holds them once, and the caller,
- * who can make their canonical forms, looks them up: each must be the first of equal keys that rs_key_probe_next
- * leads to. `err->record` is the key's record in self->keys. One thread at a time. */
+/* Checks rules 27 and 28 for a mapping whose records have been checked. Keys that are None, bool, int of 64 bits,
+ * float, str or bytes are hashed and looked up. Of all other keys it checks only that the index holds them once. The
+ * caller makes their canonical forms and looks them up: each must be the first equal key that rs_key_probe_next gives.
+ * `err->record` becomes the number of the key's record in self->keys. One thread at a time may use `self`. */
 RS_NODISCARD rs_status rs_verify_keys(rs_mapping *self, rs_error *err);
 
 #endif

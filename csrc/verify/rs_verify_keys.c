@@ -1,17 +1,17 @@
-/* rs_verify_keys.c: the deep check of a key index. Hashes keys by its own narrowing, from the page's table of
- * canonical forms. */
+/* rs_verify_keys.c: the deep check of a key index. It makes the canonical forms of scalar keys itself, as FORMAT.md's
+ * section "Keys" lists them. */
 #include "verify/rs_verify.h"
 
 #include <stdlib.h>
 
-/* Whether C can hash the key, and where it cannot, why. */
+/* Whether this file can hash a key: yes; no, only Python can; no, the key has no canonical form (NaN). */
 typedef enum form { FORM_KNOWN, FORM_OTHER, FORM_NONE } form;
 
 static rs_status bad_entry(rs_error *err, uint64_t entry, const char *what) {
     return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "key index: entry %llu %s", (unsigned long long)entry, what);
 }
 
-/* A float that is an int becomes one. */
+/* Makes an int of a float that is equal to an int of 64 bits, and returns whether the key can be hashed. */
 static form normalize(rs_scalar *key) {
     if (key->kind == RS_SCALAR_FLOAT) {
         double d = key->number;
@@ -20,7 +20,7 @@ static form normalize(rs_scalar *key) {
             key->kind = RS_SCALAR_INT;
             key->integer = (int64_t)d;
         } else if ((d > 9007199254740992.0 || d < -9007199254740992.0) && d - d == 0.0) {
-            return FORM_OTHER; /* an int of more than 64 bits */
+            return FORM_OTHER; /* equal to an int beyond 64 bits */
         }
     }
     return key->kind == RS_SCALAR_UNKNOWN || key->kind == RS_SCALAR_BIGINT || key->kind == RS_SCALAR_TUPLE ? FORM_OTHER
@@ -65,7 +65,7 @@ static rs_status hash_scalar(const rs_scalar *s, uint64_t seed, rs_buffer *scrat
     }
 }
 
-/* Both normalized and known. */
+/* Compares two keys that are normalized and of FORM_KNOWN. */
 static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
     uint64_t i;
     if (a->kind != b->kind) return false;
@@ -83,7 +83,7 @@ static bool same_scalar(const rs_scalar *a, const rs_scalar *b) {
     }
 }
 
-/* Looks the key of `entry` up: the probe must come to it, and before it to no equal one. */
+/* Looks up the key of `entry`. The probe must come to the entry, and to no entry with an equal key before. */
 static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const rs_scalar *key, rs_error *err) {
     rs_key_probe probe = rs_key_probe_begin(&self->index, hash);
     for (;;) {
@@ -91,11 +91,11 @@ static rs_status look_up(rs_mapping *self, uint64_t entry, uint64_t hash, const 
         rs_scalar other;
         RS_TRY(rs_key_probe_next(&self->index, &probe, &found, err));
         if (found == entry) return RS_OK;
-        if (found == RS_NOWHERE) return bad_entry(err, entry, "is not where its key is looked for");
+        if (found == RS_NOWHERE) return bad_entry(err, entry, "is not found by its key");
         RS_TRY(rs_mapping_records(self, found, &record, &value, err));
         rs_store_scalar(&self->keys, record, &other);
         if (normalize(&other) == FORM_KNOWN && same_scalar(key, &other)) {
-            return bad_entry(err, entry, "has the key of another");
+            return bad_entry(err, entry, "has the same key as another entry");
         }
     }
 }
@@ -108,7 +108,7 @@ static rs_status check_entry(rs_mapping *self, uint64_t entry, bool is_opaque, r
     if (is_opaque) return RS_OK;
     rs_store_scalar(&self->keys, record, &key);
     switch (normalize(&key)) {
-    case FORM_NONE: status = bad_entry(err, entry, "is NaN, which has no hash, and not among the opaque ones"); break;
+    case FORM_NONE: status = bad_entry(err, entry, "has the key NaN and is not among the opaque entries"); break;
     case FORM_OTHER: return RS_OK;
     default:
         RS_TRY(hash_scalar(&key, self->index.seed, scratch, &hash, err));
@@ -120,13 +120,13 @@ static rs_status check_entry(rs_mapping *self, uint64_t entry, bool is_opaque, r
 
 enum { SEEN_SLOT = 1, SEEN_OPAQUE = 2 };
 
-/* That each entry has one slot, or is opaque once; marks which. */
+/* Checks that each entry has exactly one slot or is opaque, and marks which in `seen`. */
 static rs_status check_table(const rs_keys *keys, uint8_t *seen, rs_error *err) {
     const uint8_t *p;
     uint64_t i, entry, last = 0;
     for (i = 0; i < keys->n_opaque; i++) {
         RS_TRY(rs_keys_opaque_entry(keys, i, &entry, err));
-        if (i > 0 && entry <= last) return bad_entry(err, entry, "is not in order among the opaque ones");
+        if (i > 0 && entry <= last) return bad_entry(err, entry, "is out of order among the opaque entries");
         last = entry;
         seen[entry] = SEEN_OPAQUE;
     }
@@ -138,11 +138,11 @@ static rs_status check_table(const rs_keys *keys, uint8_t *seen, rs_error *err) 
             rs_keys_bad_slot(keys, i, err);
             return RS_E_FMT_KEYS;
         }
-        if (seen[entry] != 0) return bad_entry(err, entry, "is there twice");
+        if (seen[entry] != 0) return bad_entry(err, entry, "has two slots, or one although it is opaque");
         seen[entry] = SEEN_SLOT;
     }
     for (i = 0; i < keys->n_entries; i++) {
-        if (seen[i] == 0) return bad_entry(err, i, "is not there");
+        if (seen[i] == 0) return bad_entry(err, i, "has no slot and is not opaque");
     }
     for (p = keys->slots + keys->n_slots * keys->slot_width; p < keys->opaque; p++) {
         if (*p != 0) {
