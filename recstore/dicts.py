@@ -247,7 +247,7 @@ class RecordDict(containers.Container, native.Mapping):
     def is_whole(self):
         """Whether the entries are those of a segment of their own, all and in order."""
         segment = self.table.segment
-        return segment is not None and self._values.how is None and self._values.segments == [segment]
+        return segment is not None and self._values.projection is None and self._values.segments == [segment]
 
     @property
     def nbytes(self):

@@ -28,7 +28,7 @@ class FieldView(RecordView):
     @property
     def name(self):
         """The field's name as a dotted str."""
-        return str(self.how.path)
+        return str(self.projection.path)
 
     def to_numpy(self, indices=None, *, ragged=None, copy=True):
         """The field as one numpy array, in one pass over the records that leaves other threads running.

@@ -30,8 +30,10 @@ def group_by(x, key, default_factory=None):
     del groups
     starts, rows = _sort_by_group(group_of, len(firsts), code)
     base = x._derive(x.selection.settled())
-    how = native.GroupHow(base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts))
-    values = records.RecordView._blank()._set(native.Selection.of_positions(len(firsts)), how)
+    projection = native.GroupProjection(
+        base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts)
+    )
+    values = records.RecordView._blank()._set(native.Selection.of_positions(len(firsts)), projection)
     if callable(key):
         distinct = records.RecordList(keys[i] for i in firsts)
         keys.close()

@@ -155,7 +155,10 @@ class MappingInfo:
 def describe_mapping(mapping):
     """The MappingInfo of an open RecordDict."""
     parts = {True: [], False: []}
-    for of_keys, side in ((True, mapping._keys), (False, getattr(mapping._values.how, "records", mapping._values))):
+    for of_keys, side in (
+        (True, mapping._keys),
+        (False, getattr(mapping._values.projection, "records", mapping._values)),
+    ):
         parts[of_keys] = [describe(segment, segment.records, store) for segment, store in side.selection.leaves()]
     return MappingInfo(
         records=len(mapping),

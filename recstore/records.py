@@ -94,7 +94,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         sources.check_records(records, options.workers)
         shared = _shared(records) if options == build_options.Options() else None
         if shared is not None:
-            self._set(shared.selection, shared.how)
+            self._set(shared.selection, shared.projection)
         else:
             self._set(native.Selection.whole(streaming.build_records(records, options)))
 
@@ -111,7 +111,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     def _derive(self, selection):
         """A view of `selection`, read as this one is."""
         cls = type(self) if isinstance(self, RecordView) else RecordView
-        return cls._blank()._set(selection, self.how, self.detached)
+        return cls._blank()._set(selection, self.projection, self.detached)
 
     def map(self, fn, **options):
         """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
@@ -138,7 +138,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         >>> with RecordList([{"id": 1, "text": "..."}, {"id": 2, "text": "..."}]) as x: [r["id"] for r in x.lazy()]
         [1, 2]
         """
-        return self._reading(native.lazy_of(self.how))
+        return self._reading(native.lazy_of(self.projection))
 
     def field(self, name, default=_MISSING):
         """A list-like view of one field, which decodes only it: a :class:`recstore.fields.FieldView`, with
@@ -160,7 +160,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         >>> with RecordList([("a.jpg", 0), ("b.jpg", 1)]) as x: x.field(1).to_list()
         [0, 1]
         """
-        return self._reading(native.field_of(self.how, name, *(() if default is _MISSING else (default,))))
+        return self._reading(native.field_of(self.projection, name, *(() if default is _MISSING else (default,))))
 
     def fields(self, *names):
         """A view whose records are dicts with only these fields, in this order. Names are those of :meth:`field`; what
@@ -169,13 +169,13 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}]) as x: x.fields("meta.b", "id", "other")[0]
         {'meta': {'b': 3}, 'id': 1}
         """
-        return self._reading(native.fields_of(self.how, names))
+        return self._reading(native.fields_of(self.projection, names))
 
-    def _reading(self, how):
-        """A view of the same records, read as `how` says."""
+    def _reading(self, projection):
+        """A view of the same records, read as `projection` says."""
         self._require_open()
-        kind = registry.FIELD_VIEW if type(how) is native.FieldHow else registry.VIEW
-        return registry.container_class(kind)._blank()._set(self.selection, how, self.detached)
+        kind = registry.FIELD_VIEW if type(projection) is native.FieldProjection else registry.VIEW
+        return registry.container_class(kind)._blank()._set(self.selection, projection, self.detached)
 
     # ---- By key ----
 
@@ -248,7 +248,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         """
         self._require()
         selection = self.selection
-        if self.how is None and selection.segment is not None and not selection.describe():
+        if self.projection is None and selection.segment is not None and not selection.describe():
             saving.write_segment(selection.segment, path)
         else:
             saving.save_records(self, path)

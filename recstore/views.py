@@ -174,7 +174,7 @@ class ListOperations:
         raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
 
     def count(self, value):
-        """How many records equal `value`."""
+        """Projection many records equal `value`."""
         return operator.countOf(iter(self), value)
 
     def __contains__(self, value):
@@ -185,7 +185,11 @@ class ListOperations:
             return NotImplemented
         if len(self) != len(other):
             return False
-        if isinstance(other, ListOperations) and self.selection is other.selection and self.how == other.how:
+        if (
+            isinstance(other, ListOperations)
+            and self.selection is other.selection
+            and self.projection == other.projection
+        ):
             self._require()
             return True
         return all(a is b or a == b for a, b in zip(self, other))
@@ -224,14 +228,14 @@ class ListOperations:
             other = self._encoded(other)
         else:
             other._require_open()
-            if self.how != other.how:
+            if self.projection != other.projection:
                 raise TypeError(
                     "these views read their records in different ways: add first, then take fields, "
                     "or add lists: x.to_list() + ..."
                 )
         out = self._derive(native.Selection.joined([self.selection, other.selection]))
         if self.detached is None and other.detached is not None:
-            out._set(out.selection, out.how, other.detached)
+            out._set(out.selection, out.projection, other.detached)
         return out
 
     def _encoded(self, records):
@@ -241,7 +245,7 @@ class ListOperations:
 
         if not records:
             return self._slice(slice(0, 0))
-        if self.how is not None:
+        if self.projection is not None:
             raise TypeError("a list of records cannot be added to a view of fields: use x.to_list() + [...]")
         options = build_options.Options.beside(self.segments)
         return registry.container_of(streaming.build_records(records, options))
@@ -361,7 +365,7 @@ def _from_array(key, n, name):
 
 
 def _sizes(parts, n):
-    """How many of n records each part gets."""
+    """Projection many of n records each part gets."""
     if not hasattr(parts, "__iter__"):
         raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
     parts = list(parts)

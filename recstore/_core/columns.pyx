@@ -337,22 +337,22 @@ def read_column(Records records not None, positions=None, bint nulls=False):
     numbers: u8 where `seen` is 1, else f64 where its bit 2 is set, else i64. offsets: n + 1 i64. text: UTF-8. valid: a
     byte for each record, 0 for None, where `nulls` asks for it and there is one.
 
-    None where records are not all numbers, all lists or tuples of numbers, or all text, or are read by another How:
+    None where records are not all numbers, all lists or tuples of numbers, or all text, or are read by another Projection:
     then the values have to be decoded. KeyError for a record that lacks the field, and what reading a record raises.
     """
     cdef Gatherer self
-    cdef FieldHow how
+    cdef FieldProjection projection
     cdef rs_error err
     cdef Segment segment
     cdef Py_ssize_t n = records.length if positions is None else len(positions)
     if records.selection is None or n == 0 or records.selection.virtual:
         return None
     self = Gatherer.__new__(Gatherer)
-    if records.how is not None:
-        if type(records.how) is not FieldHow or (<FieldHow>records.how).base is not None:
+    if records.projection is not None:
+        if type(records.projection) is not FieldProjection or (<FieldProjection>records.projection).base is not None:
             return None
-        how = <FieldHow>records.how
-        self.path, self.has_default, self.default = how.path, how.has_default, how.default
+        projection = <FieldProjection>records.projection
+        self.path, self.has_default, self.default = projection.path, projection.has_default, projection.default
     self.fits = True
     self.routes = Routes(self.path)
     check(rs_column_read_open(&self.it, <uint64_t>n, nulls, &err), &err)
@@ -394,12 +394,12 @@ def column_view(Records records not None):
     cdef Segment segment
     if selection is None or records.length == 0 or selection.virtual or not selection.is_flat(&start, &step):
         return None
-    if type(records.how) is not FieldHow or (<FieldHow>records.how).base is not None:
+    if type(records.projection) is not FieldProjection or (<FieldProjection>records.projection).base is not None:
         return None
     segment = selection.segment
     segment.enter()
     try:
-        return shared_rows(segment, selection.store, (<FieldHow>records.how).path, start, step, records.length)
+        return shared_rows(segment, selection.store, (<FieldProjection>records.projection).path, start, step, records.length)
     finally:
         segment.leave()
 
@@ -504,7 +504,7 @@ def field_names(Records records not None):
     cdef uint64_t i
     cdef dict found = {}
     cdef set seen
-    if records.how is not None or records.selection.virtual:
+    if records.projection is not None or records.selection.virtual:
         return None
     for segment, number in records.selection.leaves():
         segment.enter()

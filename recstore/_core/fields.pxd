@@ -24,19 +24,19 @@ cdef class Record:
     cdef object describe_class(self)
 
 
-cdef class LazyHow(How):
+cdef class LazyProjection(Projection):
     cdef readonly Path path    # None: the record itself
-    cdef readonly How base     # what gives the record, where it is no store; None: the store
+    cdef readonly Projection base     # what gives the record, where it is no store; None: the store
 
 
-cdef class FieldHow(How):
+cdef class FieldProjection(Projection):
     cdef readonly Path path
-    cdef readonly How base
+    cdef readonly Projection base
     cdef readonly object default
     cdef readonly bint has_default
 
 
-cdef class FieldsHow(How):
+cdef class FieldsProjection(Projection):
     cdef readonly Path path    # None: fields of the record itself
     cdef readonly tuple paths
-    cdef readonly How base
+    cdef readonly Projection base

@@ -170,12 +170,12 @@ cdef class Record:
         self.enter()
         try:
             self.begin(&cursor, &place)
-            how = open_place(self.program, &cursor, &place, &described, keep)
-            if how == STRUCT:
+            opened = open_place(self.program, &cursor, &place, &described, keep)
+            if opened == STRUCT:
                 return present_keys(&cursor, &place)
-            if how == NAMED:
+            if opened == NAMED:
                 return (<tuple>described)[1]
-            if how != DICT:
+            if opened != DICT:
                 raise errors.CorruptError("the record has changed under its reader")
             check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
             keys = {}
@@ -331,10 +331,10 @@ rs_make_dicts_of_mappings(Record)
 
 # ---- Ways of reading ----
 
-cdef class LazyHow(How):
+cdef class LazyProjection(Projection):
     """Records that are mappings, or objects with fields, come as Records; others as they are."""
 
-    def __init__(self, Path path=None, How base=None):
+    def __init__(self, Path path=None, Projection base=None):
         self.path = path
         self.base = base
 
@@ -364,13 +364,13 @@ cdef class LazyHow(How):
         return type(self), self.path, self.base
 
     def __eq__(self, other):
-        return type(other) is LazyHow and self.key() == (<LazyHow>other).key()
+        return type(other) is LazyProjection and self.key() == (<LazyProjection>other).key()
 
     def __hash__(self):
         return hash(self.key())
 
     def describe(self):
-        """A tuple of plain values from which `how_from` makes an equal one."""
+        """A tuple of plain values from which `projection_from` makes an equal one."""
         return "lazy", describe_path(self.path), describe_base(self.base)
 
 
@@ -381,17 +381,17 @@ cdef object record_or_value(Record out):
     cdef PyObject *described = NULL
     cdef list keep = []
     out.begin(&cursor, &place)
-    how = open_place(out.program, &cursor, &place, &described, keep)
-    if how == STRUCT or how == DICT or how == NAMED:
+    opened = open_place(out.program, &cursor, &place, &described, keep)
+    if opened == STRUCT or opened == DICT or opened == NAMED:
         return out
     out.begin(&cursor, &place)
     return out.program.decode_place(&cursor, place.node, place.body, place.bits, out.segment.owner())
 
 
-cdef class FieldHow(How):
+cdef class FieldProjection(Projection):
     """One field of each record. Without a default, a record that lacks it raises KeyError."""
 
-    def __init__(self, Path path, default=MISSING, How base=None):
+    def __init__(self, Path path, default=MISSING, Projection base=None):
         self.path = path
         self.has_default = default is not MISSING
         self.default = default if self.has_default else None
@@ -423,10 +423,10 @@ cdef class FieldHow(How):
         raise lacking(<uint64_t>index, self.path)
 
     def __eq__(self, other):
-        cdef FieldHow there
-        if type(other) is not FieldHow:
+        cdef FieldProjection there
+        if type(other) is not FieldProjection:
             return False
-        there = <FieldHow>other
+        there = <FieldProjection>other
         if self.path != there.path or self.has_default != there.has_default or self.base != there.base:
             return False
         return self.default is there.default or same_bytes(self.default, there.default)
@@ -435,7 +435,7 @@ cdef class FieldHow(How):
         return hash((self.path, self.has_default, self.base))
 
     def describe(self):
-        """A tuple of plain values from which `how_from` makes an equal one. EncodeError for a default that cannot be
+        """A tuple of plain values from which `projection_from` makes an equal one. EncodeError for a default that cannot be
         stored."""
         default = dump(self.default) if self.has_default else None
         return "field", describe_path(self.path), default, describe_base(self.base)
@@ -449,11 +449,11 @@ cdef bint same_bytes(a, b) except -1:
         return False
 
 
-cdef class FieldsHow(How):
+cdef class FieldsProjection(Projection):
     """A dict of some fields of each record, in the order asked for; dotted ones within dicts of their own, those that a
     record lacks left out."""
 
-    def __init__(self, paths, Path path=None, How base=None):
+    def __init__(self, paths, Path path=None, Projection base=None):
         self.path = path
         self.paths = tuple(paths)
         self.base = base
@@ -496,13 +496,13 @@ cdef class FieldsHow(How):
         return self.paths, self.path, self.base
 
     def __eq__(self, other):
-        return type(other) is FieldsHow and self.key() == (<FieldsHow>other).key()
+        return type(other) is FieldsProjection and self.key() == (<FieldsProjection>other).key()
 
     def __hash__(self):
         return hash(self.key())
 
     def describe(self):
-        """A tuple of plain values from which `how_from` makes an equal one."""
+        """A tuple of plain values from which `projection_from` makes an equal one."""
         paths = tuple([describe_path(path) for path in self.paths])
         return "fields", paths, describe_path(self.path), describe_base(self.base)
 
@@ -523,53 +523,53 @@ cdef int put_nested(dict out, list keys, value, set made) except -1:
     return 0
 
 
-# ---- Hows of hows, and how they travel ----
+# ---- Projections of projections, and how they travel ----
 
-def lazy_of(How how):
-    """The records of `how`, lazily."""
-    if how is None:
-        return LazyHow()
-    if type(how) is LazyHow:
-        return how
-    if type(how) is GroupHow:
-        return how.over((<GroupHow>how).records.lazy())
-    if type(how) is FieldHow and not (<FieldHow>how).has_default and (<FieldHow>how).base is None:
-        return LazyHow((<FieldHow>how).path)
-    return LazyHow(None, how)
-
-
-def field_of(How how, name, *default):
-    """A field of the records of `how`; where those are groups, of the records of each."""
-    if type(how) is GroupHow:
-        return how.over((<GroupHow>how).records.field(name, *default))
-    prefix, base = rooted(how)
-    return FieldHow(Path(name) if prefix is None else prefix + Path(name), *default, base=base)
+def lazy_of(Projection projection):
+    """The records of `projection`, lazily."""
+    if projection is None:
+        return LazyProjection()
+    if type(projection) is LazyProjection:
+        return projection
+    if type(projection) is GroupProjection:
+        return projection.over((<GroupProjection>projection).records.lazy())
+    if type(projection) is FieldProjection and not (<FieldProjection>projection).has_default and (<FieldProjection>projection).base is None:
+        return LazyProjection((<FieldProjection>projection).path)
+    return LazyProjection(None, projection)
 
 
-def fields_of(How how, names):
-    """Some fields of the records of `how`; where those are groups, of the records of each."""
-    if type(how) is GroupHow:
-        return how.over((<GroupHow>how).records.fields(*names))
-    prefix, base = rooted(how)
-    return FieldsHow([Path(name) for name in names], prefix, base)
+def field_of(Projection projection, name, *default):
+    """A field of the records of `projection`; where those are groups, of the records of each."""
+    if type(projection) is GroupProjection:
+        return projection.over((<GroupProjection>projection).records.field(name, *default))
+    prefix, base = rooted(projection)
+    return FieldProjection(Path(name) if prefix is None else prefix + Path(name), *default, base=base)
 
 
-cdef rooted(How how):
-    """`(path, None)` where `how` is a place in stored records (None: the record), else `(None, how)`."""
-    if how is None:
+def fields_of(Projection projection, names):
+    """Some fields of the records of `projection`; where those are groups, of the records of each."""
+    if type(projection) is GroupProjection:
+        return projection.over((<GroupProjection>projection).records.fields(*names))
+    prefix, base = rooted(projection)
+    return FieldsProjection([Path(name) for name in names], prefix, base)
+
+
+cdef rooted(Projection projection):
+    """`(path, None)` where `projection` is a place in stored records (None: the record), else `(None, projection)`."""
+    if projection is None:
         return None, None
-    if type(how) is LazyHow:
-        return ((<LazyHow>how).path, None) if (<LazyHow>how).base is None else rooted((<LazyHow>how).base)
-    if type(how) is FieldHow and not (<FieldHow>how).has_default and (<FieldHow>how).base is None:
-        return (<FieldHow>how).path, None
-    return None, how
+    if type(projection) is LazyProjection:
+        return ((<LazyProjection>projection).path, None) if (<LazyProjection>projection).base is None else rooted((<LazyProjection>projection).base)
+    if type(projection) is FieldProjection and not (<FieldProjection>projection).has_default and (<FieldProjection>projection).base is None:
+        return (<FieldProjection>projection).path, None
+    return None, projection
 
 
 cdef object describe_path(Path path):
     return None if path is None else dump(path.names)
 
 
-cdef object describe_base(How base):
+cdef object describe_base(Projection base):
     return None if base is None else base.describe()
 
 
@@ -582,8 +582,8 @@ cdef Path path_from(described):
     return Path.of_names(names)
 
 
-def how_from(description):
-    """The How that `describe` described; None for None. CorruptError for what is no description."""
+def projection_from(description):
+    """The Projection that `describe` described; None for None. CorruptError for what is no description."""
     try:
         return make_how(description, 32)
     except (TypeError, ValueError, IndexError) as e:
@@ -592,7 +592,7 @@ def how_from(description):
         raise errors.CorruptError(f"not a way to read records: {e}") from None
 
 
-cdef How make_how(description, int depth):
+cdef Projection make_how(description, int depth):
     if description is None:
         return None
     if depth == 0:
@@ -600,13 +600,13 @@ cdef How make_how(description, int depth):
     kind = description[0]
     if kind == "lazy":
         _, path, base = description
-        return LazyHow(path_from(path), make_how(base, depth - 1))
+        return LazyProjection(path_from(path), make_how(base, depth - 1))
     if kind == "field":
         _, path, default, base = description
         if path is None:
             raise errors.CorruptError("a field without a name")
-        return FieldHow(path_from(path), *(() if default is None else (load(default),)), base=make_how(base, depth - 1))
+        return FieldProjection(path_from(path), *(() if default is None else (load(default),)), base=make_how(base, depth - 1))
     if kind == "fields":
         _, paths, path, base = description
-        return FieldsHow([path_from(one) or Path(()) for one in paths], path_from(path), make_how(base, depth - 1))
+        return FieldsProjection([path_from(one) or Path(()) for one in paths], path_from(path), make_how(base, depth - 1))
     raise errors.CorruptError(f"not a way to read records: {kind!r:.60}")

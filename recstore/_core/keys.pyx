@@ -468,9 +468,9 @@ cdef class Mapping:
         self.factory = factory
         self.detached = detached
         # Keys read whole can be compared in their stores without making them.
-        self.native = keys.how is None and detached is None
+        self.native = keys.projection is None and detached is None
         # The values of group_by are views: what they look at.
-        looked_at = getattr(values.how, "records", values)
+        looked_at = getattr(values.projection, "records", values)
         self.held = tuple({id(s): s for s in (*keys.segments, *looked_at.segments)}.values())
         return self
 

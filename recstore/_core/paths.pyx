@@ -13,7 +13,7 @@ cdef enum:
     SCANNED = 16  # keys of a struct that are looked through one by one, before a dict is faster
 
 
-# How values that came with a handle are read: as those of a store that did. No pickle is written.
+# Projection values that came with a handle are read: as those of a store that did. No pickle is written.
 HANDED = trust.Reader()
 HANDED.allow_pickle = False
 FOREIGN = trust.Reader(trusted=False)  # a Record among them names a class that must not be imported
@@ -238,24 +238,24 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
     cdef PyObject *described = NULL
     cdef rs_error err
     cdef Py_ssize_t i
-    cdef int how
+    cdef int opened
     cdef list keep = None
     if place.node != NULL and place.node.kind == RS_FMT_NODE_STRUCT:
-        how = STRUCT
+        opened = STRUCT
     else:
         keep = []
-        how = open_place(program, cursor, place, &described, keep)
-    if how == STRUCT:
+        opened = open_place(program, cursor, place, &described, keep)
+    if opened == STRUCT:
         i = find_child(program, place.node, key)
         if i < 0:
             return False
         check(rs_path_child(cursor, place, <uint32_t>i, &err), &err)
         return place.node == NULL or place.node.kind != RS_FMT_NODE_OPTIONAL
-    if how == DICT:
+    if opened == DICT:
         return find_in_dict_coded(program, cursor, place, key)
-    if how == SEQUENCE:
+    if opened == SEQUENCE:
         return find_element(cursor, place, key)
-    return find_named(cursor, place, <tuple>described, key) if how == NAMED else False
+    return find_named(cursor, place, <tuple>described, key) if opened == NAMED else False
 
 
 # ---- Paths ----
@@ -385,7 +385,7 @@ def pick(value, key):
     return False, None
 
 
-# ---- How they travel ----
+# ---- Projection they travel ----
 
 cpdef object dump(value):
     """A value as bytes, `(any value, arrays)`, and True where it holds a Record of a class: nothing in them is ever unpickled."""

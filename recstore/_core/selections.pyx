@@ -94,7 +94,7 @@ cdef class Selection:
 
     @staticmethod
     def of_positions(Py_ssize_t length):
-        """Positions that lead to no record: what stands there is for a How to say."""
+        """Positions that lead to no record: what stands there is for a Projection to say."""
         cdef Selection self = Selection.of_nothing(length)
         self.virtual = True
         return self

@@ -107,7 +107,7 @@ cdef class Segment(Owner):
 
     @property
     def exported(self):
-        """How many arrays over the mapping are alive."""
+        """Projection many arrays over the mapping are alive."""
         return self.exports
 
     @property
@@ -221,11 +221,11 @@ cdef class Segment(Owner):
 
     @property
     def n_stores(self):
-        """How many stores the segment holds: a mapping has two."""
+        """Projection many stores the segment holds: a mapping has two."""
         return 1 + self.is_mapping
 
     def store_records(self, int store):
-        """How many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
+        """Projection many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
         self.require_open()
         if not 0 <= store <= self.is_mapping:
             raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")

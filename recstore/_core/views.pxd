@@ -4,20 +4,20 @@
 cdef enum:
     # Records of get_many that are located before the first of them is read.
     CHUNK = 256
-    # How many records ahead of the one that is read the offsets and, once they are there, the bytes are asked for.
+    # Projection many records ahead of the one that is read the offsets and, once they are there, the bytes are asked for.
     FAR = 16
     NEAR = 8
 
 
-cdef class How:
-    """How a record is read: decoded whole unless a subclass says otherwise. Immutable, picklable by `describe`."""
+cdef class Projection:
+    """Projection a record is read: decoded whole unless a subclass says otherwise. Immutable, picklable by `describe`."""
     cdef object read(self, Segment segment, int store, Py_ssize_t index)
     cdef object read_position(self, Selection selection, Py_ssize_t position)
 
 
 cdef class Records:
     cdef readonly Selection selection
-    cdef readonly How how
+    cdef readonly Projection projection
     cdef readonly object detached
     cdef public object _spilled  # the Blob with what its handle has no room for, see recstore.handles
     cdef Segment direct      # set when positions map to one store by start and step alone, and records are read whole
@@ -32,7 +32,7 @@ cdef class Records:
     cdef object at_slowly(self, Py_ssize_t i)
 
 
-cdef class GroupHow(How):
+cdef class GroupProjection(Projection):
     cdef readonly object records   # a RecordView
     cdef readonly Blob starts
     cdef readonly Blob rows

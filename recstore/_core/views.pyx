@@ -15,8 +15,8 @@ cdef extern from *:
     Py_ssize_t as_ssize "rs_as_ssize"(object number) noexcept
 
 
-cdef class How:
-    """How a record is read: whole. Subclasses read a part of it."""
+cdef class Projection:
+    """Projection a record is read: whole. Subclasses read a part of it."""
 
     cdef object read(self, Segment segment, int store, Py_ssize_t index):
         return segment.get(store, <uint64_t>index)
@@ -32,7 +32,7 @@ cdef class How:
         return None
 
 
-cdef class GroupHow(How):
+cdef class GroupProjection(Projection):
     """Reads position g as the view of group g: the rows starts[g] to starts[g + 1] of an index array over `records`.
     `starts` and `rows` are Blobs of `width` bytes an entry; there are `n` groups."""
 
@@ -66,7 +66,7 @@ cdef class GroupHow(How):
 
     def over(self, records):
         """The same groups of the same records, read in another way."""
-        return GroupHow(records, self.starts, self.rows, self.width, self.n)
+        return GroupProjection(records, self.starts, self.rows, self.width, self.n)
 
 
 cdef class Records:
@@ -77,7 +77,7 @@ cdef class Records:
 
     def __cinit__(self, *args, **kwargs):
         self.selection = None
-        self.how = None
+        self.projection = None
         self.detached = None
         self._spilled = None
         self.direct = None
@@ -86,15 +86,15 @@ cdef class Records:
         self.step = 1
         self.length = 0
 
-    def _set(self, Selection selection not None, How how=None, detached=None):
-        """Makes this the records of `selection`, read as `how` says (None: whole); with `detached`, the reason why
+    def _set(self, Selection selection not None, Projection projection=None, detached=None):
+        """Makes this the records of `selection`, read as `projection` says (None: whole); with `detached`, the reason why
         there are none."""
         self.selection = selection
-        self.how = how
+        self.projection = projection
         self.detached = detached
         self.length = selection.length
         self.direct = None
-        if how is None and detached is None and selection.is_flat(&self.start, &self.step):
+        if projection is None and detached is None and selection.is_flat(&self.start, &self.step):
             self.direct = selection.segment
             self.store = selection.store
         return self
@@ -105,8 +105,8 @@ cdef class Records:
         if self.detached is not None or self.selection is None:
             return []
         out = {id(segment): segment for segment, _ in self.selection.leaves()}
-        if isinstance(self.how, GroupHow):
-            for segment in (<GroupHow>self.how).records.segments:
+        if isinstance(self.projection, GroupProjection):
+            for segment in (<GroupProjection>self.projection).records.segments:
                 out[id(segment)] = segment
         return list(out.values())
 
@@ -114,9 +114,9 @@ cdef class Records:
     def blobs(self):
         """The index arrays that the records are found through, each once."""
         out = [] if self.selection is None else self.selection.blobs()
-        if isinstance(self.how, GroupHow):
-            how = <GroupHow>self.how
-            below = (how.starts, how.rows, *how.records.blobs)
+        if isinstance(self.projection, GroupProjection):
+            projection = <GroupProjection>self.projection
+            below = (projection.starts, projection.rows, *projection.records.blobs)
             out.extend(blob for blob in below if not any(blob is other for other in out))
         return out
 
@@ -139,8 +139,8 @@ cdef class Records:
         cdef Leaf leaf
         if self.detached is not None or self.selection is None:
             self._require()
-        if self.how is not None:
-            return self.how.read_position(self.selection, i)
+        if self.projection is not None:
+            return self.projection.read_position(self.selection, i)
         self.selection.locate(i, &leaf)
         return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
@@ -233,7 +233,7 @@ cdef class Records:
             leaf.segment = <void *>self.direct
             leaf.store = self.store
             leaf.index = self.start + self.step * i
-        elif self.how is None and self.detached is None and self.selection is not None:
+        elif self.projection is None and self.detached is None and self.selection is not None:
             self.selection.locate(i, leaf)
         else:
             leaf.segment = NULL
@@ -292,7 +292,7 @@ cdef class RecordIterator:
         self.next = self.located = first
         self.step = step
         # The processor itself fetches what is read in order.
-        self.ahead = records.how is None and records.detached is None and (records.direct is None or
+        self.ahead = records.projection is None and records.detached is None and (records.direct is None or
                                                                           not -FAR < records.step < FAR)
 
     def __iter__(self):

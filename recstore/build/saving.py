@@ -40,7 +40,7 @@ def _write_compact(make, source, path, *factory):
 
 def _durable(records):
     """The records as a file keeps them: groups, which are views, as lists."""
-    return map(_without_views, records) if isinstance(records.how, native.GroupHow) else records
+    return map(_without_views, records) if isinstance(records.projection, native.GroupProjection) else records
 
 
 def _without_views(value):

@@ -259,7 +259,7 @@ class _Packed:
 
 
 class Places:
-    """How many bytes runs of records take in a segment; in blocks that runs share, in proportion."""
+    """Projection many bytes runs of records take in a segment; in blocks that runs share, in proportion."""
 
     def __init__(self, segment):
         self.blocks = segment.blocks()

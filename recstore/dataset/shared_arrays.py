@@ -78,7 +78,7 @@ def mapping_of_tensor(tensor):
 
 
 def span_of(tensor):
-    """How many elements there would be from the first to the last of a tensor that is not empty."""
+    """Projection many elements there would be from the first to the last of a tensor that is not empty."""
     return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
 
 

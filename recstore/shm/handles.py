@@ -286,10 +286,10 @@ def _read(kind, view, resources):
     return _blank(registry.MAPPING)._set(*made)
 
 
-def _make(kind, selection, how, reason=None):
+def _make(kind, selection, projection, reason=None):
     if not registry.is_kind(kind) or kind == registry.MAPPING:
         raise CorruptError(f"a recstore handle holds records of kind {kind}")
-    return _blank(kind)._set(selection, how, reason)
+    return _blank(kind)._set(selection, projection, reason)
 
 
 def _detached(taken, reason):

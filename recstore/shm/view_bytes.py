@@ -38,29 +38,34 @@ _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
 
 def write_records(records, number):
     """The bytes of a list, a view or one side of a mapping; `number` gives the number of a Segment or Blob."""
-    how = records.how
-    if hasattr(how, "rows"):
-        described = bytes([_GROUPS, how.width]) + varint(how.n) + varint(number(how.starts)) + varint(number(how.rows))
-        described += write_records(how.records, number)
+    projection = records.projection
+    if hasattr(projection, "rows"):
+        described = (
+            bytes([_GROUPS, projection.width])
+            + varint(projection.n)
+            + varint(number(projection.starts))
+            + varint(number(projection.rows))
+        )
+        described += write_records(projection.records, number)
     else:
-        described = write_plain(None if how is None else how.describe())
+        described = write_plain(None if projection is None else projection.describe())
     return bytes([records._kind]) + described + write_selection(records.selection, number)
 
 
 def read_records(reader, resources, make, depth=0):
-    """What `write_records` wrote; `make(kind, selection, how)` gives the container."""
+    """What `write_records` wrote; `make(kind, selection, projection)` gives the container."""
     kind = reader.byte()
     if reader.left and reader.data[reader.at] == _GROUPS:
         _bounded(depth, MAX_NESTED - 1, "nested groups")
-        how = _read_groups(reader, resources, make, depth)
+        projection = _read_groups(reader, resources, make, depth)
     else:
-        how = read_plain(reader)
-        if how is not None:
-            how = native.how_from(how)
+        projection = read_plain(reader)
+        if projection is not None:
+            projection = native.projection_from(projection)
     selection = read_selection(reader, resources)
-    if _has_positions(selection) != hasattr(how, "rows"):
+    if _has_positions(selection) != hasattr(projection, "rows"):
         raise CorruptError("a recstore handle holds groups where records belong, or records where groups belong")
-    return make(kind, selection, how)
+    return make(kind, selection, projection)
 
 
 def _has_positions(selection):
@@ -71,7 +76,7 @@ def _read_groups(reader, resources, make, depth):
     reader.byte()
     width, n = reader.byte(), reader.size()
     starts, rows = (_numbered(reader.size(), resources, "blob") for _ in range(2))
-    return native.GroupHow(read_records(reader, resources, make, depth + 1), starts, rows, width, n)
+    return native.GroupProjection(read_records(reader, resources, make, depth + 1), starts, rows, width, n)
 
 
 def write_mapping(mapping, number):

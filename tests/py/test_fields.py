@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import recstore
-from recstore._core.native import how_from
+from recstore._core.native import projection_from
 from recstore.fields import FieldView
 
 RECORDS = [
@@ -134,22 +134,22 @@ def hows(x):
     views = [x.lazy(), x.field("a.b"), x.field("a.b", default=None), x.field("q", default=[1, {"x": 2.5}]), x.field((1, "a", None)),
              x.fields("a", "b.c"), x.field("meta").lazy(), x.field("meta").fields("a"), x.fields("a").field("b").lazy(),
              x.field("q", default=np.arange(300)).field("a")]  # fmt: skip
-    return [view.how for view in views]
+    return [view.projection for view in views]
 
 
 def test_defaults_are_compared_by_what_they_read_as():
     big, other = np.arange(300), np.arange(300)
     with recstore.RecordList([{"a": 1}, {"b": 2}]) as x:
         view = x.field("q", default=big)
-        assert view.how == x.field("q", default=big).how == x.field("q", default=other).how
+        assert view.projection == x.field("q", default=big).projection == x.field("q", default=other).projection
         assert len(view + x.field("q", default=other)) == 4
         for unlike in (np.arange(301), np.arange(300.0), list(range(300)), None):
-            assert view.how != x.field("q", default=unlike).how
-        assert view.how != x.field("q").how and view.how != x.field("p", default=big).how
-        assert x.field("q", default=1).how != x.field("q", default=True).how
+            assert view.projection != x.field("q", default=unlike).projection
+        assert view.projection != x.field("q").projection and view.projection != x.field("p", default=big).projection
+        assert x.field("q", default=1).projection != x.field("q", default=True).projection
         nan = x.field("q", default=float("nan"))
-        assert nan.how == x.field("q", default=float("nan")).how
-        assert x.field("q", default=print).how == x.field("q", default=print).how != x.field("q", default=repr).how
+        assert nan.projection == x.field("q", default=float("nan")).projection
+        assert x.field("q", default=print).projection == x.field("q", default=print).projection != x.field("q", default=repr).projection
 
 
 def test_hows_travel_as_plain_values(x):
@@ -160,11 +160,11 @@ def test_hows_travel_as_plain_values(x):
 
     for how in hows(x)[:-1]:
         assert plain(how.describe())
-        again = how_from(how.describe())
+        again = projection_from(how.describe())
         assert again == how and hash(again) == hash(how) and type(again) is type(how)
     assert len({how.describe() for how in hows(x)}) == len(hows(x))
-    assert how_from(None) is None
-    assert (how_from(hows(x)[-1].describe()).base.default == np.arange(300)).all()
+    assert projection_from(None) is None
+    assert (projection_from(hows(x)[-1].describe()).base.default == np.arange(300)).all()
 
 
 FORGED = [(), 3, "x", b"lazy", ("lazy",), ("lazy", 1, None), ("lazy", (b"", b""), None), ("field", None, None, None), ("what", 1),
@@ -176,7 +176,7 @@ FORGED = [(), 3, "x", b"lazy", ("lazy",), ("lazy", 1, None), ("lazy", (b"", b"")
 @pytest.mark.parametrize("description", FORGED, ids=repr)
 def test_forged_descriptions(description):
     with pytest.raises((recstore.CorruptError, recstore.VersionError)):
-        how_from(description)
+        projection_from(description)
 
 
 def test_forged_depth():
@@ -184,7 +184,7 @@ def test_forged_depth():
     for _ in range(100):
         description = ("lazy", None, description)
     with pytest.raises(recstore.CorruptError):
-        how_from(description)
+        projection_from(description)
 
 
 # ---- Record ----------------------------------------------------------------------------------------------------------
