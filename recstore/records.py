@@ -194,14 +194,18 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     def group_by(self, key, *, default_factory=None):
         """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their
-        order. With a `default_factory`, such as ``list``, a value that no record has gives ``default_factory()``.
+        order.
+
+        A value that no record has is KeyError. With ``default_factory=list`` it gives ``[]``, as the ``imgToAnns`` of
+        pycocotools does for an image without annotations; nothing is stored for it. Safe from several threads at once.
 
         KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a factory that is
         no builtin type.
 
         >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
-        >>> x.group_by("image")[5].field("id").to_list()
-        [1, 2]
+        >>> img_to_anns = x.group_by("image", default_factory=list)
+        >>> img_to_anns[5].field("id").to_list(), img_to_anns[6]
+        ([1, 2], [])
         >>> x.close()
         """
         from recstore import grouping

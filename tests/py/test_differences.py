@@ -1,5 +1,6 @@
 """The rows of docs/list-and-dict.md, one test each: what differs from list and dict, the exact result or message. The page is read
-too: its rows are those that are tested, here and in test_differences_libraries.py, and it names the errors that come."""
+too: its rows are those that are tested, here, in test_differences_libraries.py and in real/test_differences_real.py, and it names
+the errors that come."""
 
 import ast
 import collections
@@ -32,7 +33,8 @@ class Dataset:
 def test_the_page_has_the_rows_that_are_tested():
     if not PAGE.exists():
         pytest.skip("docs/ is not here")
-    sources = [(HERE / "py" / f"test_differences{part}.py").read_text(encoding="utf-8") for part in ("", "_libraries")]
+    files = ["py/test_differences.py", "py/test_differences_libraries.py", "real/test_differences_real.py"]
+    sources = [(HERE / file).read_text(encoding="utf-8") for file in files]
     tested = [
         ast.literal_eval(key) for text in sources for key in re.findall(r"^@row\((.*)\)\ndef test_", text, re.MULTILINE)
     ]

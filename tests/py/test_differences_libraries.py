@@ -177,6 +177,17 @@ def test_collate_of_a_store(torch, d, n):
     assert type(torch.utils.data.default_collate([{"d": d.to_dict()}])["d"]) is dict
 
 
+@row("coco.loadRes(x)")
+def test_coco_results(fails):
+    COCO = pytest.importorskip("pycocotools.coco", reason="needs pycocotools").COCO
+    coco = COCO()
+    coco.dataset = {"images": [{"id": 1, "height": 5, "width": 5}], "categories": [{"id": 1}], "annotations": []}
+    coco.createIndex()
+    with RecordList([{"image_id": 1, "category_id": 1, "bbox": [0, 0, 2.0, 2.0], "score": 0.5}]) as x:
+        fails(AssertionError, "results in not an array of objects", lambda: coco.loadRes(x))
+        assert coco.loadRes(x.to_list()).anns[1]["area"] == 4
+
+
 @row("pin_memory(batch)")
 def test_pin_memory(torch, n, d):
     from torch.utils.data._utils.pin_memory import pin_memory
