@@ -33,7 +33,6 @@ class SharingReport:
     def after(self) -> int: ...
     def undo(self) -> int: ...
 
-
 @dataclasses.dataclass(frozen=True)
 class Attribute:
     path: str
