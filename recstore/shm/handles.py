@@ -31,8 +31,9 @@ FREE_STORES = 4
 _UNTRUSTED, _PICKLES, _ARRAY_VIEWS = 1, 2, 4
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
-# Modules that pickle a value to send it to another process, or to hash it; with the names of the functions that do so
-# where others in the module call a user's code or write files. Under fork a worker has its parent's frames on the stack.
+# Modules that pickle a value in order to send it to another process or to hash it, each with the functions that do so.
+# None stands for all functions; it must not stand where a module calls user code or writes files. Under fork a worker
+# has the frames of its parent on its stack.
 _TRANSPORTS = {
     "cloudpickle.cloudpickle": ("dumps",),
     "datasets.utils._dill": None,  # of the Hasher of Hugging Face
