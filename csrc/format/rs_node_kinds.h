@@ -1,5 +1,5 @@
-/* rs_node_kinds.h: the table of node kinds (RS_FMT_NODE_ROWS) for code that asks about a kind at run time, and the names
- * of kinds, ext codes and sections for people. */
+/* rs_node_kinds.h: the table of node kinds (RS_FMT_NODE_ROWS) for code that asks about a kind at run time, and the
+ * names of kinds, ext codes and sections for people. */
 #ifndef RS_NODE_KINDS_H
 #define RS_NODE_KINDS_H
 

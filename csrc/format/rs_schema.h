@@ -36,7 +36,6 @@ typedef struct rs_node {
     uint8_t correction;   /* decimal: bits of it */
     uint8_t number_kind;  /* numbers: RS_FMT_NUMBERS_INTS or FLOATS */
     uint8_t stride, head_width, max_width; /* numbers */
-    bool spends;          /* its text or data counts against the record's bytes: it may stand in a table */
     bool partial;         /* struct: one of its children is an optional key */
     double divisor;       /* decimal, numbers: 10^scale */
     const struct rs_dict_coded *coded;   /* dict-coded: its tables, set when the store links the tree */
@@ -44,7 +43,8 @@ typedef struct rs_node {
     void *slot;           /* the binding's: what it keeps for this node; NULL when compiled. The core ignores it */
 } rs_node;
 
-/* Owns copies of nodes and bytes: what it was compiled from may change afterwards. */
+/* Owns copies of nodes and bytes: what it was compiled from may change afterwards. Linked and compiled, it no longer
+ * changes but for `slot` and `program`, so threads may read it together. */
 typedef struct rs_tree {
     rs_node *nodes;
     uint8_t *bytes; /* the tree as stored */

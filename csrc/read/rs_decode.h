@@ -14,6 +14,7 @@ typedef struct rs_cursor {
     const uint8_t *arrays;  /* the block's arrays */
     uint64_t arrays_size;
     rs_budget budget;
+    bool shared;            /* `in` is of an entry of a table, which many records may name: its bytes are counted */
 } rs_cursor;
 
 /* Failing paths, out of line: they fill `err`. The inline callers return the literal code themselves: with a code from
@@ -62,10 +63,9 @@ RS_NODISCARD static inline rs_status rs_decode_units(rs_cursor *self, uint64_t n
     return RS_OK;
 }
 
-/* Counts units of a node that many records may share. */
-RS_NODISCARD static inline rs_status rs_decode_spend_shared(rs_cursor *self, const rs_node *node, uint64_t n,
-                                                            rs_error *err) {
-    return RS_LIKELY(!node->spends) ? RS_OK : rs_decode_spend_bytes(self, n, err);
+/* Counts n units or bytes that stand at the cursor, where many records may share them. */
+RS_NODISCARD static inline rs_status rs_decode_spend_shared(rs_cursor *self, uint64_t n, rs_error *err) {
+    return RS_LIKELY(!self->shared) ? RS_OK : rs_decode_spend_bytes(self, n, err);
 }
 
 /* Bytes with their count, or all that are left: the codes of symbols. */
@@ -83,7 +83,7 @@ RS_NODISCARD static inline rs_status rs_decode_counted(rs_cursor *self, const rs
 RS_NODISCARD static inline rs_status rs_decode_bytes(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                      const uint8_t **out, rs_error *err) {
     RS_TRY(rs_decode_counted(self, node, n, out, err));
-    return rs_decode_spend_shared(self, node, *n, err);
+    return rs_decode_spend_shared(self, *n, err);
 }
 
 /* Length and unit of a `str` node's value, then its units. */
@@ -113,7 +113,7 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
 RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                    unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
-    return rs_decode_spend_shared(self, node, *n, err);
+    return rs_decode_spend_shared(self, *n, err);
 }
 
 /* The count of a `numbers` node, then its packed numbers (not set when there are none). Enters the container. */
@@ -129,26 +129,37 @@ RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs
     return RS_OK;
 }
 
-/* What an entry of a table takes the place of while it is read. */
+/* The fields of a cursor that an entry of a table replaces while it is read. */
 typedef struct rs_outer {
     rs_slice in;
     uint64_t arrays_size;
+    bool shared;
 } rs_outer;
+
+static inline rs_outer rs_decode_outer(const rs_cursor *self) {
+    rs_outer outer = {self->in, self->arrays_size, self->shared};
+    return outer;
+}
+
+static inline void rs_decode_return(rs_cursor *self, const rs_outer *outer) {
+    self->in = outer->in;
+    self->arrays_size = outer->arrays_size;
+    self->shared = outer->shared;
+}
 
 /* Goes to entry i of a dict-coded node: the cursor then stands before the root, standing alone, of (*table)->tree. */
 RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, const rs_node *node, uint64_t i,
                                                            const rs_table **table, rs_outer *outer, rs_error *err) {
-    outer->in = self->in;
-    outer->arrays_size = self->arrays_size;
+    *outer = rs_decode_outer(self);
     self->arrays_size = 0;
+    self->shared = true;
     return rs_dict_coded_find(node, i, table, &self->in, err);
 }
 
 /* Back from an entry, of which nothing may be left. */
 RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, const rs_outer *outer, rs_error *err) {
     if (RS_UNLIKELY(self->in.ptr != self->in.end)) return RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
-    self->in = outer->in;
-    self->arrays_size = outer->arrays_size;
+    rs_decode_return(self, outer);
     return RS_OK;
 }
 

@@ -139,6 +139,7 @@ static rs_status settle_dict_coded(rs_cursor *self, rs_place *place, rs_error *e
     const rs_table *table;
     RS_TRY(rs_dict_coded_find(place->node, place->bits, &table, &self->in, err));
     self->arrays_size = 0;
+    self->shared = true;
     return place_alone(self, table->tree->nodes, place, err);
 }
 
@@ -165,8 +166,7 @@ rs_status rs_path_settle(rs_cursor *self, rs_place *place, rs_error *err) {
 }
 
 rs_status rs_path_settle_element(rs_cursor *self, rs_place *place, rs_outer *outer, bool *left, rs_error *err) {
-    outer->arrays_size = self->arrays_size;
-    outer->in = self->in;
+    *outer = rs_decode_outer(self);
     while (place->node != NULL && place->node->kind == RS_FMT_NODE_UNION) {
         RS_TRY(rs_decode_choose(self, &place->node, &place->body, &place->bits, err));
         outer->in = self->in; /* after the bit group of the child, which may be an optional without a value */

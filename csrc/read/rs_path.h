@@ -33,9 +33,7 @@ RS_NODISCARD rs_status rs_path_settle_element(rs_cursor *cursor, rs_place *place
                                               rs_error *err);
 
 static inline void rs_path_return(rs_cursor *cursor, const rs_outer *outer, bool left) {
-    if (!left) return;
-    cursor->in = outer->in;
-    cursor->arrays_size = outer->arrays_size;
+    if (left) rs_decode_return(cursor, outer);
 }
 
 /* Returns whether a settled place is that of a key that the record lacks. */

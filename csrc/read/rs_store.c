@@ -64,16 +64,11 @@ static rs_status load_tree(rs_store *self, uint32_t number, uint64_t tables_end,
 /* Reads table `number`. `hops` is the number of tables between its tree and a block. */
 static rs_status load_table(rs_store *self, uint32_t number, unsigned hops, rs_error *err) {
     rs_table table;
-    rs_tree *tree;
-    uint32_t i;
     if (self->tables[number].kind != 0) return RS_OK;
     RS_TRY(rs_table_read(self->segment, &self->directory, number, &table, err));
     if (table.kind == RS_FMT_TABLE_VALUES) {
         RS_TRY(load_tree(self, table.block.tree, number, hops, err));
-        tree = &self->trees[table.block.tree];
-        /* From now on the tree may stand in many records at once: what it gives is counted. */
-        for (i = 0; i < tree->n_nodes; i++) tree->nodes[i].spends = true;
-        table.tree = tree;
+        table.tree = &self->trees[table.block.tree];
     }
     self->tables[number] = table;
     return RS_OK;

@@ -78,6 +78,7 @@ static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *r
     c.budget.values = self->header.max_values - (self->header.max_values > 0); /* one is the record itself */
     c.budget.bytes = self->header.max_bytes;
     c.budget.depth = self->header.max_depth;
+    c.shared = false;
     return c;
 }
 

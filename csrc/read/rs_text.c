@@ -166,6 +166,7 @@ static rs_status put_entry(rs_text *self, const rs_cursor *outer, const rs_node 
     uint64_t bits;
     rs_cursor cursor = *outer;
     RS_TRY(rs_dict_coded_find(node, i, &table, &cursor.in, err));
+    cursor.shared = true;
     root = table->tree->nodes;
     RS_TRY(rs_decode_take_alone(&cursor, root, &body, &bits, err));
     RS_TRY(rs_text_put(self, &cursor, root, body, bits, err));

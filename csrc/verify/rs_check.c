@@ -91,7 +91,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS: return check_text(self, node, body, bits, err);
     case RS_FMT_NODE_HEX: return rs_decode_spend_bytes(self, node->count, err);
-    case RS_FMT_NODE_NDARRAY: return rs_decode_spend_shared(self, node, node->data_bytes, err);
+    case RS_FMT_NODE_NDARRAY: return rs_decode_spend_shared(self, node->data_bytes, err);
     default: return RS_OK;
     }
 }
@@ -156,7 +156,7 @@ static rs_status skip_array(rs_cursor *self, const rs_node *node, rs_error *err)
         RS_TRY(rs_array_shape_take(&self->in, node->item_bytes, &ndim, dims, &size, err));
     }
     RS_TRY(rs_decode_array_data(self, size, &data, err));
-    return rs_decode_spend_shared(self, node, size, err);
+    return rs_decode_spend_shared(self, size, err);
 }
 
 static rs_status skip_optional(rs_cursor *self, const rs_node *node, uint64_t bits, rs_error *err) {
@@ -178,7 +178,7 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
         }
         p = self->in.ptr;
         RS_TRY(rs_any_skip(&self->in, self->arrays_size, &self->budget, err));
-        return rs_decode_spend_shared(self, node, (uint64_t)(self->in.ptr - p), err);
+        return rs_decode_spend_shared(self, (uint64_t)(self->in.ptr - p), err);
     case RS_FMT_NODE_STR: return skip_str(self, node, err);
     case RS_FMT_NODE_BYTES: return rs_decode_bytes(self, node, &n, &p, err);
     case RS_FMT_NODE_NUMBERS: return skip_numbers(self, node, err);

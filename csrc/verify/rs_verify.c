@@ -51,6 +51,7 @@ static rs_status check_entries(const rs_store *store, const rs_table *table, rs_
         entry.tree = table->tree;
         RS_TRY(rs_offsets_locate(store->segment.ptr, &table->block, i, &entry.bytes, err));
         cursor = rs_store_cursor(store, &entry);
+        cursor.shared = true;
         RS_TRY(rs_check_record(&cursor, table->tree, err));
     }
     return RS_OK;

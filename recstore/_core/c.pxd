@@ -21,6 +21,7 @@ cdef extern from "recstore.h" nogil:
 
     enum:
         RS_OK
+        RS_E_ARG_RANGE
         RS_E_FMT_VALUE
         RS_E_FMT_VERSION
         RS_E_FMT_TRAILING
@@ -171,6 +172,7 @@ cdef extern from "recstore.h" nogil:
         const uint8_t *arrays
         uint64_t arrays_size
         rs_budget budget
+        rs_bool shared
     rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err)
     void rs_decode_leave(rs_cursor *self)
     rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err)
@@ -185,7 +187,7 @@ cdef extern from "recstore.h" nogil:
     int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits)
     uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits)
     uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes)
-    rs_status rs_decode_spend_shared(rs_cursor *self, const rs_node *node, uint64_t n, rs_error *err)
+    rs_status rs_decode_spend_shared(rs_cursor *self, uint64_t n, rs_error *err)
     rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err)
 
     ctypedef struct rs_place:

@@ -107,7 +107,7 @@ cdef public PyObject *codec_node_array(decode_state *c, const rs_node *node, con
         check(rs_array_shape_take(&c.cursor.in_, node.item_bytes, &ndim, dims, &size, &c.err), &c.err)
     if body == NULL:
         check(rs_decode_array_data(&c.cursor, size, &body, &c.err), &c.err)
-    check(rs_decode_spend_shared(&c.cursor, node, size, &c.err), &c.err)
+    check(rs_decode_spend_shared(&c.cursor, size, &c.err), &c.err)
     return make_array(c, &t, scalar, ndim, dims, body, size, <object>node.slot)
 
 
@@ -348,6 +348,7 @@ cdef void begin_extra(decode_state *c, const uint8_t *bytes_, size_t size):
     c.cursor.arrays_size = 0
     c.cursor.budget.values = c.cursor.budget.bytes = size
     c.cursor.budget.depth = RS_FMT_DEPTH
+    c.cursor.shared = False
 
 
 cdef object prepare_keys(decode_state *c, uint32_t n):

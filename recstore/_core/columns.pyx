@@ -219,6 +219,8 @@ cdef class Gatherer:
             end = min(stop.done + STRETCH_RECORDS, n)
             with nogil:
                 status = rs_column_read_run(&self.it, &source.it, positions, start, step, end, &stop, &err)
+            if status == RS_E_ARG_RANGE:
+                raise IndexError("an index is out of range: the index array was changed while it was read")
             try:
                 check(status, &err)
                 if stop.why == RS_COLUMN_READ_BLOCK:
@@ -272,6 +274,7 @@ cdef class Gatherer:
         cursor.arrays_size = 0
         cursor.budget.values = cursor.budget.bytes = len(self.dumped)
         cursor.budget.depth = RS_FMT_DEPTH
+        cursor.shared = False
         place.node = NULL
         place.body = NULL
         place.bits = 0

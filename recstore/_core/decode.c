@@ -57,7 +57,7 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
 }
 
 /* A str of short parts, the usual one; others go the general way. */
-static APART PyObject *pieces_value(decode_state *self, const rs_node *node, const uint8_t *body) {
+static APART PyObject *parts_value(decode_state *self, const rs_node *node, const uint8_t *body) {
     uint8_t units[RS_TEXT_INLINE];
     int n = rs_text_short(node, body, units);
     if (RS_UNLIKELY(n < 0)) return text_value(self, node, body, 0);
@@ -506,7 +506,7 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
     case RS_FMT_NODE_EXT: return node_ext(self, node, body, bits);
     case RS_FMT_NODE_OPTIONAL:
         return (bits & 1) == 0 ? absent_value(node) : fixed_value(self, node->children, body, bits >> 1);
-    case RS_FMT_NODE_CONCAT: return pieces_value(self, node, body);
+    case RS_FMT_NODE_CONCAT: return parts_value(self, node, body);
     case RS_FMT_NODE_DIGITS:
     case RS_FMT_NODE_HEX: return text_value(self, node, body, bits);
     default: return codec_node_array(self, node, body);
@@ -640,7 +640,7 @@ static PyObject *any_value(decode_state *self, const rs_node *node) {
         return corrupt("an ext value directly within an ext value");
     }
     value = decode_any(self);
-    if (RS_UNLIKELY(node->spends && value != NULL) &&
+    if (RS_UNLIKELY(self->cursor.shared && value != NULL) &&
         rs_decode_spend_bytes(&self->cursor, (uint64_t)(in->ptr - begin), &self->err) != RS_OK) {
         (void)codec_raise(&self->err);
         return dropped(value);

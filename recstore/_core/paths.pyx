@@ -28,6 +28,7 @@ cdef object load_any(const uint8_t *data, size_t size):
     cursor.arrays_size = 0
     cursor.budget.values = cursor.budget.bytes = size
     cursor.budget.depth = RS_FMT_DEPTH
+    cursor.shared = False
     value = program.decode_place(&cursor, NULL, NULL, 0, None)
     if cursor.in_.ptr != cursor.in_.end:
         raise errors.CorruptError("bytes are left over after a value")
@@ -414,6 +415,7 @@ cpdef object load(dumped):
     cursor.arrays_size = len(arrays)
     cursor.budget.values = cursor.budget.bytes = len(raw)
     cursor.budget.depth = RS_FMT_DEPTH
+    cursor.shared = False
     value = program.decode_place(&cursor, NULL, NULL, 0, None)
     if cursor.in_.ptr != cursor.in_.end:
         raise errors.CorruptError("bytes are left over after a value")

@@ -16,7 +16,7 @@ static rs_node node_of(uint8_t kind, uint8_t bits, uint64_t size_bytes, uint64_t
 static rs_cursor cursor(uint64_t values) {
     rs_cursor c;
     memset(&c, 0, sizeof c);
-    c.budget.values = values, c.budget.bytes = 100, c.budget.depth = 3;
+    c.budget.values = values, c.budget.bytes = 100, c.budget.depth = 3, c.shared = false;
     return c;
 }
 

@@ -13,7 +13,7 @@ static rs_error err;
 static rs_status walk(const rs_compiled_path *compiled, const uint8_t *bytes, size_t n, rs_place *place, rs_cursor *cursor, int *found) {
     memset(cursor, 0, sizeof *cursor);
     cursor->in = rs_slice_of(bytes, n);
-    cursor->budget.values = 100, cursor->budget.bytes = 100, cursor->budget.depth = 10;
+    cursor->budget.values = 100, cursor->budget.bytes = 100, cursor->budget.depth = 10, cursor->shared = false;
     return rs_compiled_path_walk(compiled, cursor, place, found, &err);
 }
 

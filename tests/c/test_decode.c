@@ -16,7 +16,7 @@ static rs_status check_tree(const rs_tree *tree, const void *bytes, size_t n) {
     rs_status status;
     cursor.in = rs_slice_of(exact, n);
     cursor.arrays = arrays, cursor.arrays_size = 2048; /* is only pointed into */
-    cursor.budget = budget;
+    cursor.budget = budget, cursor.shared = false;
     status = rs_check_record(&cursor, tree, &err);
     if (status == RS_OK) CHECK_U64(cursor.budget.depth, budget.depth);
     budget.values = cursor.budget.values, budget.bytes = cursor.budget.bytes;

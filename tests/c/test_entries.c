@@ -69,7 +69,7 @@ static void close_pair(pair *p) { rs_tree_clear(&p->one.tree), rs_tree_clear(&p-
 static rs_cursor cursor_of(uint64_t bytes) {
     rs_cursor c;
     memset(&c, 0, sizeof c);
-    c.budget.values = 100, c.budget.bytes = bytes, c.budget.depth = 5;
+    c.budget.values = 100, c.budget.bytes = bytes, c.budget.depth = 5, c.shared = false;
     return c;
 }
 

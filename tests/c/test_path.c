@@ -12,7 +12,7 @@ static rs_cursor cursor_over(const uint8_t *bytes, size_t n, const uint8_t *arra
     rs_cursor c;
     c.in = rs_slice_of(bytes, n);
     c.arrays = arrays, c.arrays_size = 2048; /* is only pointed into */
-    c.budget.values = 100, c.budget.bytes = 100, c.budget.depth = 10;
+    c.budget.values = 100, c.budget.bytes = 100, c.budget.depth = 10, c.shared = false;
     return c;
 }
 

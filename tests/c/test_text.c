@@ -23,7 +23,7 @@ static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t
     rs_status status;
     memset(&cursor, 0, sizeof cursor);
     cursor.in = rs_slice_of(exact, n);
-    cursor.budget.values = 100, cursor.budget.bytes = max_bytes, cursor.budget.depth = 10;
+    cursor.budget.values = 100, cursor.budget.bytes = max_bytes, cursor.budget.depth = 10, cursor.shared = false;
     status = rs_path_begin(&cursor, tree->nodes, &place, &err);
     if (status == RS_OK) status = rs_text_take(text, &cursor, place.node, place.body, place.bits, &err);
     if (status == RS_OK && cursor.in.ptr != cursor.in.end) status = RS_E_FMT_TRAILING;
