@@ -323,13 +323,20 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
 
 /* ---- Where records lie ---- */
 
+static RS_COLD rs_status no_record(const rs_store *store, uint64_t index, rs_error *err) {
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "there is no record %lld among %llu", (long long)index,
+                        (unsigned long long)store->header.n_records);
+}
+
 /* The block of stop->index, which may be a later one than its group names; NULL, and why, where it is not known. */
 static rs_status find_block(const rs_source *source, rs_column_read_stop *stop, const rs_block **out,
                             const rs_compiled_path **compiled,
                             rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;
-    uint64_t number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4), steps;
+    uint64_t number, steps;
+    if (RS_UNLIKELY(index >= store->header.n_records)) return no_record(store, index, err);
+    number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
     for (steps = 0; steps < RS_FMT_GROUP_RECORDS && number < store->n_blocks; steps++, number++) {
         const rs_block *block = &store->blocks[number];
         *compiled = source->compiled_paths[number];
@@ -368,8 +375,9 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     return RS_OK;
 }
 
-static int64_t position_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
-    return start + step * (positions != NULL ? positions[k] : (int64_t)k);
+/* Whatever a position is, unsigned arithmetic gives a number that find_block can refuse. */
+static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
+    return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
 /* Asks for the field, or for what is passed on the way to it: not more than lines that arrive together. */
@@ -379,6 +387,11 @@ static void prefetch_record(const rs_slice *record, const rs_compiled_path *comp
     uint64_t lines;
     for (lines = 0; lines < 4 && p < end; lines++, p += 64) RS_PREFETCH(p);
     if (end > record->ptr) RS_PREFETCH(end - 1);
+}
+
+/* The index of record i of the window. Never read again from `positions`, which another thread may change. */
+static uint64_t index_in_window(const rs_column_read *self, uint64_t i) {
+    return self->blocks[i]->first_record + self->locals[i];
 }
 
 /* Locates what follows stop->done, at most a window, and asks for its memory; *n is how many were. Stops before what
@@ -392,13 +405,13 @@ static rs_status locate_window(rs_column_read *self, const rs_source *source, co
     const bool far = positions != NULL || step > 8 || step < -8;
     uint64_t i;
     for (*n = 0; *n < most; (*n)++) {
-        stop->index = (uint64_t)position_at(positions, start, step, stop->done + *n);
+        stop->index = index_at(positions, start, step, stop->done + *n);
         if (block == NULL || stop->index - block->first_record >= block->n_records) {
             rs_status status;
             block = NULL;
             status = find_block(source, stop, &block, &compiled, err);
-            if (status != RS_OK) return *n > 0 ? RS_OK : status;
-            if (block == NULL) break;
+            if (status != RS_OK && *n == 0) return status;
+            if (status != RS_OK || block == NULL) break; /* the records before are located all the same */
         }
         self->blocks[*n] = block, self->compiled_paths[*n] = compiled;
         self->locals[*n] = (uint32_t)(stop->index - block->first_record);
@@ -408,7 +421,7 @@ static rs_status locate_window(rs_column_read *self, const rs_source *source, co
     for (i = 0; i < *n; i++) {
         rs_status status = rs_offsets_locate(segment, self->blocks[i], self->locals[i], &self->records[i], err);
         if (status != RS_OK) {
-            stop->index = (uint64_t)position_at(positions, start, step, stop->done + i);
+            stop->index = index_in_window(self, i);
             *n = i;
             return i > 0 ? RS_OK : status;
         }
@@ -422,23 +435,24 @@ rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, cons
                         uint64_t n, rs_column_read_stop *stop, rs_error *err) {
     stop->why = RS_COLUMN_READ_DONE;
     while (stop->done < n && stop->why == RS_COLUMN_READ_DONE) {
-        uint64_t count, i, k;
+        uint64_t first, count, i, k;
         if (positions == NULL) {
             const rs_block *block = NULL;
             const rs_compiled_path *compiled = NULL;
             uint64_t taken;
-            stop->index = (uint64_t)position_at(NULL, start, step, stop->done);
+            stop->index = index_at(NULL, start, step, stop->done);
             RS_TRY(find_block(source, stop, &block, &compiled, err));
             if (block == NULL) break;
             RS_TRY(take_stretch(self, source, block, compiled, step, n, stop, &taken, err));
             if (taken > 0) continue;
         }
+        first = stop->done;
         RS_TRY(locate_window(self, source, positions, start, step, n, stop, &count, err));
         for (i = 0; i < count && stop->why == RS_COLUMN_READ_DONE; i = k) {
             rs_status status;
             for (k = i + 1; k < count && self->compiled_paths[k] == self->compiled_paths[i]; k++) {}
             status = take_alike(self, source, i, k, stop, err);
-            if (stop->done < n) stop->index = (uint64_t)position_at(positions, start, step, stop->done);
+            if (stop->done - first < count) stop->index = index_in_window(self, stop->done - first);
             if (status != RS_OK) return status;
         }
     }

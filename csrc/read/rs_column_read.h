@@ -65,9 +65,11 @@ typedef struct rs_column_read_stop {
 RS_NODISCARD rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err);
 void rs_column_read_clear(rs_column_read *self);
 
-/* Takes records start + step * positions[k], or start + step * k where `positions` is NULL, for k from stop->done to n;
- * all are below the store's header.n_records. Errors are those of rs_store_find but for the loading of blocks, and of
- * the walk and the leaves; record stop->index is where, and the column read then fit only to be cleared. */
+/* Takes records start + step * positions[k], or start + step * k where `positions` is NULL, for k from stop->done to
+ * n. `positions` may be memory that another thread changes: each position is read once and checked. RS_E_ARG_RANGE for
+ * one that is no record, as far as its reading came: stop->done were taken before. Other errors are those of
+ * rs_store_find, of the walk and of the leaves; record stop->index is where. Blocks are not loaded. After an error
+ * `self` is fit only to be cleared. */
 RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions,
                                           int64_t start,
                                      int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err);

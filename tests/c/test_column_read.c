@@ -1,6 +1,9 @@
 /* test_column_read.c: columns of whole stores in every order against the records that went in; why a pass stops; and that a store whose
  * bytes were changed gives values or a status. */
+#include <stdatomic.h>
+
 #include "rs_built.h"
+#include "os/rs_os.h"
 #include "read/rs_column_read.h"
 
 static rs_error err;
@@ -244,11 +247,86 @@ static void test_damage(void) {
     built_clear(&sound);
 }
 
+/* ---- Positions that are no records ---- */
+
+static void test_positions_out_of_range(void) {
+    static const int64_t wrong[] = {2000, 2001, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 40};
+    static opened o;
+    rs_column_read got;
+    rs_column_read_stop stop;
+    int64_t positions[300];
+    uint64_t i, at;
+    o.b = build(add, 2000, true);
+    REQUIRE(o.b.data != NULL);
+    REQUIRE_OK(open_over(&o, "i"), &err);
+    for (at = 0; at < 300; at += 299) { /* the first of a window, and one in the middle of the second */
+        for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+            uint64_t k;
+            memset(&got, 0, sizeof got);
+            for (k = 0; k < 300; k++) positions[k] = (int64_t)(k * 7 % 2000);
+            positions[at] = wrong[i];
+            CHECK_OK(rs_column_read_open(&got, 300, false, &err), &err);
+            CHECK_CODE(run(&o, &got, positions, 0, 1, 300, &stop), RS_E_ARG_RANGE, &err);
+            CHECK(stop.done == at && got.n == at);
+            rs_column_read_clear(&got);
+        }
+    }
+    memset(&got, 0, sizeof got);
+    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
+    CHECK_CODE(run(&o, &got, NULL, 1995, 1, 10, &stop), RS_E_ARG_RANGE, &err);
+    rs_column_read_clear(&got);
+    memset(&got, 0, sizeof got);
+    CHECK_OK(rs_column_read_open(&got, 10, false, &err), &err);
+    CHECK_CODE(run(&o, &got, NULL, INT64_MIN, INT64_MIN, 10, &stop), RS_E_ARG_RANGE, &err);
+    rs_column_read_clear(&got);
+    close_over(&o), built_clear(&o.b);
+}
+
+/* Another thread writes to the positions while they are read: values or a status, and no index beyond the records. */
+typedef struct changing {
+    volatile int64_t *positions;
+    atomic_bool stop;
+} changing;
+
+static void change(void *argument) {
+    changing *c = (changing *)argument;
+    uint64_t i;
+    for (i = 0; !atomic_load(&c->stop); i++) c->positions[i % 256] = i % 3 == 0 ? INT64_C(1) << 40 : (int64_t)(i % 2000);
+}
+
+static void test_positions_that_change(void) {
+    static opened o;
+    static int64_t positions[256];
+    changing c = {positions, false};
+    rs_os_thread thread;
+    unsigned round;
+    o.b = build(add, 2000, true);
+    REQUIRE(o.b.data != NULL);
+    REQUIRE_OK(open_over(&o, "late"), &err); /* which the first 1,000 records lack: a stop says where */
+    REQUIRE_OK(rs_os_thread_start(&thread, change, &c, &err), &err);
+    for (round = 0; round < 2000; round++) {
+        rs_column_read got;
+        rs_column_read_stop stop;
+        rs_status status;
+        memset(&got, 0, sizeof got);
+        CHECK_OK(rs_column_read_open(&got, 256, false, &err), &err);
+        status = run(&o, &got, positions, 0, 1, 256, &stop);
+        if (!CHECK(status == RS_OK || status == RS_E_ARG_RANGE)) round = 2000;
+        if (status == RS_OK && stop.why == RS_COLUMN_READ_LACKING && !CHECK(stop.index < 1000)) round = 2000;
+        rs_column_read_clear(&got);
+    }
+    atomic_store(&c.stop, true);
+    rs_os_thread_join(&thread);
+    close_over(&o), built_clear(&o.b);
+}
+
 int main(void) {
     RUN(test_orders);
     RUN(test_orders_of_any);
     RUN(test_rows_of_one_size);
     RUN(test_stops);
     RUN(test_damage);
+    RUN(test_positions_out_of_range);
+    RUN(test_positions_that_change);
     return rs_test_finish("test_column_read");
 }
