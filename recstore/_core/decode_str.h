@@ -10,51 +10,131 @@
 #define APART __attribute__((noinline))
 #define HOT static inline __attribute__((always_inline))
 
-/* Whether all of n > 0 bytes are below 128. Steps overlap at the end, so no byte is looked at alone. */
-HOT bool is_ascii(const uint8_t *p, size_t n) {
-    uint64_t all = 0;
-    if (n >= 16 && n <= 32) {
-        all = rs_load_u64(p) | rs_load_u64(p + 8) | rs_load_u64(p + n - 16) | rs_load_u64(p + n - 8);
-    } else if (n >= 8) {
-        size_t i = 0;
-        for (; i + 8 < n; i += 8) all |= rs_load_u64(p + i);
-        all |= rs_load_u64(p + n - 8);
-    } else {
-        all = rs_load_few_unchecked(p, n);
+/* Units may lie in a file that another process writes to. So whether a string is ASCII is told from the copy that the
+ * str object has, or from registers that the copy is written from: never from the mapping alone. */
+
+/* 16 bytes at any address: a register of most processors. */
+typedef uint64_t words __attribute__((vector_size(16), aligned(1), may_alias));
+
+HOT words load_words(const uint8_t *p) { return *(const words *)p; }
+HOT void store_words(uint8_t *p, words w) { *(words *)p = w; }
+HOT uint64_t bits_in(words w) { return w[0] | w[1]; }
+
+/* The bits that n bytes have together, n being 16 or more. Steps overlap at the end, so no byte is looked at alone. */
+HOT uint64_t bits_of(const uint8_t *p, size_t n) {
+    words all = load_words(p + n - 16);
+    size_t i;
+    for (i = 0; i + 16 < n; i += 16) all |= load_words(p + i);
+    return bits_in(all);
+}
+
+/* Copies n bytes, 16 or more, and gives the bits that the copy has together. */
+HOT uint64_t copy_bits(uint8_t *to, const uint8_t *from, size_t n) {
+    words last = load_words(from + n - 16), all = last;
+    size_t i;
+    for (i = 0; i + 16 < n; i += 16) {
+        words w = load_words(from + i);
+        all |= w;
+        store_words(to + i, w);
     }
-    return (all & UINT64_C(0x8080808080808080)) == 0;
+    store_words(to + n - 16, last);
+    return bits_in(all);
+}
+
+enum { ASCII = 127, LATIN1 = 255 };
+#define ABOVE_ASCII UINT64_C(0x8080808080808080)
+
+/* A str of n > 1 units below 128, or up to 255; *data is where they go. */
+HOT PyObject *new_str(uint64_t n, bool ascii, uint8_t **data) {
+    PyObject *s = PyUnicode_New((Py_ssize_t)n, ascii ? ASCII : LATIN1);
+    if (RS_UNLIKELY(s == NULL)) return NULL;
+    *data = ascii ? (uint8_t *)((PyASCIIObject *)s + 1) : (uint8_t *)((PyCompactUnicodeObject *)s + 1);
+    return s;
+}
+
+/* The str that a wrongly guessed one should have been: of its own units, which nobody else changes. */
+static COLD PyObject *str_again(PyObject *guessed, const uint8_t *copy, uint64_t n, unsigned unit_bytes) {
+    PyObject *s = PyUnicode_FromKindAndData((int)unit_bytes, copy, (Py_ssize_t)n);
+    Py_DECREF(guessed);
+    return s;
+}
+
+/* More units than registers hold: the mapping gives a guess, the copy the answer. */
+HOT PyObject *long_latin1_str(const uint8_t *units, uint64_t n) {
+    bool ascii = (bits_of(units, (size_t)n) & ABOVE_ASCII) == 0;
+    uint8_t *data;
+    PyObject *s = new_str(n, ascii, &data);
+    if (RS_UNLIKELY(s == NULL)) return NULL;
+    if (RS_UNLIKELY(((copy_bits(data, units, (size_t)n) & ABOVE_ASCII) == 0) != ascii)) return str_again(s, data, n, 1);
+    return s;
+}
+
+/* Up to 7 bytes as one number, as rs_load_few_unchecked makes it, back to n bytes, n being 2 or more. */
+HOT void store_few(uint8_t *to, uint64_t few, uint64_t n) {
+    if (n >= 4) {
+        rs_store_u32(to, (uint32_t)few);
+        rs_store_u32(to + n - 4, (uint32_t)(few >> (8 * (n - 4))));
+    } else {
+        to[0] = (uint8_t)few;
+        to[n >> 1] = (uint8_t)(few >> (8 * (n >> 1)));
+        to[n - 1] = (uint8_t)(few >> (8 * (n - 1)));
+    }
 }
 
 HOT PyObject *latin1_str(const uint8_t *units, uint64_t n) {
     PyObject *s;
     uint8_t *data;
     if (RS_UNLIKELY(n <= 1)) return n == 0 ? PyUnicode_New(0, 0) : PyUnicode_FromOrdinal(units[0]);
-    if (RS_LIKELY(is_ascii(units, (size_t)n))) {
-        s = PyUnicode_New((Py_ssize_t)n, 127);
+    if (n < 8) {
+        uint64_t few = rs_load_few_unchecked(units, n);
+        s = new_str(n, (few & ABOVE_ASCII) == 0, &data);
+        if (RS_LIKELY(s != NULL)) store_few(data, few, n);
+    } else if (n < 16) {
+        uint64_t a = rs_load_u64(units), b = rs_load_u64(units + n - 8);
+        s = new_str(n, ((a | b) & ABOVE_ASCII) == 0, &data);
+        if (RS_LIKELY(s != NULL)) rs_store_u64(data, a), rs_store_u64(data + n - 8, b);
+    } else if (n <= 32) {
+        words a = load_words(units), b = load_words(units + n - 16);
+        s = new_str(n, (bits_in(a | b) & ABOVE_ASCII) == 0, &data);
+        if (RS_LIKELY(s != NULL)) store_words(data, a), store_words(data + n - 16, b);
+    } else if (n <= 64) {
+        words a = load_words(units), b = load_words(units + 16);
+        words c = load_words(units + n - 32), d = load_words(units + n - 16);
+        s = new_str(n, (bits_in(a | b | c | d) & ABOVE_ASCII) == 0, &data);
         if (RS_UNLIKELY(s == NULL)) return NULL;
-        data = (uint8_t *)((PyASCIIObject *)s + 1);
+        store_words(data, a), store_words(data + 16, b);
+        store_words(data + n - 32, c), store_words(data + n - 16, d);
     } else {
-        s = PyUnicode_New((Py_ssize_t)n, 255);
-        if (RS_UNLIKELY(s == NULL)) return NULL;
-        data = (uint8_t *)((PyCompactUnicodeObject *)s + 1);
+        s = long_latin1_str(units, n);
     }
-    rs_copy_few(data, units, (size_t)n);
     return s;
 }
 
+/* Copies n units of 2 or 4 bytes and gives the widest of the copy, as rs_decode_widest_unchecked does. */
+HOT uint32_t copy_widest(uint8_t *to, const uint8_t *from, uint64_t n, unsigned unit_bytes) {
+    size_t size = (size_t)(n * unit_bytes);
+    if (unit_bytes == 2 && size >= 16) {
+        uint64_t all = copy_bits(to, from, size);
+        all |= all >> 32;
+        return (uint32_t)((all | all >> 16) & 0xFFFF);
+    }
+    rs_copy_few(to, from, size);
+    return rs_decode_widest_unchecked(to, n, unit_bytes);
+}
+
 static PyObject *wide_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
-    uint32_t widest = rs_decode_widest_unchecked(units, n, unit_bytes);
-    PyObject *s;
-    if (unit_bytes == 4 && widest > 0x10FFFF) {
+    PyObject *s = PyUnicode_New((Py_ssize_t)n, unit_bytes == 2 ? 0xFFFF : 0x10FFFF);
+    uint32_t widest;
+    uint8_t *data;
+    if (RS_UNLIKELY(s == NULL)) return NULL;
+    data = (uint8_t *)((PyCompactUnicodeObject *)s + 1);
+    widest = copy_widest(data, units, n, unit_bytes);
+    if (RS_UNLIKELY(widest > 0x10FFFF)) {
+        Py_DECREF(s);
         (void)codec_corrupt("a code point above 0x10FFFF");
         return NULL;
     }
-    if (widest < (unit_bytes == 2 ? 0x100u : 0x10000u)) {
-        return PyUnicode_FromKindAndData((int)unit_bytes, units, (Py_ssize_t)n);
-    }
-    s = PyUnicode_New((Py_ssize_t)n, unit_bytes == 2 ? 0xFFFF : widest);
-    if (RS_LIKELY(s != NULL)) rs_copy_few(PyUnicode_DATA(s), units, (size_t)(n * unit_bytes));
-    return s;
+    return RS_LIKELY(widest >= (unit_bytes == 2 ? 0x100u : 0x10000u)) ? s : str_again(s, data, n, unit_bytes);
 }
 
 #endif

@@ -155,6 +155,13 @@ def test_core_neither_knows_python_nor_prints(path):
     assert STREAMS.findall(code.replace("format(printf", "format(")) == []
 
 
+@pytest.mark.parametrize("path", C_FILES + BINDING_C, ids=name_of)
+def test_errno_is_named(path):
+    """The numbers differ from system to system: EIO and its kin come from errno.h. 0 says that no call failed."""
+    code = without_comments(path.read_text())
+    assert re.findall(r"errno\s*(?:[=!]=|=)\s*(?!0\b)\d+|rs_error_set_errno\([^,]*,[^,]*,\s*\d+", code) == []
+
+
 @pytest.mark.parametrize("path", C_HEADERS, ids=name_of)
 def test_header_compiles_alone(path, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
