@@ -1,4 +1,4 @@
-/* rs_format.h: every constant of FORMAT.md, in its order. No code. */
+/* rs_format.h: the constants of FORMAT.md, in its order. It has no code. */
 #ifndef RS_FORMAT_H
 #define RS_FORMAT_H
 

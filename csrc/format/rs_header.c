@@ -1,9 +1,9 @@
-/* rs_header.c: parsing and writing of header and directory; rule numbers are those of FORMAT.md. */
+/* rs_header.c: reads and writes header and directory. The rule numbers are those of FORMAT.md. */
 #include "format/rs_header.h"
 
 #include "base/rs_crc.h"
 
-/* The content that goes with these features. */
+/* Returns the content that a segment with these features must have (rule 5). */
 static uint32_t content_for(uint64_t features) {
     return (features & RS_FMT_FEATURE_MAPPING) != 0 ? RS_FMT_CONTENT_MAPPING : RS_FMT_CONTENT_LIST;
 }
@@ -22,10 +22,10 @@ static rs_status check_limits(const rs_header *h, const rs_limits *limits, rs_er
 rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err) {
     const uint8_t *p = segment.ptr;
     uint64_t size = rs_slice_left(&segment);
-    uint8_t copy[RS_FMT_HEADER_SIZE]; /* the mapping may change under us: judge one state of it */
+    uint8_t copy[RS_FMT_HEADER_SIZE]; /* the mapped bytes may change, so one copy is checked and used */
 
     if (size < RS_FMT_HEADER_SIZE) {
-        return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "%llu bytes are less than a header",
+        return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "the file has %llu bytes, fewer than a header",
                             (unsigned long long)size);
     }
     memcpy(copy, p, sizeof copy);
@@ -59,7 +59,7 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     }
     out->segment_size = rs_load_u64(p + RS_FMT_H_SEGMENT_SIZE);
     if (out->segment_size > size || out->segment_size < RS_FMT_HEADER_SIZE) {
-        return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "the header says %llu bytes, there are %llu",
+        return rs_error_set(err, RS_E_FMT_TRUNCATED, size, "the header says %llu bytes, but the file has %llu",
                             (unsigned long long)out->segment_size, (unsigned long long)size);
     }
     memcpy(out->segment_id, p + RS_FMT_H_SEGMENT_ID, RS_FMT_SEGMENT_ID_SIZE);
@@ -74,7 +74,7 @@ rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *o
     return check_limits(out, limits, err);
 }
 
-/* Size of one entry of a section whose count is checked; 0 for sections of bytes. */
+/* Returns the bytes of an element of a section whose count is checked; 0 for other sections. */
 static uint64_t entry_size(unsigned kind) {
     switch (kind) {
     case RS_FMT_SECTION_GROUPS: return 4;
@@ -85,7 +85,7 @@ static uint64_t entry_size(unsigned kind) {
     }
 }
 
-/* Rule 12 and the counts that have to agree with each other. */
+/* Checks rule 12, and the count of GROUPS (rule 10). */
 static rs_status check_counts(const rs_header *header, const rs_directory *dir, rs_error *err) {
     uint64_t n = header->n_records;
     uint64_t blocks = dir->sections[RS_FMT_SECTION_BLOCKS].count;
@@ -105,15 +105,15 @@ static rs_status check_counts(const rs_header *header, const rs_directory *dir, 
     return RS_OK;
 }
 
-/* What the entries met so far say: the two stores, which kinds each has, where the last section ends. */
+/* The directory entries read so far. */
 typedef struct directory_reader {
     const rs_header *header;
     rs_directory stores[2];
-    uint32_t seen[2]; /* bit k: kind k */
-    uint64_t end_of_last;
+    uint32_t seen[2];     /* for each store, bit k is set when it has a section of kind k */
+    uint64_t end_of_last; /* where the last section ends */
 } directory_reader;
 
-/* The kinds that a store must have, and those that it may, as bits. */
+/* Returns the kinds that a store must have; bit k stands for kind k. */
 static uint32_t kinds_needed(const rs_header *header, unsigned store) {
     uint32_t all = (1u << (RS_FMT_SECTION_STORE_LAST + 1)) - 2; /* 1 to STORE_LAST */
     if (store == 0) return all;
@@ -121,6 +121,7 @@ static uint32_t kinds_needed(const rs_header *header, unsigned store) {
     return (all & ~(1u << RS_FMT_SECTION_HEAP)) | 1u << RS_FMT_SECTION_KEY_INDEX;
 }
 
+/* Returns the kinds that a store may have. */
 static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
     bool keys = store == 1 && header->content == RS_FMT_CONTENT_MAPPING;
     bool there = store == 0 || keys;
@@ -128,7 +129,8 @@ static uint32_t kinds_allowed(const rs_header *header, unsigned store) {
            (there ? 1u << RS_FMT_SECTION_TABLES : 0);
 }
 
-/* Whether kind and store are ones that a segment of this content may speak of at all. */
+/* Returns whether version 1 defines this kind and store for segments of this content. Others belong to later
+ * versions. */
 static bool is_known(const rs_header *header, unsigned kind, unsigned store) {
     if (header->content == RS_FMT_CONTENT_MAPPING) return kind <= RS_FMT_SECTION_LAST && store <= 1;
     return (kind <= RS_FMT_SECTION_STORE_LAST || kind == RS_FMT_SECTION_TABLES) && store == 0;
@@ -155,7 +157,7 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
         if (kind == RS_FMT_SECTION_LABEL && store == 0) self->stores[0].label = s;
         return RS_OK;
     }
-    if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section of kind 0");
+    if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section has kind 0");
     if (!is_known(self->header, kind, store)) {
         return rs_error_set(err, RS_E_FMT_VERSION, at, "section kind %u of store %u is not one that this reader knows",
                             kind, store);
@@ -164,7 +166,7 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u does not belong to store %u", kind, store);
     }
     if ((self->seen[store] & 1u << kind) != 0) {
-        return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u is there twice", kind);
+        return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u occurs twice", kind);
     }
     self->seen[store] |= 1u << kind;
     if (entry_size(kind) != 0 &&
@@ -215,7 +217,7 @@ rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned 
         RS_TRY(check_complete(&reader, 1, err));
         RS_TRY(check_counts(header, &reader.stores[1], err));
     }
-    /* The heaps of the keys lie in the one HEAP. */
+    /* The heaps of the keys lie in the HEAP of store 0. */
     reader.stores[1].sections[RS_FMT_SECTION_HEAP] = reader.stores[0].sections[RS_FMT_SECTION_HEAP];
     *out = reader.stores[store];
     return RS_OK;
@@ -256,7 +258,7 @@ static rs_status write_entry(const rs_section *s, unsigned kind, unsigned store,
     return RS_OK;
 }
 
-/* TABLES, where there are some. */
+/* Appends the entry of TABLES, if the store has tables. */
 static rs_status write_tables(const rs_directory *directory, unsigned store, rs_buffer *out, rs_error *err) {
     const rs_section *tables = &directory->sections[RS_FMT_SECTION_TABLES];
     return tables->off == 0 ? RS_OK : write_entry(tables, RS_FMT_SECTION_TABLES, store, out, err);

@@ -1,5 +1,4 @@
-/* rs_header.h: the header and the directory of a segment: parse with every rule checked, and write.
- * Knows nothing of mappings or records. */
+/* rs_header.h: reads header and directory of a segment, with every rule checked, and writes them. */
 #ifndef RS_HEADER_H
 #define RS_HEADER_H
 
@@ -8,7 +7,7 @@
 #include "base/rs_status.h"
 #include "format/rs_format.h"
 
-/* Plain values; owns nothing. */
+/* The fields of a header. Owns nothing. */
 typedef struct rs_header {
     uint16_t version;
     uint32_t content;
@@ -26,7 +25,7 @@ typedef struct rs_header {
     uint64_t raw_size;
 } rs_header;
 
-/* One section; off and size lie within the segment once rs_directory_read accepted them. */
+/* The directory entry of a section. After rs_directory_read the section lies within the segment. */
 typedef struct rs_section {
     uint64_t off;
     uint64_t size_bytes;
@@ -34,33 +33,33 @@ typedef struct rs_section {
     uint32_t crc;
 } rs_section;
 
-/* Sections of one store by kind; index 0 is unused, a section that is not there is all zero. HEAP is the one of the
- * segment. */
+/* The sections of one store, by kind. Index 0 is unused; a section that does not exist is all zero. HEAP is that of the
+ * segment, also for the keys of a mapping. */
 typedef struct rs_directory {
     rs_section sections[RS_FMT_SECTION_LAST + 1];
-    rs_section label; /* of store 0; optional */
+    rs_section label; /* LABEL, which is optional; only in the directory of store 0 */
 } rs_directory;
 
-/* What a reader is willing to take. */
+/* The largest records that a reader accepts. */
 typedef struct rs_limits {
-    uint64_t max_values; /* RS_FMT_READER_VALUES unless the caller says more */
-    uint64_t max_bytes;  /* RS_FMT_READER_BYTES */
+    uint64_t max_values; /* default RS_FMT_READER_VALUES */
+    uint64_t max_bytes;  /* default RS_FMT_READER_BYTES */
 } rs_limits;
 
-/* Rules 1 to 8 of FORMAT.md. `limits` NULL: the defaults. Any thread. */
+/* Reads the header and checks rules 1 to 8 of FORMAT.md. `limits` may be NULL for the defaults. Any thread. */
 RS_NODISCARD rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err);
 
-/* Rules 9 to 12 over the whole directory; gives the sections of `store`: 0, or 1 where header->content is a mapping.
+/* Checks rules 9 to 12 for the whole directory and gives the sections of `store`: 0, or 1 for the keys of a mapping.
  * `header` comes from rs_header_read of the same bytes. Any thread. */
 RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *header, unsigned store, rs_directory *out,
                                          rs_error *err);
 
-/* Writes the 4096 bytes of a header, checksum included. */
+/* Writes the 4096 bytes of a header, with its checksum. */
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
-/* Appends the directory's entries, sorted as a builder writes sections: those of store 0, then those of the keys (NULL
- * for a list; ORDER left out when its off is 0), then the label of store 0 unless its off is 0. Fills count and crc of
- * `header`. */
+/* Appends the directory entries in the order in which a builder writes sections: those of store 0, those of the keys
+ * (`keys` is NULL for a list), then LABEL. TABLES, ORDER and LABEL are left out when their off is 0. Sets
+ * directory_count and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);
 

@@ -1,9 +1,9 @@
-/* rs_keys.c: building and parsing of key tables, the hashes of simple keys. Rule numbers are those of FORMAT.md. */
+/* rs_keys.c: builds and opens key indexes, and hashes scalar keys. The rule numbers are those of FORMAT.md. */
 #include "format/rs_keys.h"
 
 #include <stdlib.h>
 
-/* How far ahead of the insertion its slot is asked for. */
+/* How many keys ahead of an insertion its slot is prefetched. */
 enum { LOOK_AHEAD = 16 };
 
 static uint64_t slots_for(uint64_t n) { return (8 * n + 4) / 5; }
@@ -28,7 +28,7 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     uint8_t h[RS_FMT_KEYS_HEAD_SIZE];
     uint64_t size = rs_slice_left(&bytes), slots_size;
     if (size < sizeof h) return rs_error_set(err, RS_E_FMT_TRUNCATED, offset, "the key index is shorter than its head");
-    memcpy(h, bytes.ptr, sizeof h); /* shared bytes may change: judge one state of them */
+    memcpy(h, bytes.ptr, sizeof h); /* the mapped bytes may change, so one copy is checked and used */
     out->offset = offset;
     out->seed = rs_load_u64(h + RS_FMT_K_SEED);
     out->n_entries = rs_load_u64(h + RS_FMT_K_N_ENTRIES);
@@ -44,24 +44,24 @@ rs_status rs_keys_open(rs_slice bytes, uint64_t offset, rs_keys *out, rs_error *
     }
     if (out->factory > RS_FMT_FACTORY_LAST) {
         return rs_error_set(err, RS_E_FMT_VERSION, offset + RS_FMT_K_FACTORY,
-                            "a default factory (%u) that this reader does not know", out->factory);
+                            "this reader does not know the default factory %u", out->factory);
     }
-    /* Up to 2^48 entries every product and sum below fits. */
+    /* With at most 2^48 entries no product or sum below overflows. */
     if (out->n_entries > RS_FMT_RECORDS || out->n_opaque > out->n_entries) {
-        return bad_keys(err, offset + RS_FMT_K_N_ENTRIES, "the number of entries or of opaque ones is out of range");
+        return bad_keys(err, offset + RS_FMT_K_N_ENTRIES, "the number of entries or of opaque entries is out of range");
     }
     if (out->n_slots != slots_for(out->n_entries - out->n_opaque)) {
-        return bad_keys(err, offset + RS_FMT_K_N_SLOTS, "the number of slots is not that for its entries");
+        return bad_keys(err, offset + RS_FMT_K_N_SLOTS, "the number of slots does not fit the number of entries");
     }
     if (out->longest_probe > out->n_slots || (out->longest_probe == 0) != (out->n_slots == 0)) {
         return bad_keys(err, offset + RS_FMT_K_LONGEST_PROBE, "the longest probe is out of range");
     }
     if (out->slot_width != width_for(out->n_entries) || out->index_bits != bits_of(out->n_entries)) {
-        return bad_keys(err, offset + RS_FMT_K_SLOT_WIDTH, "slot width or index bits are not those for its entries");
+        return bad_keys(err, offset + RS_FMT_K_SLOT_WIDTH, "slot width or index bits do not fit the number of entries");
     }
     slots_size = rs_align_up(out->n_slots * out->slot_width, 8);
     if (size - sizeof h < slots_size || (size - sizeof h - slots_size) / 8 != out->n_opaque || size % 8 != 0) {
-        return bad_keys(err, offset, "its size is not that of head, slots and opaque numbers");
+        return bad_keys(err, offset, "the size of the section is not that of head, slots and opaque numbers");
     }
     out->slots = bytes.ptr + sizeof h;
     out->opaque = out->slots + slots_size;
@@ -86,6 +86,7 @@ rs_status rs_keys_opaque_entry(const rs_keys *keys, uint64_t i, uint64_t *entry,
 
 /* ---- Building ---- */
 
+/* Returns whether entry i has a slot. */
 static bool is_tabled(const uint8_t *opaque, uint64_t i) { return opaque == NULL || opaque[i] == 0; }
 
 static uint64_t count_opaque(const uint8_t *opaque, uint64_t n) {
@@ -108,7 +109,8 @@ static void write_head(const rs_keys *k, uint8_t *h) {
     rs_store_u32(h + RS_FMT_K_FACTORY, k->factory);
 }
 
-/* The first empty slot from the hash's home on; the load leaves some. *steps counts the slots looked at. */
+/* Returns the first empty slot from the home of the hash on. The load leaves some slots empty. *steps becomes the
+ * number of slots looked at. */
 static uint64_t free_slot(const rs_keys *k, uint64_t hash, uint64_t *steps) {
     uint64_t slot = rs_hash_scale(hash, k->n_slots);
     *steps = 1;
@@ -126,8 +128,8 @@ rs_status rs_keys_build(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     uint8_t *head, *slots, *numbers;
     RS_ASSERT(out->size_bytes % 8 == 0);
     if (n > RS_FMT_RECORDS || factory > RS_FMT_FACTORY_LAST) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu keys with default factory %u", (unsigned long long)n,
-                            factory);
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a key index cannot have %llu keys and default factory %u",
+                            (unsigned long long)n, factory);
     }
     memset(&k, 0, sizeof k);
     k.seed = seed;
@@ -167,8 +169,8 @@ static rs_status append_pair(rs_buffer *pairs, uint64_t first, uint64_t later, r
     return rs_buffer_append(pairs, pair, sizeof pair, err);
 }
 
-/* One table slot is the number of a record plus 1; a hash that is there already is not added, so that a key that
- * comes a million times costs a million steps, not their square. */
+/* A slot holds the number of a record plus 1. A hash that is there already is not added, so the time for a key that
+ * comes n times grows with n, not with its square. */
 static rs_status collect_twins(rs_keys *k, uint8_t *slots, const uint64_t *hashes, const uint8_t *opaque,
                                rs_buffer *pairs, rs_error *err) {
     uint64_t i, n = k->n_entries;
@@ -195,7 +197,9 @@ rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t *opaque, uint
     rs_keys k;
     uint8_t *slots;
     rs_status status;
-    if (n > RS_FMT_RECORDS) return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu keys", (unsigned long long)n);
+    if (n > RS_FMT_RECORDS) {
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu keys are too many", (unsigned long long)n);
+    }
     if (n == 0) return RS_OK;
     memset(&k, 0, sizeof k);
     k.n_entries = n;

@@ -1,4 +1,4 @@
-/* rs_offsets.c: block entries and the building of offset groups. */
+/* rs_offsets.c: reads and writes block entries, and builds offset groups. */
 #include "format/rs_offsets.h"
 
 static bool inside(uint64_t off, uint64_t size, const rs_section *section) {
@@ -37,7 +37,7 @@ rs_status rs_block_parse(const uint8_t e[RS_FMT_BLOCK_SIZE], uint64_t at, const 
         rs_load_u64(e + RS_FMT_B_RESERVED_2) != 0) {
         return rs_error_set(err, RS_E_FMT_RESERVED, at, "a reserved field of a block or table is not zero");
     }
-    rows = (uint64_t)out->n_records * out->row_size_bytes; /* 17 and 32 bits: fits */
+    rows = (uint64_t)out->n_records * out->row_size_bytes; /* two numbers of 32 bits, so it cannot overflow */
     switch (out->index_width) {
     case 0:
         if (out->index_off != 0 || rows > out->heap_size_bytes) goto bad;

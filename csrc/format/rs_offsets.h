@@ -1,4 +1,4 @@
-/* rs_offsets.h: from a record's number to its bytes: block entries and the offset groups of 64. */
+/* rs_offsets.h: finds the bytes of a record by its number: block entries, and offset groups of 64 records. */
 #ifndef RS_OFFSETS_H
 #define RS_OFFSETS_H
 
@@ -8,7 +8,7 @@
 #include "format/rs_format.h"
 #include "format/rs_header.h"
 
-/* One block entry, checked; plain values. */
+/* A block entry that was checked. Owns nothing. */
 typedef struct rs_block {
     uint64_t first_record;
     uint32_t n_records;
@@ -21,22 +21,24 @@ typedef struct rs_block {
     uint32_t heap_crc, arrays_crc;
 } rs_block;
 
-/* Reads and checks block entry `number` (rule 14); `number` is below the count of BLOCKS. Any thread. */
+/* Reads block entry `number`, which is below the count of BLOCKS, and checks rule 14. Any thread. */
 RS_NODISCARD rs_status rs_block_read(rs_slice segment, const rs_directory *directory, uint64_t number, rs_block *out,
                                      rs_error *err);
 
-/* The same for the bytes of an entry, which were copied from `at` in the segment. */
+/* As rs_block_read, for a copy of the bytes of a block or table entry that stands at `at` in the segment. */
 RS_NODISCARD rs_status rs_block_parse(const uint8_t entry[RS_FMT_BLOCK_SIZE], uint64_t at,
                                       const rs_directory *directory, rs_block *out, rs_error *err);
 
+/* Writes the bytes of a block entry. */
 void rs_block_write(const rs_block *block, uint8_t out[RS_FMT_BLOCK_SIZE]);
 
-/* Bytes of an offset group with ends of `width`. */
+/* Returns the bytes of an offset group whose ends have `width` bytes. */
 static inline uint64_t rs_offsets_group_size(uint32_t width) {
     return 8 + (uint64_t)RS_FMT_GROUP_RECORDS * width;
 }
 
-/* Where record `local` of a checked block lies (rule 15); *out borrows from the segment. Any thread. */
+/* Sets *out to the bytes of record number `local` of a checked block, and checks rule 15. *out borrows from the
+ * segment. Any thread. */
 RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local,
                                                        rs_slice *out, rs_error *err) {
     const uint8_t *heap = segment + block->heap_off;
@@ -64,8 +66,7 @@ RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, c
     }
 }
 
-/* Asks for what rs_offsets_locate will read of record `local` of a checked block, or, without offsets, for the
- * record. */
+/* Prefetches the offsets of record `local` of a checked block, or the record itself when the block has no offsets. */
 static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *block, uint32_t local) {
     uint32_t w = block->index_width;
     const uint8_t *group;
@@ -78,8 +79,8 @@ static inline void rs_offsets_prefetch(const uint8_t *segment, const rs_block *b
     RS_PREFETCH(group + 8 + (size_t)(local % RS_FMT_GROUP_RECORDS) * w);
 }
 
-/* Appends the offset groups for `n` records that end at ends[0..n) (ascending, from the heap's start), and sets
- * index_width and row_size of `block`: no groups at all when all records have one size. */
+/* Appends the offset groups of n records, and sets index_width and row_size_bytes of `block`. Record i ends at ends[i],
+ * from the start of the heap. When all records have the same size, there are no groups. RS_E_MEM. */
 RS_NODISCARD rs_status rs_offsets_append(const uint64_t *ends, uint32_t n, rs_block *block, rs_buffer *out,
                                          rs_error *err);
 

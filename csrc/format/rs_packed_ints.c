@@ -1,9 +1,9 @@
-/* rs_packed_ints.c: packing and unpacking of lists of numbers; decimals found and checked. */
+/* rs_packed_ints.c: packs and unpacks lists of numbers, and finds the scale of decimals. */
 #include "format/rs_packed_ints.h"
 
 enum { CHUNK = RS_FMT_NUMBERS_CHUNK, HISTORY = RS_FMT_STRIDE_MAX };
 
-/* What a chunk's 4 bits add up to: see FORMAT.md. */
+/* Returns the number that is added to a chunk's 4 bits when they are not 0, which gives the chunk's width. */
 static unsigned width_base(unsigned max_width) { return max_width > 15 ? max_width - 15 : 0; }
 
 static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
@@ -13,20 +13,20 @@ static unsigned width_of(const uint8_t *widths, uint64_t chunk, unsigned base) {
 
 /* ---- Reading ---- */
 
-/* The sum of the widths of `chunks` chunks, sixteen at a time: who passes a list does little else. False when one is
- * above max_width. */
+/* Sums up the bytes of `chunks` chunks of 8 numbers: that is the sum of their widths. It reads sixteen widths at a
+ * time, because passing a list consists of little else. Returns false when a width is above max_width. */
 static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_width, uint64_t *out) {
     const uint64_t low = UINT64_C(0x0F0F0F0F0F0F0F0F), ones = UINT64_C(0x0101010101010101), carry = ones << 4;
-    const uint64_t over = ones * (max_width < 15 ? 15 - max_width : 0); /* carries out of a nibble that is too large */
+    const uint64_t over = ones * (max_width < 15 ? 15 - max_width : 0); /* added, it carries when x is too large */
     const uint64_t base = width_base(max_width);
     uint64_t bytes = chunks / 2 + chunks % 2, sum = 0, some = 0, bad = 0;
     for (; bytes > 0; widths += 8) {
         uint64_t all = bytes < 8 ? rs_load_few_unchecked(widths, bytes) : rs_load_u64(widths), even, odd;
-        if (bytes <= 8 && chunks % 2 != 0) all &= ~(UINT64_C(0xF0) << (bytes - 1) * 8); /* of no chunk */
+        if (bytes <= 8 && chunks % 2 != 0) all &= ~(UINT64_C(0xF0) << (bytes - 1) * 8); /* unused bits */
         even = all & low, odd = all >> 4 & low;
         bad |= (even + over) | (odd + over);
         sum += (even + odd) * ones >> 56; /* at most 16 times 15 */
-        some += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56; /* those that are not 0 */
+        some += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56; /* number of x above 0 */
         bytes -= bytes < 8 ? bytes : 8;
     }
     *out = sum + some * base;
@@ -48,7 +48,7 @@ bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packe
     if (left != 0) {
         const unsigned width = width_of(out->widths, chunks - 1, width_base(node->max_width));
         const unsigned shorter = width - (left * width + 7) / 8;
-        if (shorter > size) return false; /* the widths changed meanwhile */
+        if (shorter > size) return false; /* only when the widths changed meanwhile */
         size -= shorter;
     }
     if (!rs_take(&at, size, &out->chunks)) return false;
@@ -59,7 +59,7 @@ bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packe
     return true;
 }
 
-/* `count` fields of `width` bits from `p`, before which `before` bytes may be read and from which on `left`. */
+/* Unpacks `count` fields of `width` bits at p. `before` bytes before p and `left` bytes from p on may be read. */
 static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned width, unsigned count,
                           uint64_t *out) {
     const uint64_t mask = (UINT64_C(1) << (width & 63)) - 1;
@@ -80,7 +80,7 @@ static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned
             out[i] = rs_load_u64(p + bit / 8) >> bit % 8 & mask;
         }
     } else if (RS_LIKELY(before + left >= 8)) {
-        /* At the end of what may be read: the last fields from the last 8 bytes, whose upper end they are. */
+        /* Near the end of the readable bytes, the last fields are taken from the upper bits of the last 8 bytes. */
         ptrdiff_t last = (ptrdiff_t)left - 8;
         for (i = 0; i < count; i++) {
             ptrdiff_t bit = (ptrdiff_t)(i * width), at = bit / 8 < last ? bit / 8 : last;
@@ -115,7 +115,7 @@ unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out) {
     if (left == 0) return 0;
     if (self->done == 0 && stride != 0) return next_head(self, left < stride ? (unsigned)left : stride, out);
     count = left < CHUNK ? (unsigned)left : CHUNK;
-    /* The widths are read a second time, from memory that others may have changed: bound what follows again. */
+    /* The widths may have changed since rs_packed_ints_take checked them, so they are checked again. */
     width = width_of(self->widths, self->chunk++, width_base(node->max_width));
     if (width > node->max_width || ((uint64_t)count * width + 7) / 8 > (uint64_t)(self->end - self->chunks)) width = 0;
     unpack(self->chunks, (size_t)(self->chunks - self->head), (size_t)(self->end - self->chunks), width, count, fields);
@@ -128,7 +128,7 @@ unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out) {
             to[i] = (int64_t)((uint64_t)to[(int)i - (int)stride] + z);
         }
         memmove(self->last, self->last + count, HISTORY * sizeof *self->last);
-        /* The chunk moved with its history: it ends where the next one begins. */
+        /* memmove has moved the chunk too: it now ends where the next one will begin. */
         to -= count;
     }
     self->done += count;
@@ -150,7 +150,7 @@ void rs_packed_ints_read(rs_packed_ints *self, int64_t *out) {
         unsigned count = n - done < CHUNK ? (unsigned)(n - done) : CHUNK, k;
         unsigned width = width_of(self->widths, chunk++, width_least);
         int64_t *to = out + done;
-        /* As in rs_packed_ints_next: the widths may have changed since they were summed. */
+        /* The widths may have changed since rs_packed_ints_take checked them, so they are checked again. */
         if (width > max_width || (count * width + 7) / 8 > (size_t)(end - chunks)) width = 0;
         unpack(chunks, (size_t)(chunks - self->head), (size_t)(end - chunks), width, count, fields);
         chunks += (count * width + 7) / 8;
@@ -194,7 +194,7 @@ static uint64_t zigzag(int64_t later, int64_t earlier) {
     return d << 1 ^ (0 - (d >> 63));
 }
 
-/* Field i of the packed numbers. */
+/* Returns the field for number i. */
 static uint64_t field_of(const int64_t *numbers, uint64_t i, unsigned stride, uint64_t base) {
     return stride == 0 ? (uint64_t)numbers[i] - base : zigzag(numbers[i], numbers[i - stride]);
 }
@@ -235,7 +235,8 @@ static unsigned max_width_of(const rs_packed_ints_sizes *sizes) {
     return most;
 }
 
-/* The width that a chunk of `width` bits is given: its 4 bits cannot name each. */
+/* Returns the stored width of a chunk that needs `width` bits. It may be larger, because 4 bits cannot name all
+ * widths. */
 static unsigned given_width(unsigned width, unsigned max_width) {
     unsigned least = width_base(max_width) + 1;
     return width == 0 ? 0 : width < least ? least : width;
@@ -272,7 +273,7 @@ void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsign
 }
 
 static rs_status misfit(rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "numbers that do not fit their node");
+    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "a list of numbers does not fit its schema node");
 }
 
 rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,

@@ -1,5 +1,6 @@
-/* rs_packed_ints.h: decimals and packed lists of numbers (FORMAT.md, Packed nodes): what a reader needs inline, what a
- * writer needs to choose and to pack. Knows nodes, not records. */
+/* rs_packed_ints.h: unpacks and packs decimals and packed lists of numbers (FORMAT.md, Packed nodes), and measures the
+ * size of packed lists. The decimals follow ALP (Afroozeh, Kuffo, Boncz, SIGMOD 2024); the chunks are like the
+ * miniblocks of Parquet's DELTA_BINARY_PACKED (Lemire, Boytsov, 2015). */
 #ifndef RS_PACKED_INTS_H
 #define RS_PACKED_INTS_H
 
@@ -8,7 +9,7 @@
 
 /* ---- Reading ---- */
 
-/* The value of a decimal node from its stored bits. */
+/* Returns the value of a decimal node from its stored number. */
 static inline double rs_packed_ints_decimal(const rs_node *node, uint64_t stored) {
     unsigned c = node->correction;
     int64_t m = (int64_t)(node->base + (c == 64 ? 0 : stored >> c));
@@ -22,41 +23,44 @@ static inline double rs_packed_ints_decimal(const rs_node *node, uint64_t stored
     return value;
 }
 
-/* The numbers of one list that are still to come. Borrows node and bytes. */
+/* The state of unpacking one list. Borrows node and bytes. */
 typedef struct rs_packed_ints {
     const rs_node *node;
-    const uint8_t *head;   /* bit group of the head */
-    const uint8_t *widths; /* 4 bits a chunk */
-    const uint8_t *chunks;
-    const uint8_t *end;    /* of the chunks: nothing beyond is read */
-    uint64_t n;            /* numbers in all */
-    uint64_t done;         /* given so far */
-    uint32_t chunk;        /* its number, once the head is given; wraps with lists beyond 2^35: no record is as long */
-    int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 before the chunk, then the chunk */
+    const uint8_t *head;   /* the bit group of the head */
+    const uint8_t *widths; /* the bit group with 4 bits for each chunk */
+    const uint8_t *chunks; /* the chunks that are left */
+    const uint8_t *end;    /* the end of the chunks; no byte beyond it is read */
+    uint64_t n;            /* number of numbers in the list */
+    uint64_t done;         /* number of numbers given so far */
+    uint32_t chunk;        /* number of the next chunk; it would wrap for lists beyond 2^35, which no record holds */
+    int64_t last[RS_FMT_STRIDE_MAX + RS_FMT_NUMBERS_CHUNK]; /* the 16 numbers before the chunk, then the chunk */
 } rs_packed_ints;
 
-/* Takes a list of n numbers (n not 0; the caller has counted them) off `in`. False, with nothing taken, when its bytes
- * end too early, out->n then being n, or are malformed, out->n then being 0. Any thread. */
+/* Takes a list of n numbers off `in`. n is not 0, and the caller has counted the numbers against the budget. Returns
+ * false and takes nothing when the bytes end too early (out->n is then n) or are malformed (out->n is then 0). Any
+ * thread. */
 RS_NODISCARD bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packed_ints *out);
 
-/* Begins to give the numbers of a taken list: sets what rs_packed_ints_next goes on from. */
+/* Begins to give the numbers of a list that was taken. */
 static inline void rs_packed_ints_begin(rs_packed_ints *self) {
     self->done = 0;
     self->chunk = 0;
 }
 
-/* The next 1 to 16 numbers; *out borrows from self until the next call. 0 when all are given. */
+/* Sets *out to the next 1 to 16 numbers and returns how many there are; 0 at the end. *out is valid until the next
+ * call. */
 unsigned rs_packed_ints_next(rs_packed_ints *self, const int64_t **out);
 
-/* All numbers of a list that rs_packed_ints_begin was just called for, at once: faster than chunk by chunk. `out`
- * has room for n. */
+/* Writes all n numbers of a list to `out`, which is faster than chunk by chunk. rs_packed_ints_begin must be the last
+ * call for the list. */
 void rs_packed_ints_read(rs_packed_ints *self, int64_t *out);
 
+/* Returns the float of a number of a node of floats. */
 static inline double rs_packed_ints_float(const rs_node *node, int64_t m) { return (double)m / node->divisor; }
 
 /* ---- Writing ---- */
 
-/* Bits that n needs. */
+/* Returns the number of bits that n needs; 0 for 0. */
 static inline unsigned rs_packed_ints_width(uint64_t n) {
 #if defined(__GNUC__) || defined(__clang__)
     return n == 0 ? 0 : 64u - (unsigned)__builtin_clzll(n);
@@ -67,38 +71,42 @@ static inline unsigned rs_packed_ints_width(uint64_t n) {
 #endif
 }
 
-/* The integer nearest to `product`, which is within the range of i64. From 2^52 on a double is whole, and half more
- * would round to an even one. */
+/* Returns the integer nearest to `product`, which is within the range of i64. From 2^52 on a double is an integer
+ * already, and adding a half would round it to an even one. */
 static inline int64_t rs_packed_ints_round(double product) {
     double half = product <= -4503599627370496.0 || product >= 4503599627370496.0 ? 0.0 : 0.5;
     return (int64_t)(product < 0 ? product - half : product + half);
 }
 
-/* The integer m with (double)m / 10^scale == value to the bit, within 2^53; false when there is none. */
+/* Sets *m to the integer within 2^53 for which (double)m / 10^scale has the same 64 bits as value. Returns false when
+ * there is none. */
 bool rs_packed_ints_from_float(double value, unsigned scale, int64_t *m);
-/* The least scale from `scale` on, up to 15, at which value is such a decimal; false when there is none. */
+/* Raises *scale to the least scale, up to 15, at which rs_packed_ints_from_float finds an integer. Returns false when
+ * there is none. */
 bool rs_packed_ints_find_scale(double value, unsigned *scale);
 
-/* How a set of lists would be packed; zero it, rs_packed_ints_measure each list, then rs_packed_ints_size. */
+/* Measurements of lists that one node with a stride would pack. Zero the struct, set the stride, call
+ * rs_packed_ints_measure for each list, then rs_packed_ints_size. */
 typedef struct rs_packed_ints_sizes {
     unsigned stride;
-    uint64_t n_lists;    /* not empty ones */
-    int64_t min, max;    /* of the numbers stored as they are */
-    uint64_t head_bits_of[RS_FMT_STRIDE_MAX + 1]; /* lists by the numbers in their head */
-    uint64_t chunks[RS_FMT_NUMBERS_CHUNK + 1][65]; /* chunks by numbers and by bits */
-    uint64_t width_bytes;
-    bool any;
+    uint64_t n_lists;    /* number of lists that are not empty */
+    int64_t min, max;    /* the range of the numbers in heads */
+    uint64_t head_bits_of[RS_FMT_STRIDE_MAX + 1]; /* number of lists, by the size of the head */
+    uint64_t chunks[RS_FMT_NUMBERS_CHUNK + 1][65]; /* number of chunks, by numbers in the chunk and by their width */
+    uint64_t width_bytes; /* bytes of the bit groups of widths */
+    bool any;            /* whether min and max are set */
 } rs_packed_ints_sizes;
 
-/* `base` is that of stride 0: no less than any number may be. */
+/* Measures one list. With stride 0 `base` is the node's base, and no number is below it. */
 void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers, uint64_t n, int64_t base);
-/* Bytes of all measured lists but for their counts. */
+/* Returns the bytes of the bodies of all measured lists, without their counts. */
 uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes);
-/* The aux of a node packed so. */
+/* Writes the aux of a numbers node that packs all measured lists. */
 void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsigned scale, int64_t base,
                     uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]);
 
-/* Appends head and chunks of a list of n numbers, n not 0. RS_E_ARG_RANGE when they do not fit the node. */
+/* Appends head and chunks of a list of n numbers, n not 0. RS_E_ARG_RANGE when they do not fit the node; RS_E_MEM.
+ * After a failure `out` may hold a part of the list. */
 RS_NODISCARD rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
                                          rs_error *err);
 

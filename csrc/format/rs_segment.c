@@ -1,4 +1,4 @@
-/* rs_segment.c: mapping a segment, and the writer that reserves, writes, seals and hands over. */
+/* rs_segment.c: maps segments, and writes them: reserves space, writes, and makes the file read-only. */
 #include "format/rs_segment.h"
 
 #include <errno.h>
@@ -11,7 +11,8 @@ enum {
     PAGE = 4096
 };
 
-/* Written between aligned runs: explicit, so that bytes of a failed append never show, and a hole never faults. */
+/* Written between aligned runs. Zeros are written and not skipped, because bytes of a failed append may stand there,
+ * and reading a hole may fault. */
 static const uint8_t ZEROS[PAGE];
 
 static const rs_segment CLOSED = {-1, NULL, 0, {0, 0, 0, 0, 0}};
@@ -43,9 +44,9 @@ rs_status rs_segment_open_path(rs_segment *self, const char *path, bool follow_l
     return code;
 }
 
-/* The same for a leased file. A mapping keeps the open file alive that it was made from, and so would keep the lease
- * after its descriptor is closed: it is made from another one. Where there is no way to one, lease and mapping end
- * together. */
+/* As rs_segment_adopt, for a leased file. A mapping keeps its open file, and so its lock, alive after the descriptor is
+ * closed. So the file is mapped through a second descriptor that has no lock, and closing `fd` ends the lease. Where
+ * the system gives no second descriptor, the lease ends with the mapping. */
 static rs_status adopt_leased(rs_segment *self, int fd, rs_error *err) {
     rs_status code;
     int other;
@@ -73,7 +74,8 @@ rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err)
     *out = CLOSED;
     if (err == NULL) err = &local;
     RS_TRY(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, err));
-    /* The kernel reads the source's pages on our behalf: where the file shrank it says EFAULT instead of SIGBUS. */
+    /* The kernel reads the source's pages in the write call: when the file has shrunk, it answers EFAULT, not SIGBUS.
+     * */
     code = rs_segment_writer_append(&writer, src->data, (size_t)src->size_bytes, err);
     if (code == RS_E_SYS && err->sys_errno == EFAULT) {
         code = rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the file shrank while it was copied");
@@ -84,7 +86,7 @@ rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err)
 }
 
 void rs_segment_close(rs_segment *self) {
-    /* By `data`, not by `fd`: a zeroed segment must not close descriptor 0. */
+    /* `data` says whether it is open, because the `fd` of a zeroed segment is 0, a valid descriptor. */
     if (self->data == NULL) return;
     rs_os_unmap(self->data, self->size_bytes);
     rs_os_close(&self->fd);
@@ -119,7 +121,8 @@ static rs_status create(rs_segment_writer *self, rs_backing backing, const char 
     if (backing == RS_BACKING_ANONYMOUS) return rs_os_create_anonymous(&self->fd, &self->sealable, err);
     if ((backing != RS_BACKING_DIRECTORY && backing != RS_BACKING_FILE && !is_named(backing)) || name == NULL ||
         (backing == RS_BACKING_FILE) != (dir == NULL)) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "backing %d with these names", (int)backing);
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
+                            "backing %d does not go with this directory and name", (int)backing);
     }
     RS_TRY(join_path(dir, name, &self->path, err));
     if (is_named(backing)) return create_named(self, backing == RS_BACKING_NAMED, dir, err);
@@ -142,34 +145,34 @@ rs_status rs_segment_writer_open(rs_segment_writer *self, rs_backing backing, co
     self->step = STEP_FIRST;
     self->process_id = rs_os_process_id();
     code = rs_os_identify(self->fd, &self->identity, err);
-    /* Before anything is written: whoever collects orphans takes an unlocked file for one. */
+    /* The lease is taken before anything is written, because a collector of orphans removes unlocked files. */
     if (code == RS_OK && backing == RS_BACKING_DIRECTORY) code = rs_os_lease(self->fd, err);
     if (code != RS_OK) rs_segment_writer_abort(self);
     return code;
 }
 
-/* A forked child shares the file: what it wrote would stand in its parent's segment. */
+/* Refuses a forked child. It shares the file with its parent, so its bytes would get into the parent's segment. */
 static rs_status check_process(const rs_segment_writer *self, rs_error *err) {
     if (self->process_id == rs_os_process_id()) return RS_OK;
-    return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot go on with a build of its parent");
+    return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "a forked child cannot continue a build of its parent");
 }
 
-/* Makes room for at least one byte at `at`, which is the end of what is reserved; `needed` more are wanted by now. */
+/* Reserves the next step of space, at least one byte. The caller needs `needed` more bytes for now. */
 static rs_status reserve_step(rs_segment_writer *self, uint64_t needed, rs_error *err) {
     uint64_t step = self->step;
     rs_status code;
     while (step < needed && step < STEP_MOST) step *= 2;
-    /* To where a huge page ends: only whole ones can be had. */
+    /* A large step ends where a huge page ends, because only whole huge pages can be reserved. */
     if (step >= RS_OS_HUGE_PAGE) step = rs_align_up(self->reserved + step, RS_OS_HUGE_PAGE) - self->reserved;
     code = rs_os_reserve(self->fd, self->reserved, self->reserved + step, self->memory_backed, err);
     if (code == RS_E_SPACE && rs_align_up(needed, PAGE) < step) {
-        /* The last bytes of a store that just fits must not fail for the room of bytes that will never come. */
+        /* A whole step was refused. The store may be nearly complete, so only the needed pages are tried. */
         step = rs_align_up(needed, PAGE);
         code = rs_os_reserve(self->fd, self->reserved, self->reserved + step, self->memory_backed, err);
     }
     if (code != RS_OK) return code;
     self->reserved += step;
-    /* An eighth of the size at most: the slack of a small store counts in its peak. */
+    /* A step is at most an eighth of the size, because unused space counts in the peak memory of a small store. */
     while (self->step < STEP_MOST && self->step * 8 < self->reserved) self->step *= 2;
     return RS_OK;
 }
@@ -180,7 +183,7 @@ rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, s
     RS_ASSERT(self->backing != 0);
     RS_TRY(check_process(self, err));
     if (rs_add_overflows(at, n, &end) || end > INT64_MAX - 2 * (int64_t)STEP_MOST) {
-        return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "no segment has %llu and %zu bytes",
+        return rs_error_set(err, RS_E_ARG_LIMIT, RS_NOWHERE, "a segment of %llu bytes cannot grow by %zu bytes",
                             (unsigned long long)at, n);
     }
     while (at < end) {
@@ -198,7 +201,7 @@ rs_status rs_segment_writer_append(rs_segment_writer *self, const void *bytes, s
 rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, rs_error *err) {
     uint64_t start = self->position, left;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > STEP_MOST) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "an alignment of %llu bytes",
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu bytes is no alignment",
                             (unsigned long long)alignment);
     }
     left = rs_align_up(start, alignment) - start;
@@ -228,9 +231,10 @@ rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, c
 static rs_status make_immutable(rs_segment_writer *self, rs_error *err) {
     RS_TRY(rs_os_truncate(self->fd, self->position, err));
     self->reserved = self->position;
-    /* A saved file is the user's: it keeps the mode that their umask gave it. */
+    /* A saved file keeps the mode that the user's umask gave it. */
     if (self->backing == RS_BACKING_FILE) return rs_os_sync(self->fd, err);
-    /* A name must never lead to bytes that a power cut has kept from the disk. */
+    /* The bytes must be on the disk before the file gets its name, so that after a power cut no name leads to a file
+     * without them. */
     if (is_named(self->backing) && !self->memory_backed) RS_TRY(rs_os_sync(self->fd, err));
     return self->sealable ? rs_os_seal(self->fd, err) : rs_os_protect(self->fd, err);
 }
@@ -243,7 +247,7 @@ rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_
     RS_TRY(check_process(self, err));
     RS_TRY(make_immutable(self, err));
     RS_TRY(rs_os_reopen_readonly(self->fd, &fd, err));
-    /* The new lease is taken before the writer's ends with its descriptor. */
+    /* The new lease is taken before the writer's descriptor is closed, so that the file is always leased. */
     code = self->backing == RS_BACKING_DIRECTORY || is_named(self->backing) ? rs_os_lease(fd, err) : RS_OK;
     if (code == RS_OK) code = is_named(self->backing) ? adopt_leased(out, fd, err) : rs_segment_adopt(out, fd, err);
     if (code != RS_OK) {

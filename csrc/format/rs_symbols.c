@@ -1,7 +1,7 @@
-/* rs_symbols.c: the check of a symbol table, and the slow side of reading with one. */
+/* rs_symbols.c: checks symbol tables, and measures strings without decoding them. */
 #include "format/rs_symbols.h"
 
-RS_STATIC_ASSERT(RS_SYMBOLS_SLACK >= 4 * RS_SYMBOLS_COPY, "a batch of four symbols fits the slack");
+RS_STATIC_ASSERT(RS_SYMBOLS_SLACK >= 4 * RS_SYMBOLS_COPY, "four symbols fit the slack");
 
 void rs_symbols_bad_code(rs_error *err) {
     (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a string code is cut short or has no meaning");
@@ -26,8 +26,10 @@ rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {
     self.unit_bytes = head[0];
     self.n_short = rs_load_u16(head + 2);
     self.n_symbols = rs_load_u32(head + 4);
-    if (self.unit_bytes != 1 && self.unit_bytes != 2) return bad_table(err, "has units of no meaning");
-    if (head[1] != 0) return rs_error_set(err, RS_E_FMT_RESERVED, RS_NOWHERE, "a reserved byte of a symbol table");
+    if (self.unit_bytes != 1 && self.unit_bytes != 2) return bad_table(err, "has units of neither 1 nor 2 bytes");
+    if (head[1] != 0) {
+        return rs_error_set(err, RS_E_FMT_RESERVED, RS_NOWHERE, "a reserved byte of a symbol table is not zero");
+    }
     if (self.n_short > 256 || self.n_symbols > self.n_short + 256 * (256 - self.n_short)) {
         return bad_table(err, "has more symbols than codes");
     }
@@ -39,7 +41,7 @@ rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err) {
     pool_size = rs_slice_left(&bytes) - RS_SYMBOLS_COPY;
     self.pool = bytes.ptr;
     if (pool_size % self.unit_bytes != 0 || pool_size / self.unit_bytes >> (24 - RS_SYMBOLS_LENGTH_BITS) != 0) {
-        return bad_table(err, "has a pool of a size without meaning");
+        return bad_table(err, "has a pool that is too large or ends within a unit");
     }
     self.pool_units = (uint32_t)(pool_size / self.unit_bytes);
     for (i = 0; i < self.n_symbols; i++) {

@@ -1,13 +1,13 @@
-/* rs_symbols.h: reading side of strings that are coded with a symbol table: the table check and the hot decode.
+/* rs_symbols.h: reads strings that are coded with a symbol table: checks the table, and decodes.
  *
- * A symbol stands for a short run of units, a code of one or two bytes for a symbol, and a string is a run of codes
- * that decodes on its own. The scheme is that of FSST (Boncz, Neumann and Leis, FSST: Fast Random Access String
- * Compression, VLDB 2020) with tables as large as those of OnPair (Gargiulo, Tosoni, Venturini, OnPair: Short Strings
- * Compression for Fast Random Access, 2025). The layout is in FORMAT.md, section "Symbol tables".
+ * A symbol stands for a short run of units, a code of one or two bytes stands for a symbol, and a string is a run of
+ * codes. Each string can be decoded by itself. The scheme is that of FSST (Boncz, Neumann and Leis, FSST: Fast Random
+ * Access String Compression, VLDB 2020) with tables as large as those of OnPair (Gargiulo, Tosoni, Venturini, OnPair:
+ * Short Strings Compression for Fast Random Access, 2025). FORMAT.md has the layout, in its section "Symbol tables".
  *
- * The table is used where it lies, which may be memory that somebody else writes to. So decoding loads every entry
- * once and bounds what it loaded by numbers that rs_symbols_open copied into private memory: bytes that change after
- * the check give other units or an error, never a read or a write out of bounds. */
+ * The table stays in the segment, whose bytes may change. So decoding loads every entry once, and checks it against
+ * numbers that rs_symbols_open copied into private memory. Bytes that change after the check give other units or an
+ * error, but no access out of bounds. */
 #ifndef RS_SYMBOLS_H
 #define RS_SYMBOLS_H
 
@@ -17,44 +17,45 @@
 enum {
     RS_SYMBOLS_HEAD = 8,       /* bytes before the entries */
     RS_SYMBOLS_ENTRY = 3,      /* bytes of an entry */
-    RS_SYMBOLS_COPY = 16,      /* bytes that decoding copies for any symbol, and the zeros that end a table */
-    RS_SYMBOLS_MAX = 65536,    /* symbols of a table */
+    RS_SYMBOLS_COPY = 16,      /* bytes that decoding copies for a symbol; also the number of zeros after the pool */
+    RS_SYMBOLS_MAX = 65536,    /* the most symbols of a table */
     RS_SYMBOLS_LENGTH_BITS = 4,
-    /* What a decode may write beyond the string: a batch of symbols is begun only where all of it has room. */
-    RS_SYMBOLS_SLACK = 64
+    RS_SYMBOLS_SLACK = 64      /* bytes that decoding may write after the string, because it copies whole symbols */
 };
 
-/* An open table. Borrows the table's bytes; plain memory otherwise, so any number of threads may read it. */
+/* An open table. Borrows the table's bytes. Any number of threads may read it. */
 typedef struct rs_symbols {
     const uint8_t *entries;
     const uint8_t *pool;
     uint32_t n_symbols;
-    uint32_t n_short;    /* first bytes below it are codes of one byte */
+    uint32_t n_short;    /* a first byte below it is a code of one byte */
     uint32_t pool_units; /* units of the pool; RS_SYMBOLS_COPY bytes follow them */
     uint32_t unit_bytes;
-    uint32_t max_units;  /* of a symbol */
+    uint32_t max_units;  /* the most units of a symbol */
 } rs_symbols;
 
-/* The most units that a symbol of such units may have. */
+/* Returns the most units that a symbol may have. */
 static inline uint32_t rs_symbols_max_units(uint32_t unit_bytes) { return unit_bytes == 1 ? 15 : 8; }
 
-/* Checks the table, all of it and no byte more, and opens it. The result lives as long as `bytes`. Errors:
- * RS_E_FMT_TRUNCATED, RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
+/* Checks a whole table, which must fill `bytes`, and opens it. *out is valid as long as `bytes`. RS_E_FMT_TRUNCATED,
+ * RS_E_FMT_VALUE, RS_E_FMT_RESERVED. Any thread. */
 RS_NODISCARD rs_status rs_symbols_open(rs_slice bytes, rs_symbols *out, rs_error *err);
 
-/* Units that the codes stand for, with every check of decoding made and nothing written. Any thread. */
+/* Sets *n_units to the number of units of the decoded string. It makes all checks of decoding: RS_E_FMT_VALUE. Any
+ * thread. */
 RS_NODISCARD rs_status rs_symbols_length(const rs_symbols *self, rs_slice codes, uint64_t *n_units, rs_error *err);
 
-/* Failing paths, out of line: they fill `err`. */
+/* These fill `err`; out of line because they are rare. */
 RS_COLD void rs_symbols_bad_code(rs_error *err);
 RS_COLD void rs_symbols_no_room(rs_error *err);
 
-/* Entry of a symbol, which must be below n_symbols: units of it (0: the escape) and where they begin. Loaded once. */
+/* Loads the entry of a symbol, whose number must be below n_symbols: its number of units (0 for the escape) and, above
+ * RS_SYMBOLS_LENGTH_BITS, where they begin in the pool. */
 static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32_t number) {
     return rs_load_u32(self->entries + (size_t)RS_SYMBOLS_ENTRY * number) & 0xFFFFFF;
 }
 
-/* A condition of which compilers should make a choice between values, not a branch. */
+/* Marks a condition as unpredictable, so that compilers use a conditional move and no branch. */
 #if defined(__clang__)
 #define RS_SYMBOLS_EITHER(x) __builtin_unpredictable(x)
 #elif defined(__GNUC__)
@@ -63,16 +64,16 @@ static inline uint32_t rs_symbols_entry_unchecked(const rs_symbols *self, uint32
 #define RS_SYMBOLS_EITHER(x) (x)
 #endif
 
-/* Where a decode stands within a word of codes. */
+/* The state of decoding a word of codes. */
 typedef struct rs_symbols_step {
-    uint64_t word; /* codes, the next one lowest */
-    uint64_t used; /* bytes of codes */
+    uint64_t word; /* the codes that are left, the next one in the lowest bits */
+    uint64_t used; /* bytes of codes decoded so far */
     uint8_t *out;
 } rs_symbols_step;
 
-/* Decodes the lowest code of the word. False when the code has no meaning or is the escape; `used` is then past it and
- * *entry tells which: an escape has length 0. With `some` only the first `left` bytes of the word are codes: behind
- * them nothing is decoded, without a branch on where they end, and true is the answer. */
+/* Decodes the lowest code of the word. Returns false when the code has no meaning or is the escape; `used` is then
+ * after the code, and the length in *entry is 0 for the escape. With `some`, only the first `left` bytes of the word
+ * are codes; after them the function does nothing and returns true, without a branch on where the codes end. */
 static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_bytes, bool some, uint64_t left,
                                          rs_symbols_step *step, uint32_t *entry) {
     const uint32_t first = (uint32_t)(step->word & 0xFF), both = first << 8 | (uint32_t)(step->word >> 8 & 0xFF);
@@ -92,10 +93,10 @@ static inline bool rs_symbols_decode_one(const rs_symbols *self, unsigned unit_b
     return true;
 }
 
-/* rs_symbols_decode for one width of unit, which is a constant where this is compiled into it.
+/* rs_symbols_decode for one unit_bytes, which callers give as a constant.
  *
- * Codes come in words of 8 bytes, of which 4 codes are always whole; there is no branch on a code's length, as it
- * would be foretold wrongly once in a few codes. */
+ * It loads codes in words of 8 bytes, which always hold 4 whole codes. There is no branch on the length of a code,
+ * because it would often be mispredicted. */
 RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *table, unsigned unit_bytes,
                                                              rs_slice codes, uint8_t *out, uint64_t capacity,
                                                              uint64_t *out_bytes, rs_error *err) {
@@ -132,7 +133,7 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
                 continue;
             }
         }
-        /* The escape: one unit stands in the codes. It may lie beyond the word. */
+        /* After an escape the unit itself stands in the codes, maybe after the word. */
         if ((entry & ((1u << RS_SYMBOLS_LENGTH_BITS) - 1)) != 0 || left - step.used < unit_bytes) {
             return rs_symbols_bad_code(err), RS_E_FMT_VALUE;
         }
@@ -144,9 +145,10 @@ RS_NODISCARD static inline rs_status rs_symbols_decode_units(const rs_symbols *t
     return RS_OK;
 }
 
-/* Decodes all of `codes` to `out`, *out_bytes bytes. There must be room for them and RS_SYMBOLS_SLACK bytes more, all
- * of which may be written, else RS_E_SPACE; room for 16 * codes + RS_SYMBOLS_SLACK bytes is always enough. `out` may
- * not overlap the table or the codes. RS_E_FMT_VALUE: a code that is cut short or has no meaning. Any thread. */
+/* Decodes all of `codes` to `out` and sets *out_bytes to the bytes of the units. There must be room for them and for
+ * RS_SYMBOLS_SLACK more bytes, which may be overwritten, else RS_E_SPACE. 16 bytes for each byte of codes and
+ * RS_SYMBOLS_SLACK more are always enough. `out` must not overlap the table or the codes. RS_E_FMT_VALUE when a code is
+ * cut short or has no meaning. Any thread. */
 RS_NODISCARD static inline rs_status rs_symbols_decode(const rs_symbols *self, rs_slice codes, uint8_t *out,
                                                        uint64_t capacity, uint64_t *out_bytes, rs_error *err) {
     if (self->unit_bytes == 1) return rs_symbols_decode_units(self, 1, codes, out, capacity, out_bytes, err);

@@ -1,4 +1,4 @@
-/* rs_tables.c: entries of TABLES, read and checked (rule 29 of FORMAT.md). */
+/* rs_tables.c: reads the elements of TABLES and checks them (rule 29 of FORMAT.md). */
 #include "format/rs_tables.h"
 
 rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_t number, rs_table *out,
@@ -12,7 +12,7 @@ rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_
     memcpy(e, segment.ptr + at, sizeof e);
     kind = rs_load_u64(e + RS_FMT_B_TABLE_KIND);
     if (kind != RS_FMT_TABLE_VALUES && kind != RS_FMT_TABLE_SYMBOLS) {
-        return rs_error_set(err, RS_E_FMT_VERSION, at, "table %u is of a kind of a later version", number);
+        return rs_error_set(err, RS_E_FMT_VERSION, at, "table %u has a kind that this reader does not know", number);
     }
     symbols = kind == RS_FMT_TABLE_SYMBOLS;
     if (symbols) {
@@ -21,7 +21,7 @@ rs_status rs_table_read(rs_slice segment, const rs_directory *directory, uint32_
             e[RS_FMT_B_INDEX_WIDTH] != 0) {
             goto bad;
         }
-        rs_store_u32(e + RS_FMT_B_N_RECORDS, 1); /* so that the rest can be checked as of a block */
+        rs_store_u32(e + RS_FMT_B_N_RECORDS, 1); /* the other fields can then be checked by rs_block_parse */
     }
     rs_store_u64(e + RS_FMT_B_FIRST_RECORD, 0);
     RS_TRY(rs_block_parse(e, at, directory, &out->block, err));
