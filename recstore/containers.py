@@ -1,8 +1,9 @@
-"""What RecordList and RecordDict share: how a store is closed, copied and sent, and what stands in for methods that
-change."""
+"""The base of RecordList and RecordDict: closing, copying and pickling a store, and the errors for the methods of list
+and dict that change them."""
 
 import errno
 
+from recstore._core import native
 from recstore.errors import BusyError, CorruptError, SegmentNotFoundError
 from recstore.shm import handles, pins
 
@@ -56,12 +57,15 @@ class Container:
         the same bytes raise ClosedError. Idempotent.
 
         A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
-        Raises BusyError while arrays read with ``arrays="view"`` are alive.
+        Raises BusyError, and closes nothing, while arrays read with ``arrays="view"`` are alive. Any thread may call it.
         """
-        for piece in (*self.segments, *self.blobs, self._spilled):
-            if piece is not None and not piece.closed:
-                piece.close()
-                pins.unpin(piece)
+        segments = [segment for segment in self.segments if not segment.closed]
+        native.close_all(segments)
+        blobs = [blob for blob in (*self.blobs, self._spilled) if blob is not None and not blob.closed]
+        for blob in blobs:
+            blob.close()
+        for resource in (*segments, *blobs):
+            pins.unpin(resource)
 
     def __enter__(self):
         return self

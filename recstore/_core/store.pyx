@@ -454,11 +454,31 @@ cdef class Segment(Owner):
         BusyError while arrays over it are alive.
         """
         if self.exports > 0 and not self.closing:
-            n = "1 array over its bytes is" if self.exports == 1 else f"{self.exports} arrays over its bytes are"
-            raise errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
+            raise busy_error(self.exports)
         self.closing = True
         if self.busy == 0 and self.exports == 0:
             self.release()
+
+
+cdef object busy_error(Py_ssize_t exports):
+    n = "1 array over its bytes is" if exports == 1 else f"{exports} arrays over its bytes are"
+    return errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
+
+
+def close_all(list segments):
+    """Closes all of these segments; BusyError, and none is closed, while arrays over one of them are alive."""
+    cdef Segment segment
+    cdef Py_ssize_t exports = 0
+    for segment in segments:
+        if not segment.closing:
+            exports += segment.exports
+    if exports > 0:
+        raise busy_error(exports)
+    # From the check to the end of this loop no other thread runs: nothing in between calls Python code.
+    for segment in segments:
+        segment.closing = True
+    for segment in segments:
+        segment.close()
 
 
 cdef object in_record_of(error, int store, uint64_t index):

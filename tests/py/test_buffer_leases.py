@@ -70,6 +70,18 @@ def test_views_are_counted():
         x[0]
 
 
+def test_a_view_over_two_stores_closes_both_or_none():
+    x, y = RecordList(range(3)), RecordList([np.arange(1000.0)], arrays="view")
+    both = x + y
+    array = both[3]
+    with pytest.raises(BusyError, match="^the store cannot be closed: 1 array"):
+        both.close()
+    assert not x.closed and not y.closed and both[0] == 0
+    del array
+    both.close()
+    assert x.closed and y.closed
+
+
 def test_an_error_in_a_with_block_is_what_is_seen():
     with pytest.raises(KeyError, match="mine"), RecordList([np.arange(1000.0)], arrays="view") as x:
         kept = x[0]
