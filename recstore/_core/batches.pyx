@@ -150,4 +150,3 @@ cdef class PairEncoder:
         self.taken = self.hashes.n
         self.opaque = []
         return out
-

@@ -379,9 +379,9 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_column_read_open(rs_column_read *self, uint64_t n, rs_bool nulls, rs_error *err)
     void rs_column_read_clear(rs_column_read *self)
     rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
-                            int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err)
+                                 int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err)
     rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place, rs_bool *fits,
-                             rs_error *err)
+                                  rs_error *err)
 
     void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
     void rs_store_prefetch(const rs_store *self, uint64_t index)
@@ -462,7 +462,6 @@ cdef extern from "recstore.h" nogil:
         uint64_t left
     rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
     rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
-
 
     ctypedef struct rs_mapping:
         rs_store keys

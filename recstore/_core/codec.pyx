@@ -352,9 +352,9 @@ cdef void begin_extra(decode_state *c, const uint8_t *bytes_, size_t size):
 
 
 cdef object prepare_keys(decode_state *c, uint32_t n):
-    cdef uint32_t i
+    cdef uint32_t _
     keys = []
-    for i in range(n):
+    for _ in range(n):
         key = decode_any(c)
         keys.append(sys.intern(key) if type(key) is str else key)
     try:

@@ -5,8 +5,6 @@ a rule, keeping it would cost every Record a dict, and a list that the caller ha
 """
 
 
-
-
 cdef extern from *:
     # Registering with Mapping sets the flag that `match` asks for on classes made by Python only.
     """
@@ -163,7 +161,7 @@ cdef class Record:
         cdef rs_place place
         cdef PyObject *described = NULL
         cdef rs_error err
-        cdef uint64_t n, i
+        cdef uint64_t n, _
         cdef list keep = []
         if self.held is not None:
             return tuple(self.held)
@@ -179,7 +177,7 @@ cdef class Record:
                 raise errors.CorruptError("the record has changed under its reader")
             check(rs_path_any_enter(&cursor, 2, &n, &err), &err)
             keys = {}
-            for i in range(n):
+            for _ in range(n):
                 key = self.program.decode_place(&cursor, NULL, NULL, 0, None)
                 hash_of_key(key)
                 keys[key] = None

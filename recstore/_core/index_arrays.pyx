@@ -160,10 +160,10 @@ cdef class Blob:
 
     def unlink(self):
         """Removes the file of a blob in a directory if it is ours; the mapping stays."""
-        cdef rs_status ignored
+        cdef rs_status _ignored
         if self.path is not None and self.owner_pid is not None and self.owner_pid == os.getpid():
             encoded = os.fsencode(self.path)
-            ignored = rs_os_unlink(encoded, &self.seg.identity, NULL)
+            _ignored = rs_os_unlink(encoded, &self.seg.identity, NULL)
 
     def close(self):
         """Gives the memory back; reads raise ClosedError then. Idempotent."""
@@ -176,10 +176,10 @@ cdef class Blob:
 
 cdef int drop_blob_file(rs_segment *segment, path) except -1:
     """Unlinks what is ours, unmaps, closes. A name that cannot be removed is left to the next collect."""
-    cdef rs_status ignored
+    cdef rs_status _ignored
     if path is not None:
         encoded = os.fsencode(path)
-        ignored = rs_os_unlink(encoded, &segment.identity, NULL)
+        _ignored = rs_os_unlink(encoded, &segment.identity, NULL)
     rs_segment_close(segment)
     return 0
 

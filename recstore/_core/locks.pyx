@@ -76,10 +76,10 @@ cdef class Lock:
         rs_os_close(&self.fd)
 
     cdef int drop(self) except -1:
-        cdef rs_status ignored
+        cdef rs_status _ignored
         if self.fd >= 0 and self.state == HELD and self.pid == os.getpid() and rs_os_leads_to(self.encoded, self.fd):
             # Only who holds the lock removes the file, so it cannot be another one by now.
-            ignored = rs_os_unlink(self.encoded, NULL, NULL)
+            _ignored = rs_os_unlink(self.encoded, NULL, NULL)
         rs_os_close(&self.fd)
         return 0
 

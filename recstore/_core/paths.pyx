@@ -5,8 +5,6 @@ a key of an `any` dict by comparing bytes. Programs keep what was looked up in t
 """
 
 
-
-
 # ---- Steps of a walk ----
 
 cdef enum:
@@ -199,11 +197,11 @@ cdef object hash_of_key(object key):
 
 
 cdef bint find_in_dict_coded(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-    cdef uint64_t n, i
+    cdef uint64_t n, _
     cdef rs_error err
     hash(key)
     check(rs_path_any_enter(cursor, 2, &n, &err), &err)
-    for i in range(n):
+    for _ in range(n):
         if is_key(program, cursor, key):
             place.node = NULL
             return True
@@ -380,7 +378,7 @@ def pick(value, key):
         return False, None
     cls = type(value)
     if type(key) is str and (hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__attrs_attrs__") or
-                              (key in getattr(value, "__dict__", ()) and not hasattr(cls, "_member_map_"))):
+                             (key in getattr(value, "__dict__", ()) and not hasattr(cls, "_member_map_"))):
         inner = getattr(value, key, MISSING)
         return (False, None) if inner is MISSING else (True, inner)
     return False, None

@@ -7,8 +7,10 @@ cdef class StoreReader:
     cdef bint owned
     cdef object reader
     cdef list programs
+
     @staticmethod
     cdef StoreReader apart(const rs_store *store)
+
     @staticmethod
     cdef StoreReader over(rs_store *store, reader)
     cdef object get(self, uint64_t index)

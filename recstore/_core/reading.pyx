@@ -43,7 +43,6 @@ cdef class StoreReader:
         return self.get(index)
 
     cdef object get(self, uint64_t index):
-        cdef PyObject *value
         cdef rs_record record
         cdef rs_error err
         check(rs_store_find(self.store, index, &record, &err), &err)

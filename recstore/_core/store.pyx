@@ -6,7 +6,6 @@ unmaps at once, or, with calls in flight elsewhere, when the last of them return
 """
 
 
-
 # Errors that speak of one record, which whoever reads it names.
 cdef tuple RECORD_ERRORS = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
 

@@ -292,8 +292,9 @@ cdef class RecordIterator:
         self.next = self.located = first
         self.step = step
         # The processor itself fetches what is read in order.
-        self.ahead = records.projection is None and records.detached is None and (records.direct is None or
-                                                                          not -FAR < records.step < FAR)
+        self.ahead = records.projection is None and records.detached is None and (
+            records.direct is None or not -FAR < records.step < FAR
+        )
 
     def __iter__(self):
         return self

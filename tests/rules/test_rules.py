@@ -239,6 +239,14 @@ def test_every_status_has_an_error_class():
     assert sorted(set(errors.STATUS_CLASSES) - set(codes.values()) - {0}) == [], "a class for no status"
 
 
+def test_precommit_runs_the_tools_that_ci_runs():
+    config = ROOT / ".pre-commit-config.yaml"
+    if not config.exists():
+        pytest.skip("a source distribution leaves out what only a checkout needs")
+    (pins,) = re.findall(r"^lint = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert set(re.findall(r'"(\S+==\S+)"', config.read_text())) == set(re.findall(r'"(\S+==\S+)"', pins))
+
+
 def test_import_is_light(tmp_path):
     """Compared with what the interpreter loads by itself: site may have brought anything."""
     code = "import sys; before = set(sys.modules); import recstore; print(*sorted(set(sys.modules) - before))"
