@@ -38,7 +38,10 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
         keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
             recstore. True: it stays until ``recstore.unlink`` or a restart, which requires `fingerprint` or `files`.
             "2h": it stays so long after its last use; units are s, m, h, d and w.
-        isolate: build in a child process that exits, so that this one never holds the Python objects.
+        isolate: build in a fresh interpreter that exits, so that this process never holds the Python objects. `build`
+            must be picklable: a function at the top of a module or of a script, functools.partial of one, a bound
+            method of a picklable object. A script that defines `build` itself calls `shared` under
+            ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: seconds to wait for another process, at most.
 
@@ -153,6 +156,7 @@ class _Call:
     def run(self):
         from recstore._core import native
 
+        self.refuse_within_import()
         _refuse_nested(self.target)
         while True:
             store = self.attach()
@@ -166,6 +170,18 @@ class _Call:
                     return self.build_locked(lock) if store is None else store
             finally:
                 lock.close()
+
+    def refuse_within_import(self):
+        """RuntimeError for a script that builds at its top level, in the child that imports it to build."""
+        isolated = sys.modules.get("recstore.build.isolated_build")
+        if isolated is None or not isolated.importing_main:
+            return
+        if self.isolate or self.target.path in _building:
+            raise RuntimeError(
+                f"isolate=True imports the main module in the child that builds, and the main module calls shared() for"
+                f' {self.target.name!r} again; put the call under if __name__ == "__main__":, or move build to a module'
+                " of its own"
+            )
 
     def attach(self):
         """The store; None where there is none, or a damaged one, which building replaces."""
@@ -237,14 +253,9 @@ class _Call:
         try:
             if not self.isolate:
                 return self.make()
-            from recstore.build import fork_build
-
-            store = fork_build.build(self.make, self.attach, repr(self.target.name))
-            if store is None:
-                raise BuildError(f"{self.target.name!r} was built and removed at once by somebody else")
-            return store
+            return self.make_isolated()
         except Exception as error:
-            if type(error).__name__ != "ChildDied":  # who is killed says nothing of what the next one will see
+            if type(error).__name__ != "ChildDied":  # a killed child does not mean that the next build fails
                 lock.write(_State.pack(attempt, _traceback(error)))
             raise
         finally:
@@ -259,6 +270,34 @@ class _Call:
             if store is None:
                 raise
             return store
+
+    def make_isolated(self):
+        from functools import partial
+
+        from recstore.build import isolated_build
+
+        target = self.target
+        place = target.name, target.fingerprint, target.keep, target.folder, target.replaces
+        store = isolated_build.build(
+            partial(_enter, target.path), partial(_make, *place, self.build), self.attach, repr(target.name)
+        )
+        if store is None:
+            raise BuildError(f"{target.name!r} was built, and then removed by another process before it was attached")
+        return store
+
+
+def _enter(path):
+    """Notes in the child of an isolated build what it builds, so that a nested call is refused."""
+    _building[path] = _thread_number(), os.getpid()
+
+
+def _make(name, fingerprint, keep, folder, replaces, build):
+    """The store, built in the child of an isolated build."""
+    from recstore.shm import named_segments
+
+    target = named_segments.Target(name, fingerprint, keep, folder)
+    target.replaces = replaces
+    return _Call(target, build, False, None).make()
 
 
 class _State:

@@ -326,7 +326,7 @@ class _Program(hashed_values.ValueHash):
         if hasattr(kind, "__getattr__") and hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
             try:  # a configuration such as EasyDict or DictConfig: reading an item changes nothing
                 return getattr(value, step), None
-            except Exception:  # noqa: BLE001 - of any kind: the whole value is hashed then
+            except Exception:
                 return whole, None
         return whole, None
 

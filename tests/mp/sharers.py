@@ -1,8 +1,11 @@
 """What the processes of test_shared*.py run, importable by name and without pytest."""
 
+import functools
 import multiprocessing
 import os
 import random
+import sys
+import threading
 import time
 
 import recstore
@@ -92,6 +95,40 @@ def fails(log, message="no data today", pause=0.3):
     note(log, "called")
     time.sleep(pause)
     raise LookupError(message)
+
+
+def nested(name, isolate):
+    return recstore.shared(name, lambda: [1], fingerprint="1", isolate=isolate)
+
+
+def killed():
+    os.kill(os.getpid(), 9)
+
+
+LOCK = threading.Lock()
+
+
+def lock_is_free():
+    return [LOCK.acquire(blocking=False)]
+
+
+def surroundings():
+    """What a build may depend on besides its arguments."""
+    return [os.getcwd(), os.environ["OF_THIS_TEST"], sys.argv, sys.path]
+
+
+class Isolated:
+    """A dataset whose workers get their store from an isolated build."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        with recstore.shared(self.name, functools.partial(range, 4), fingerprint="1", isolate=True) as x:
+            return x[i]
 
 
 def call_failing(connection, name, log):

@@ -1,5 +1,6 @@
 """Stores shared by name: who builds, who waits, and who hears of what went wrong."""
 
+import functools
 import gc
 import os
 import signal
@@ -241,11 +242,8 @@ def test_waiting_costs_little(name, log):
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_nested_call(name, isolate):
-    def build():
-        return recstore.shared(name, build, fingerprint="1", isolate=isolate)
-
     with pytest.raises(recstore.BuildError, match="calls shared\\(\\) for its own name"):
-        recstore.shared(name, build, fingerprint="1", isolate=isolate)
+        recstore.shared(name, functools.partial(sharers.nested, name, isolate), fingerprint="1", isolate=isolate)
 
 
 def test_nested_call_in_a_forked_child(name):
@@ -329,12 +327,12 @@ def test_isolated_build(name, log):
 
 def test_isolated_build_that_raises(name, log):
     with pytest.raises(recstore.BuildError, match="(?s)failed in the child process.*LookupError: no data today"):
-        recstore.shared(name, lambda: sharers.fails(log, pause=0), fingerprint="1", isolate=True)
+        recstore.shared(name, functools.partial(sharers.fails, log, pause=0), fingerprint="1", isolate=True)
 
 
 def test_isolated_build_that_is_killed(name):
     with pytest.raises(recstore.BuildError, match="killed by signal 9"):
-        recstore.shared(name, lambda: os.kill(os.getpid(), 9), fingerprint="1", isolate=True)
+        recstore.shared(name, sharers.killed, fingerprint="1", isolate=True)
 
 
 def test_child_ends_with_its_parent(name, log):

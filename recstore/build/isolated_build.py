@@ -1,0 +1,253 @@
+"""Building in a fresh interpreter that exits: the objects that a build makes never exist in the process that trains.
+
+The work travels by pickle, as with multiprocessing's "spawn", so no state of this process is copied: neither its
+threads nor the locks they hold. The child publishes the segment and waits; the parent attaches, and then lets go. The
+child reads a pipe whose other end the parent holds, and ends when the parent closes that end or dies.
+
+The child imports the main module only if the work comes from there, because a script that builds at its top level would
+build again then. multiprocessing.Process is not used: a DataLoader worker is daemonic, and may have no such children.
+"""
+
+import os
+import pickle
+import signal
+import sys
+
+from recstore.errors import BuildError
+
+_DONE = b"\0done"
+_MAIN = ("__main__", "__mp_main__")
+# Ctrl-C reaches all processes of a terminal. The parent says what becomes of the build, so the child ignores it; a
+# handler, because programs that the build starts would inherit that a signal is ignored.
+_BOOTSTRAP = """
+import signal, sys
+signal.signal(signal.SIGINT, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_SETMASK, {mask})
+sys.path[:] = {path!r}
+from recstore.build.isolated_build import _child
+_child({result}, {life})
+"""
+
+importing_main = False  # whether this process is a child that is importing the main module
+
+
+class ChildDied(BuildError):
+    """The child was killed. The next build may succeed, so the lock file does not say that this one failed."""
+
+    __module__ = "recstore"
+
+
+def build(first, work, attach, what):
+    """Calls `first` and then `work` in a fresh interpreter, then attach() here, and returns what attach() returns.
+
+    Both are pickled; `first` is called before the main module is imported for `work`. BuildError with the child's
+    traceback; TypeError where `work` cannot be pickled.
+    """
+    job = _Job(first, work)
+    ours, theirs = os.pipe()
+    life, held = os.pipe()
+    child = None
+    try:
+        # A Ctrl-C between the start and the assignment would leave a child without its parent's knowledge.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            child = _start(job, theirs, life, {int(number) for number in before})
+        finally:
+            os.close(theirs)
+            os.close(life)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        said = _talk(job, ours, held)
+        if said.endswith(_DONE):
+            return attach()
+        status = child.wait()
+        if status < 0 or not said:
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+            raise ChildDied(f"the child process {child.pid} that was building {what} {how}; for lack of memory perhaps")
+        raise BuildError(f"building {what} failed in the child process {child.pid}:\n{said.decode('utf-8', 'replace')}")
+    finally:
+        os.close(ours)
+        os.close(held)
+        if child is not None:
+            _reap(child)
+
+
+def _talk(job, result, life):
+    """Sends the job, and returns what the child has written."""
+    data = memoryview(job.packed)
+    try:
+        while data:
+            data = data[os.write(life, data) :]
+    except BrokenPipeError:
+        pass  # it has ended; its message or its status says why
+    said = b""
+    while not said.endswith(_DONE):
+        part = os.read(result, 1 << 16)
+        if not part:
+            break
+        said += part
+    return said
+
+
+def _start(job, result, life, mask):
+    import subprocess
+    from multiprocessing import spawn
+
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    code = _BOOTSTRAP.format(mask=mask - {signal.SIGINT} or "()", path=job.path, result=result, life=life)
+    flags = subprocess._args_from_interpreter_flags()  # as multiprocessing takes them
+    return subprocess.Popen(
+        [os.fsdecode(spawn.get_executable()), *flags, "-c", code],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(result, life, *job.fds),
+    )
+
+
+def _reap(child):
+    """Waits for a child whose pipe is closed, and kills it after a second."""
+    import subprocess
+
+    try:
+        child.wait(1)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+# ---- What is sent ----
+
+
+class _Job:
+    """A pickled function, with what the child must set up before it can be unpickled.
+
+    It stands for the Popen of multiprocessing's "spawn" while the function is pickled: stores, locks and connections
+    among its arguments ask it for descriptors.
+    """
+
+    def __init__(self, first, work):
+        from multiprocessing import context, spawn
+
+        if getattr(sys, "frozen", False):
+            raise TypeError("isolate=True starts a Python interpreter, which a frozen program lacks; use isolate=False")
+        self.fds = []
+        outer = context.get_spawning_popen()
+        context.set_spawning_popen(self)
+        try:
+            data, uses_main = _pickled(work)
+        finally:
+            context.set_spawning_popen(outer)
+        setup = spawn.get_preparation_data("recstore build")
+        setup["authkey"] = bytes(setup["authkey"])
+        if not uses_main:
+            for key in ("init_main_from_name", "init_main_from_path"):
+                setup.pop(key, None)
+        elif not setup.keys() & {"init_main_from_name", "init_main_from_path"}:
+            raise TypeError(_cannot("it is defined in a notebook, a shell or `python -c`, which cannot be imported"))
+        self.path = setup["sys_path"]
+        packed = pickle.dumps((first, setup, data), 5)
+        self.packed = len(packed).to_bytes(8, "little") + packed
+
+    def duplicate_for_child(self, fd):
+        self.fds.append(fd)
+        return fd
+
+    class DupFd:
+        """A descriptor that has the same number in the child."""
+
+        def __init__(self, fd):
+            self.fd = fd
+
+        def detach(self):
+            return self.fd
+
+
+def _pickled(work):
+    """`(bytes, whether they name the main module)`. TypeError for what cannot be pickled."""
+    import io
+    from multiprocessing.reduction import ForkingPickler
+
+    found = []
+
+    class Pickler(ForkingPickler):
+        def reducer_override(self, value):
+            if getattr(value, "__module__", None) in _MAIN:
+                found.append(value)
+            return NotImplemented
+
+    out = io.BytesIO()
+    try:
+        Pickler(out, 5).dump(work)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise TypeError(_cannot(str(error))) from error
+    return out.getvalue(), bool(found)
+
+
+def _cannot(why):
+    return (
+        f"isolate=True builds in a fresh interpreter, and build cannot be sent there: {why}; move the function to the "
+        "top of a module, with its arguments in functools.partial, or use isolate=False"
+    )
+
+
+# ---- In the child ----
+
+
+def _child(result, life):
+    """Never returns."""
+    import _thread
+
+    status, held = 1, None
+    try:
+        first, setup, data = pickle.loads(_read(life, int.from_bytes(_read(life, 8), "little")))
+        ending = _thread.allocate_lock()
+        _thread.start_new_thread(_end_with_parent, (life, ending))
+        first()
+        _prepare(setup)
+        held = pickle.loads(data)()
+        ending.acquire()  # from here on this thread ends the process, for it has a name to remove first
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os.write(result, _DONE)
+        os.read(life, 1)  # the lease is held until the parent has its own
+        status = 0
+    except BaseException:  # SystemExit too: nobody else can report it
+        import traceback
+
+        os.write(result, traceback.format_exc()[-60000:].encode("utf-8", "replace"))
+    finally:
+        held = None  # noqa: F841 - the store's name goes, unless the parent has a lease
+        os._exit(status)
+
+
+def _read(fd, size):
+    out = bytearray()
+    while len(out) < size:
+        part = os.read(fd, min(size - len(out), 1 << 20))
+        if not part:
+            os._exit(1)  # the parent has gone
+        out += part
+    return bytes(out)
+
+
+def _prepare(setup):
+    """Makes this process like the parent: arguments, folder, start method, main module."""
+    global importing_main
+    from multiprocessing import process, spawn
+
+    from recstore.build import parallel_build
+
+    importing_main = process.current_process()._inheriting = True  # multiprocessing refuses to start children, too
+    try:
+        spawn.prepare(setup)
+    finally:
+        importing_main = False
+        del process.current_process()._inheriting
+    parallel_build._be_main()
+
+
+def _end_with_parent(life, ending):
+    os.read(life, 1)
+    ending.acquire()
+    os._exit(0)

@@ -1,0 +1,166 @@
+"""isolate=True: the build runs in a fresh interpreter, wherever it is called from."""
+
+import functools
+import os
+import signal
+import threading
+
+import pytest
+from mp import sharers
+from mp.sharers import left, notes, records, start, until
+
+import recstore
+
+GUARD = 'if __name__ == "__main__":'
+SCRIPT = """
+import dataclasses
+import sys
+import recstore
+
+PREFIX = "record "
+
+
+@dataclasses.dataclass
+class Sample:
+    i: int
+
+
+def build():
+    return [{"text": PREFIX + str(i), "sample": Sample(i)} for i in range(5)]
+
+
+"""
+CALL = """x = recstore.shared(sys.argv[1], build, fingerprint="1", isolate=True)
+    print(len(x), x[3]["text"], x[3]["sample"])
+"""
+
+
+@pytest.fixture
+def script(python, tmp_path):
+    """Runs a script's text as a program; `(status, output, errors)`."""
+
+    def run(text, *arguments):
+        path = tmp_path / "train.py"
+        path.write_text(text)
+        code = "import subprocess, sys; p = subprocess.run([sys.executable, *sys.argv[1:]], capture_output=True, text=True)"
+        code += "; print(repr((p.returncode, p.stdout, p.stderr)))"
+        return eval(python(code, str(path), *arguments))
+
+    return run
+
+
+def test_no_lock_of_this_process_is_held_there(name):
+    """The fault: a forked child has the locks that other threads hold, and nobody to release them."""
+    with sharers.LOCK:
+        found = []
+
+        def call():
+            with recstore.shared(name, sharers.lock_is_free, fingerprint="1", isolate=True) as x:
+                found.extend(x)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+    assert found == [True]
+
+
+def test_what_is_the_same_there(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OF_THIS_TEST", "1")
+    monkeypatch.setattr("sys.argv", ["train.py", "--lr", "1"])
+    with recstore.shared(name, sharers.surroundings, fingerprint="1", isolate=True) as x:
+        assert x.to_list() == list(sharers.surroundings())
+        assert "train.py --lr 1" in recstore.segments(name)[0].builder
+
+
+def test_arguments(name):
+    with recstore.RecordList(records(1)) as x:
+        build = functools.partial(list, x[10:20])
+        with recstore.shared(name, build, fingerprint="1", isolate=True) as y:
+            assert y == x[10:20]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_within_a_daemonic_child(name, method, tmp_path):
+    """As a DataLoader worker is one, which may start no children of multiprocessing's."""
+    import multiprocessing
+
+    context = multiprocessing.get_context(method)
+    ours, theirs = context.Pipe()
+    process = context.Process(
+        target=sharers.call, args=(theirs, name, str(tmp_path / "log"), {"isolate": True}), daemon=True
+    )
+    process.start()
+    theirs.close()
+    assert ours.recv() == (sharers.N, True)
+    assert notes(tmp_path / "log")[0] != f"1 {process.pid}"
+    sharers.end((process, ours))
+    if method == "forkserver":
+        from multiprocessing import forkserver
+
+        forkserver._forkserver._stop()
+
+
+def test_within_a_loader(name):
+    data = pytest.importorskip("torch.utils.data")
+    sums = list(data.DataLoader(sharers.Isolated(name), num_workers=2, collate_fn=sum))
+    assert sums == list(range(4))
+
+
+def test_through_a_folder(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("RECSTORE_BACKING", "dir")
+    build = functools.partial(records, 1)
+    with recstore.shared(name, build, fingerprint="1", isolate=True, dir=tmp_path) as x:
+        assert x.to_list() == records(1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_interrupt_of_the_child_alone(name, log):
+    """The parent says what becomes of the build."""
+    first = start(sharers.call, name, log, {"pause": 0.01, "isolate": True})
+    until(lambda: notes(log))
+    os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
+    assert first[1].recv() == (sharers.N, True)
+    sharers.end(first)
+
+
+# ---- Where the function stands ----
+
+
+@pytest.mark.parametrize("build", [lambda: [1], functools.partial(map, lambda i: i, [1])], ids=["lambda", "partial"])
+def test_functions_that_cannot_be_sent(name, build):
+    with pytest.raises(TypeError, match=r"(?s)cannot be sent there: .*lambda.*top of a module.*isolate=False"):
+        recstore.shared(name, build, fingerprint="1", isolate=True)
+    assert left(name) == []
+
+
+def test_function_of_a_script(name, script):
+    status, out, errors = script(f"{SCRIPT}{GUARD}\n    {CALL}", name)
+    assert (status, out, errors) == (0, "5 record 3 Record(__main__.Sample: {'i': 3})\n", "")
+
+
+def test_script_without_a_guard(name, script):
+    """It is imported where it builds, and would build there again."""
+    text = SCRIPT + CALL.replace("    ", "")
+    status, out, errors = script(text, name)
+    assert status == 1 and out == "" and 'put the call under if __name__ == "__main__":' in errors
+    other = text.replace('fingerprint="1"', "fingerprint=__import__('os').urandom(4).hex()")
+    status, out, errors = script(other, name)
+    assert status == 1 and 'put the call under if __name__ == "__main__":' in errors
+
+
+def test_script_without_a_guard_and_a_function_of_a_module(name, script, tmp_path):
+    (tmp_path / "train_data.py").write_text("def build():\n    return [1, 2, 3]\n")
+    text = 'import recstore, sys, train_data\nprint("top")\nx = recstore.shared(sys.argv[1], train_data.build, isolate=True)\n'
+    assert script(text + "print(x.to_list())\n", name) == (0, "top\n[1, 2, 3]\n", "")
+
+
+def test_function_of_no_file(name, python):
+    code = "import sys, recstore\ndef build(): return [1]\n"
+    code += "try: recstore.shared(sys.argv[1], build, isolate=True)\nexcept TypeError as error: print(error)"
+    assert "it is defined in a notebook, a shell or `python -c`" in python(code, name)
+
+
+def test_build_that_exits(name):
+    with pytest.raises(recstore.BuildError, match="(?s)failed in the child process .*SystemExit: 3"):
+        recstore.shared(name, functools.partial(exit, 3), fingerprint="1", isolate=True)
