@@ -101,16 +101,16 @@ class FieldView(RecordView):
         Raises KeyError and IndexError as ``to_numpy``, what pyarrow raises for values that make no column, ImportError
         without pyarrow.
         """
-        from recstore import tables
+        from recstore.io import arrow_out
 
-        return tables.arrow_array(self, self._positions(indices))
+        return arrow_out.arrow_array(self, self._positions(indices))
 
     def to_pandas(self, indices=None):
         """The field as a pandas.Series, as pandas makes one of the values. Raises KeyError and IndexError as
         ``to_numpy``, ImportError without pandas."""
-        from recstore import tables
+        from recstore.io import arrow_out
 
-        return tables.series(self, self._positions(indices))
+        return arrow_out.series(self, self._positions(indices))
 
     def _positions(self, indices):
         from recstore import columns

@@ -148,20 +148,20 @@ class ListOperations:
         Raises what pyarrow raises for values that make no column, TypeError for keys that are no str, ImportError
         without pyarrow.
         """
-        from recstore import tables
+        from recstore.io import arrow_out
 
         self._require()
-        return tables.to_arrow(self)
+        return arrow_out.to_arrow(self)
 
     def to_pandas(self):
         """The pandas.DataFrame that ``DataFrame(x.to_list())`` is; columns of numbers without making objects.
 
         Raises TypeError for keys that are no str, ImportError without pandas.
         """
-        from recstore import tables
+        from recstore.io import arrow_out
 
         self._require()
-        return tables.to_pandas(self)
+        return arrow_out.to_pandas(self)
 
     def index(self, value, start=0, stop=sys.maxsize):
         """Position of the first record equal to `value` within [start, stop); ValueError when there is none."""

@@ -25,14 +25,14 @@ ROOMS = [
     ["shm"],
     ["build"],
     ["containers"],
-    ["sharing", "dataset"],
+    ["sharing", "dataset", "io"],
     ["cli"],
 ]
 # A folder of recstore/ is a room of its own name. These are the modules on top, by room.
 TOP_MODULES = {
     "errors": "errors text _version",
     # In their order: each may import those before it. `__init__` is what users import.
-    "containers": "handles containers columns tables views records dicts fields grouping info jsonable __init__",
+    "containers": "handles containers columns views records dicts fields grouping info jsonable __init__",
     "sharing": "sharing",
 }
 # Imports inside a function that lead to a later room, to a later module of the containers, or back to a module that
@@ -42,6 +42,8 @@ LATE = {
     ("records", "grouping"): "index_by() and group_by() delegate",
     ("records", "info"): "info() delegates",
     ("dicts", "info"): "info() delegates",
+    ("fields", "io.arrow_out"): "to_arrow() and to_pandas() of a field delegate",
+    ("views", "io.arrow_out"): "to_arrow() and to_pandas() delegate",
     ("build.streaming", "build.parallel_build"): "only a build with workers loads what starts them",
     ("cli.doctor", "cli.doctor_checks"): "the checks use Finding; only the command itself loads them",
     ("cli.doctor", "cli.doctor_process"): "the checks use Finding; only the command itself loads them",
