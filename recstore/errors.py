@@ -32,20 +32,38 @@ class EncodeError(Error, TypeError):
     __module__ = "recstore"
 
 
-class CorruptError(Error, ValueError):
-    """The bytes of a segment break a rule of the format."""
+class _FileError(Error):
+    """Base of the errors about the bytes of a store: `filename` is the path of the file that holds them, None for
+    memory."""
+
+    __module__ = "recstore"
+    filename = None
+
+    def __init__(self, *args, filename=None):
+        super().__init__(*args)
+        if filename is not None:
+            self.filename = filename
+
+    def __str__(self):
+        text = super().__str__()
+        return text if self.filename is None else f"{text}: {self.filename!r}"
+
+
+class CorruptError(_FileError, ValueError):
+    """The bytes of a segment break a rule of the format. `filename` is the path of the file, None for memory."""
 
     __module__ = "recstore"
 
 
-class VersionError(Error, ValueError):
-    """The segment needs a newer reader: another format version, or a feature this one does not know."""
+class VersionError(_FileError, ValueError):
+    """The segment needs a newer reader: another format version, or a feature this one does not know. `filename` is as
+    of CorruptError."""
 
     __module__ = "recstore"
 
 
-class UntrustedError(Error, ValueError):
-    """Reading on would load code or classes that the reader has not allowed."""
+class UntrustedError(_FileError, ValueError):
+    """Reading on would load code or classes that the reader has not allowed. `filename` is as of CorruptError."""
 
     __module__ = "recstore"
 
@@ -90,6 +108,13 @@ class WaitTimeoutError(Error, TimeoutError):
     """Another process did not finish building in time."""
 
     __module__ = "recstore"
+
+
+def of_file(error, path):
+    """The error, which names the file from now on if it is about the bytes of a store and names none yet."""
+    if path is not None and isinstance(error, _FileError) and error.filename is None:
+        error.filename = path
+    return error
 
 
 # Status codes of the core (csrc/base/rs_status.h) and what they become.

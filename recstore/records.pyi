@@ -90,8 +90,9 @@ class RecordView(RecordList[_T_co]):
     def __mul__(self, times: SupportsIndex) -> Self: ...
     def __rmul__(self, times: SupportsIndex) -> Self: ...
 
-# What a file holds is known when it is opened: without an annotation a list of anything, with one what it says.
-_Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=RecordList[Any])
+# What a file holds is known when it is opened: with an annotation the store is what it says, without one a checker lets
+# both `[0]` and `.keys()` pass.
+_Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)
 
 def open(
     path: str | os.PathLike[str],

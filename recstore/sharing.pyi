@@ -15,8 +15,8 @@ __all__ = ["attach", "collect", "segments", "shared", "unlink"]
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-# As of `open`: without an annotation a list of anything, with one what it says.
-_Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=RecordList[Any])
+# As of `open`.
+_Store = TypeVar("_Store", bound=RecordList[Any] | RecordDict[Any, Any], default=Any)
 
 # A mapping is an iterable, too: of the two, the first that fits is meant.
 @overload

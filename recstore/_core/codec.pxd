@@ -16,12 +16,19 @@ cdef extern from "decode.h":
     object decode_any(decode_state *self)
     object value_at "decode_place"(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits)
 
-cdef int raise_status(rs_error *err) except -1
+cdef int raise_status(rs_error *err, path=*) except -1
 
 
 cdef inline int check(rs_status status, rs_error *err) except -1:
     if status != RS_OK:
         raise_status(err)
+    return 0
+
+
+cdef inline int check_path(rs_status status, rs_error *err, path) except -1:
+    """As check, for a call that was about a file: the error names it."""
+    if status != RS_OK:
+        raise_status(err, path)
     return 0
 
 

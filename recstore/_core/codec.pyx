@@ -16,24 +16,32 @@ cdef enum:
 
 # ---- Errors ----
 
-cdef int raise_status(rs_error *err) except -1:
-    """Raises what a status of the core means to a Python caller."""
+cdef int raise_status(rs_error *err, path=None) except -1:
+    """Raises the exception that a status of the core means to a Python caller; `path` is the file that the call was
+    about."""
     cls = errors.STATUS_CLASSES.get(err.code, errors.Error)
     text = err.message.decode("utf-8", "replace") or rs_status_text(err.code).decode()
     if issubclass(cls, OSError):
+        if err.sys_errno:
+            text = text.removesuffix(f" (errno {err.sys_errno})")
+        if path is not None:
+            path = os.fsdecode(path)
+            text = text.removesuffix(path).rstrip(" :")  # the exception shows its filename
+        if err.sys_errno:
+            text += f": {os.strerror(err.sys_errno)}"
         number = err.sys_errno
         if err.code == RS_E_SPACE:
             number = errno.ENOSPC
         elif number == 0:
             number = errno.ENOENT if issubclass(cls, FileNotFoundError) else errno.EPERM
-        raise cls(number, text)
+        raise cls(number, text) if path is None else cls(number, text, path)
     where = []
     if err.record != RS_NOWHERE:
         where.append(f"record {err.record}")
     if err.offset != RS_NOWHERE:
         where.append(f"byte {err.offset}")
     where.append(rs_status_name(err.code).decode())
-    raise cls(f"{text} ({', '.join(where)})")
+    raise errors.of_file(cls(f"{text} ({', '.join(where)})"), None if path is None else os.fsdecode(path))
 
 
 cdef public int codec_raise(rs_error *err) except -1:

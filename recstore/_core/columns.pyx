@@ -232,7 +232,7 @@ cdef class Gatherer:
                 elif stop.why == RS_COLUMN_READ_OTHER:
                     self.fits = False
             except errors.Error as e:
-                raise in_record(e, stop.index) from None
+                raise in_record(e, source.segment, source.store, stop.index) from None
             if stop.why == RS_COLUMN_READ_UNSURE or stop.why == RS_COLUMN_READ_LACKING:
                 stop.done += 1
             PyErr_CheckSignals()
@@ -402,7 +402,10 @@ def column_view(Records records not None):
     segment = selection.segment
     segment.enter()
     try:
-        return shared_rows(segment, selection.store, (<FieldProjection>records.projection).path, start, step, records.length)
+        path = (<FieldProjection>records.projection).path
+        return shared_rows(segment, selection.store, path, start, step, records.length)
+    except errors.Error as e:
+        raise errors.of_file(e, segment.file())
     finally:
         segment.leave()
 
@@ -522,6 +525,8 @@ def field_names(Records records not None):
                 segment.program(&store.trees[tree])
                 if not keys_below(store.trees[tree].nodes, found):
                     return None
+        except errors.Error as e:
+            raise errors.of_file(e, segment.file())
         finally:
             segment.leave()
     return list(found)

@@ -1,7 +1,6 @@
 # Records that decode a field when it is read, and the ways to read a part of a record, for other compiled modules.
 
 
-cdef object in_record(error, uint64_t index)
 cdef object lacking(uint64_t index, path)
 
 

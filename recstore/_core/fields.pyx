@@ -65,13 +65,6 @@ cdef int begin_record(Segment segment, int store, rs_record *where, rs_cursor *c
     return check(rs_path_begin(cursor, where.tree.nodes, place, &err), &err)
 
 
-cdef object in_record(error, uint64_t index):
-    """The same error, saying which record, if it is one that decoding raises."""
-    if type(error) not in (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError):
-        return error
-    return type(error)(f"record {index}: {error}")
-
-
 cdef object lacking(uint64_t index, path):
     return KeyError(f"record {index} has no field {str(path)!r}")
 
@@ -116,7 +109,7 @@ cdef class Record:
 
     cdef inline int enter(self) except -1:
         if self.segment is None:
-            raise errors.SegmentNotFoundError(2, "the Record was never made")
+            raise errors.SegmentNotFoundError(errno.ENOENT, "the Record was never made")
         return self.segment.enter()
 
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
@@ -139,7 +132,7 @@ cdef class Record:
                 return default
             return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
         except errors.Error as e:
-            raise in_record(e, self.index) from None
+            raise in_record(e, self.segment, self.store, self.index) from None
         finally:
             self.segment.leave()
 
@@ -186,7 +179,7 @@ cdef class Record:
                 raise errors.CorruptError("a dict with a key that is there twice")
             return tuple(keys)
         except errors.Error as e:
-            raise in_record(e, self.index) from None
+            raise in_record(e, self.segment, self.store, self.index) from None
         finally:
             self.segment.leave()
 
@@ -206,7 +199,7 @@ cdef class Record:
             self.begin(&cursor, &place)
             return self.program.decode_place(&cursor, place.node, place.body, place.bits, self.segment.owner())
         except errors.Error as e:
-            raise in_record(e, self.index) from None
+            raise in_record(e, self.segment, self.store, self.index) from None
         finally:
             self.segment.leave()
 
@@ -226,7 +219,7 @@ cdef class Record:
             self.begin(&cursor, &place)
             return go(self.program, &cursor, &place, key)
         except errors.Error as e:
-            raise in_record(e, self.index) from None
+            raise in_record(e, self.segment, self.store, self.index) from None
         finally:
             self.segment.leave()
 
@@ -255,7 +248,7 @@ cdef class Record:
                 return None
             return <tuple>described
         except errors.Error as e:
-            raise in_record(e, self.index) from None
+            raise in_record(e, self.segment, self.store, self.index) from None
         finally:
             self.segment.leave()
 
@@ -354,7 +347,7 @@ cdef class LazyProjection(Projection):
                 return out
             return record_or_value(out)
         except errors.Error as e:
-            raise in_record(e, <uint64_t>index) from None
+            raise in_record(e, segment, store, <uint64_t>index) from None
         finally:
             segment.leave()
 
@@ -413,7 +406,7 @@ cdef class FieldProjection(Projection):
                 if self.path.walk(program, &cursor, &place, None):
                     return program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
             except errors.Error as e:
-                raise in_record(e, <uint64_t>index) from None
+                raise in_record(e, segment, store, <uint64_t>index) from None
             finally:
                 segment.leave()
         if self.has_default:
@@ -485,7 +478,7 @@ cdef class FieldsProjection(Projection):
                     value = program.decode_place(&cursor, place.node, place.body, place.bits, segment.owner())
                     put_nested(out, keys, value, made)
         except errors.Error as e:
-            raise in_record(e, <uint64_t>index) from None
+            raise in_record(e, segment, store, <uint64_t>index) from None
         finally:
             segment.leave()
         return out

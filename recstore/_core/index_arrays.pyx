@@ -22,11 +22,11 @@ def publish_file(temporary, target):
     cdef rs_error err
     try:
         source, destination = encode_path(temporary), encode_path(target)
-        check(rs_os_rename(source, destination, &err), &err)
+        check_path(rs_os_rename(source, destination, &err), &err, target)
     except BaseException:
         os.unlink(temporary)
         raise
-    check(rs_os_sync_directory(destination, &err), &err)
+    check_path(rs_os_sync_directory(destination, &err), &err, target)
 
 
 cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
@@ -34,17 +34,17 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
     cdef rs_error err
     cdef const char *c_directory = NULL
     cdef const char *c_name = NULL
-    path = None
+    path = about = None
     if backing in ("directory", "named", "temporary"):
         d, n = encode_path(directory), encode_path(name)
         c_directory = d
         c_name = n
-        path = os.path.join(os.fsdecode(directory), name)
+        path, about = os.path.join(os.fsdecode(directory), name), directory
     elif backing == "file":
         n = encode_path(name)
         c_name = n
-        path = os.fspath(name)
-    check(rs_segment_writer_open(writer, BACKINGS[backing], c_directory, c_name, &err), &err)
+        path = about = os.fspath(name)
+    check_path(rs_segment_writer_open(writer, BACKINGS[backing], c_directory, c_name, &err), &err, about)
     return None if writer.path == NULL else path
 
 
@@ -108,7 +108,8 @@ cdef class Blob:
         if self.data == NULL:
             raise errors.ClosedError("the index array is closed")
         if self.id is not None and rs_crc32c(0, self.data, self.size) != rs_load_u32(self.seg.data + 12):
-            raise errors.CorruptError("the bytes of an index array do not have the checksum that its header names")
+            what = "the bytes of an index array do not have the checksum that its header names"
+            raise errors.CorruptError(what, filename=self.path)
         return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
 
     def publish(self, str backing, directory=None, name=None):
@@ -215,7 +216,7 @@ cdef Blob map_blob(rs_segment *segment, str backing, path):
             or rs_load_u32(head + 8) != BLOB_VERSION or rs_load_u64(head + 16) != left - BLOB_HEADER
             or rs_crc32c(0, head, BLOB_HEADER - 4) != rs_load_u32(head + BLOB_HEADER - 4)):
         rs_segment_close(segment)
-        raise errors.CorruptError("not an index array of recstore, or one of another version")
+        raise errors.CorruptError("not an index array of recstore, or one of another version", filename=path)
     blob.backing, blob.path = backing, path
     blob.take_over(segment, PyBytes_FromStringAndSize(<const char *>head + 24, 16))
     return blob
@@ -238,5 +239,5 @@ def open_blob(path):
     cdef rs_segment segment
     cdef rs_error err
     encoded = encode_path(path)
-    check(rs_segment_open_path(&segment, encoded, False, &err), &err)
+    check_path(rs_segment_open_path(&segment, encoded, False, &err), &err, path)
     return map_blob(&segment, "directory", path)

@@ -40,6 +40,7 @@ cdef class Mapping:
     cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1
     cdef int compare_natively(self, Py_ssize_t entry, object key) except -2
     cdef object hash_at(self, Py_ssize_t entry, object key)
+    cdef object path(self)
     cdef bint compare(self, Py_ssize_t entry, object key) except -1
     cdef Py_ssize_t entry_of(self, key) except -2
     cdef Py_ssize_t opaque_entry(self, key) except -2

@@ -478,7 +478,7 @@ cdef class Mapping:
         """SegmentNotFoundError when detached, ClosedError when closed."""
         cdef Segment segment
         if self.detached is not None or self.table is None:
-            raise errors.SegmentNotFoundError(2, self.detached or "the store was never built")
+            raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or "the store was never built")
         self.table.require()
         for segment in self.held:
             segment.require_open()
@@ -519,7 +519,7 @@ cdef class Mapping:
         probe = rs_key_probe_begin(&self.table.keys, h)
         while True:
             if rs_key_probe_next(&self.table.keys, &probe, &entry, &err) != RS_OK:
-                check(err.code, &err)
+                check_path(err.code, &err, self.path())
             if entry == RS_NOWHERE:
                 break
             equal = -1
@@ -542,7 +542,13 @@ cdef class Mapping:
         try:
             return hash(key)
         except (TypeError, ValueError) as e:  # numpy dates without a unit raise ValueError
-            raise errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}") from None
+            error = errors.CorruptError(f"entry {entry}: its key cannot be hashed: {e}", filename=self.path())
+            raise error from None
+
+    cdef object path(self):
+        """The path of the file that the keys are in; None for memory."""
+        paths = [(<Segment>segment).file() for segment in self._keys.segments]
+        return paths[0] if paths else None
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
         """Among the keys without a canonical form, which this process holds as objects once one was asked for."""

@@ -31,7 +31,7 @@ cdef class Lock:
         self.fd = -1
         self.path, self.encoded, self.pid = path, encode_path(path), os.getpid()
         _locks.add(self)
-        check(rs_os_open_lock(self.encoded, &self.fd, &err), &err)
+        check_path(rs_os_open_lock(self.encoded, &self.fd, &err), &err, path)
         self.attempt()
 
     def __dealloc__(self):
@@ -100,11 +100,11 @@ def unlink_unused(path, judged=None):
     cdef rs_os_judged was
     encoded = encode_path(path)
     if judged is None:
-        check(rs_os_unlink_unused(encoded, NULL, &removed, &err), &err)
+        check_path(rs_os_unlink_unused(encoded, NULL, &removed, &err), &err, path)
     else:
         was.device, was.inode = judged.st_dev, judged.st_ino
         was.modified_ns = <uint64_t><int64_t>judged.st_mtime_ns
-        check(rs_os_unlink_judged(encoded, &was, &removed, &err), &err)
+        check_path(rs_os_unlink_judged(encoded, &was, &removed, &err), &err, path)
     return bool(removed)
 
 
@@ -114,5 +114,5 @@ def is_leased(path):
     cdef rs_error err
     cdef rs_bool leased
     encoded = encode_path(path)
-    check(rs_os_is_leased(encoded, &leased, &err), &err)
+    check_path(rs_os_is_leased(encoded, &leased, &err), &err, path)
     return bool(leased)

@@ -405,7 +405,7 @@ cdef class Selection:
                 position -= at.ends[low - 1]
             at = <Selection>at.parts[low]
         if at.segment is None:
-            raise errors.SegmentNotFoundError(2, "the store was never built")
+            raise errors.SegmentNotFoundError(errno.ENOENT, "the store was never built")
         out.segment = <void *>at.segment
         out.store = at.store
         out.index = position

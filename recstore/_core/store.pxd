@@ -13,6 +13,7 @@ cdef class Segment(Owner):
     cdef readonly str backing
     cdef readonly str path
     cdef readonly object owner_pid
+    cdef object copied_from  # the path of the file that was copied into this memory, else None
     cdef bytes encoded       # path, where this process may have to remove it
     cdef public object kept_bytes
     cdef public bint kept    # named: stays after its last user
@@ -24,12 +25,14 @@ cdef class Segment(Owner):
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1
     cdef int enter(self) except -1
+    cdef object file(self)
     cdef void leave(self)
     cdef void leave_closing(self)
     cdef object get(self, int store, uint64_t index)
     cdef int fail(self, int store, uint64_t index) except -1
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
+    cdef int verify_all(self, object limits) except -1
     cdef list listed(self, int number, list (*list_them)(rs_store *))
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2

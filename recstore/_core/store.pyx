@@ -28,7 +28,7 @@ cdef class Segment(Owner):
         self.open_ = False
         self.closing = False
         self.busy = 0
-        self.path = None
+        self.path = self.copied_from = None
         self.owner_pid = None
         self.encoded = None
         self.kept_bytes = None
@@ -55,19 +55,23 @@ cdef class Segment(Owner):
                 accepted.max_values, accepted.max_bytes = limits
                 chosen = &accepted
             status = rs_store_open(&self.store, rs_slice_of(self.seg.data, self.seg.size_bytes), chosen, &err)
-            check(status, &err)
+            check_path(status, &err, self.path)
             self.is_mapping = self.store.header.content == RS_FMT_CONTENT_MAPPING
             if self.is_mapping:
                 status = rs_mapping_open(&self.mapping, &self.store, &err)
                 if status != RS_OK:
                     rs_store_close(&self.store)
-                check(status, &err)
+                check_path(status, &err, self.path)
             self.programs = []
         except BaseException:
             rs_segment_close(&self.seg)
             raise
         self.open_ = True
         return 0
+
+    cdef object file(self):
+        """The path of the file whose bytes are read, copied or not; None for memory. Errors name it."""
+        return self.path if self.copied_from is None else self.copied_from
 
     cdef int enter(self) except -1:
         """Begins a call that reads the mapping and may let other threads run: it stays until `leave`."""
@@ -201,6 +205,8 @@ cdef class Segment(Owner):
         self.enter()
         try:
             return list_them(self.numbered(number))
+        except errors.Error as e:
+            raise errors.of_file(e, self.file())
         finally:
             self.leave()
 
@@ -300,7 +306,7 @@ cdef class Segment(Owner):
     cdef int fail(self, int store, uint64_t index) except -1:
         """Raises what is set, for a record; the call that it ends may be the last before the mapping goes."""
         try:
-            name_record(store, index, RS_OK, NULL)
+            name_record(self, store, index, RS_OK, NULL)
         finally:
             if self.closing:
                 self.leave_closing()
@@ -308,14 +314,12 @@ cdef class Segment(Owner):
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
         """The rest of get: what cannot be found, and the first record of a tree."""
         if found != RS_OK:
-            name_record(store, index, found, err)
+            name_record(self, store, index, found, err)
         self.enter()
         try:
             self.program(tree)
         except errors.Error as e:
-            if type(e) not in RECORD_ERRORS:
-                raise
-            raise in_record_of(e, store, index) from None
+            raise in_record(e, self, store, index) from None
         finally:
             self.leave()
         return self.get(store, index)
@@ -330,6 +334,12 @@ cdef class Segment(Owner):
 
     def verify(self, limits=None):
         """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
+        try:
+            self.verify_all(limits)
+        except errors.Error as e:
+            raise errors.of_file(e, self.file())
+
+    cdef int verify_all(self, limits) except -1:
         cdef rs_error err
         cdef rs_status status
         cdef rs_limits accepted
@@ -349,8 +359,8 @@ cdef class Segment(Owner):
         finally:
             self.leave()
         if self.is_mapping:
-
             verify_keys(self)
+        return 0
 
     def write_to(self, temporary):
         """Writes the bytes to a new file; see `publish`."""
@@ -362,7 +372,7 @@ cdef class Segment(Owner):
         cdef const char *c_path = encoded
         self.enter()
         try:
-            check(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, c_path, &err), &err)
+            check_path(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, c_path, &err), &err, temporary)
             with nogil:
                 status = rs_segment_writer_append(&writer, self.seg.data, self.store.header.segment_size, &err)
                 if status == RS_OK:
@@ -370,8 +380,8 @@ cdef class Segment(Owner):
             if status != RS_OK:
                 rs_segment_writer_abort(&writer)
                 if err.sys_errno == errno.EFAULT:
-                    raise errors.CorruptError("the file that the store is read from was cut meanwhile")
-                raise_status(&err)
+                    raise errors.CorruptError("the file that the store is read from was cut meanwhile", filename=self.file())
+                raise_status(&err, temporary)
         finally:
             self.leave()
         rs_segment_close(&out)
@@ -429,7 +439,7 @@ cdef class Segment(Owner):
         if between is not None:
             beside = encode_path(between)
             c_between = beside
-        check(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err)
+        check_path(rs_os_publish(self.seg.fd, c_temporary, encoded, c_between, &err), &err, path)
         self.backing, self.path, self.encoded, self.owner_pid = "named", path, encoded, os.getpid()
 
     def touch(self):
@@ -480,20 +490,23 @@ def close_all(list segments):
         segment.close()
 
 
-cdef object in_record_of(error, int store, uint64_t index):
-    return type(error)(f"{'record' if store == 0 else 'key'} {index}: {error}")
+cdef object in_record(error, Segment segment, int store, uint64_t index):
+    """The same error, which says the record and the file, if it is one that decoding raises; any other as it is."""
+    if type(error) not in RECORD_ERRORS:
+        return error
+    text = error.args[0] if error.args else ""
+    named = type(error)(f"{'record' if store == 0 else 'key'} {index}: {text}")
+    return named if segment is None else errors.of_file(named, segment.file())
 
 
-cdef int name_record(int store, uint64_t index, rs_status status, rs_error *err) except -1:
+cdef int name_record(Segment segment, int store, uint64_t index, rs_status status, rs_error *err) except -1:
     """Raises what a status means, or with RS_OK what is set already, with the record named."""
     try:
         if status != RS_OK:
             raise_status(err)
         raise_what_is_set()
     except errors.Error as e:
-        if type(e) not in RECORD_ERRORS:
-            raise
-        raise in_record_of(e, store, index) from None
+        raise in_record(e, segment, store, index) from None
 
 
 def open_path(path, limits=None, follow_links=True, backing="file"):
@@ -501,10 +514,10 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     encoded = encode_path(path)
-    check(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err)
+    check_path(rs_segment_open_path(&segment.seg, encoded, follow_links, &err), &err, path)
+    segment.path = os.fsdecode(path)
     segment.prepare(limits)
     segment.backing = backing
-    segment.path = os.fspath(path) if isinstance(os.fspath(path), str) else os.fsdecode(path)
     return segment
 
 
@@ -514,10 +527,10 @@ def open_named(path, limits=None):
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     encoded = encode_path(path)
-    check(rs_segment_open_leased(&segment.seg, encoded, &err), &err)
+    check_path(rs_segment_open_leased(&segment.seg, encoded, &err), &err, path)
+    segment.path = path
     segment.prepare(limits)
     segment.backing = "named"
-    segment.path = path
     segment.encoded = encoded
     segment.kept = True  # until its label has said so: who is interrupted before removes nothing
     segment.owner_pid = os.getpid()
@@ -533,9 +546,9 @@ def adopt_fd(int fd, str backing, path=None):
     except BaseException:
         os.close(fd)
         raise
+    segment.path = path
     segment.prepare(OURS)
     segment.backing = backing
-    segment.path = path
     return segment
 
 
@@ -550,9 +563,13 @@ def copy_segment(Segment source, limits=None):
             status = rs_segment_copy(&segment.seg, &source.seg, &err)
     finally:
         source.leave()
-    check(status, &err)
-    segment.prepare(limits)
+    check_path(status, &err, source.path)
+    try:
+        segment.prepare(limits)
+    except errors.Error as e:
+        raise errors.of_file(e, source.path)
     segment.backing = "anonymous"
+    segment.copied_from = source.path
     return segment
 
 

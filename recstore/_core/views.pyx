@@ -147,7 +147,7 @@ cdef class Records:
     def _require(self):
         """SegmentNotFoundError when detached, ClosedError when closed."""
         if self.detached is not None or self.selection is None:
-            raise errors.SegmentNotFoundError(2, self.detached or "the store was never built")
+            raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or "the store was never built")
         for segment in self.segments:
             segment.require_open()
 

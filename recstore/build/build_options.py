@@ -93,4 +93,5 @@ def name_taken(target):
         errno.EEXIST,
         f"the name {target.name!r} is taken {by}: recstore.attach({target.name!r}) reads it, "
         f"recstore.unlink({target.name!r}) removes it, and recstore.shared(name, build) builds or attaches",
+        target.path,
     )

@@ -89,8 +89,7 @@ def explained(error, options):
         what = 'backing="anonymous" is not bound by the size of /dev/shm; docker run --shm-size=8g makes that larger'
     else:
         what = "RECSTORE_DIR chooses another folder"
-    out = OutOfSpaceError(error.errno, f"{text}; {what}")
-    return out
+    return OutOfSpaceError(error.errno, f"{text}; {what}", error.filename)
 
 
 def finished(segment, options, kept):

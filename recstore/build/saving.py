@@ -1,5 +1,6 @@
 """Saving a store to a file: written beside its path first, then renamed."""
 
+import errno
 import os
 
 from recstore._core import native, trust
@@ -55,15 +56,26 @@ def write_segment(segment, path):
 def publish(path, write):
     """Has `write` make a new file beside `path`, then renames it. Nothing stays of it after an error or a signal."""
     temporary, pid = temporary_beside(path), os.getpid()
+    _require_folder(os.path.dirname(temporary) or ".")
     try:
         write(temporary)
         _remove_stale(temporary)
         native.publish_file(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            error.filename = os.fsdecode(path)
         # Who wrote it has removed it, unless a signal came just when it was whole.
         if pid == os.getpid() and os.path.lexists(temporary):
             os.unlink(temporary)
         raise
+
+
+def _require_folder(folder):
+    if os.path.isdir(folder):
+        return
+    if os.path.lexists(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "the folder to save into is no folder", folder)
+    raise FileNotFoundError(errno.ENOENT, "the folder to save into does not exist; os.makedirs makes it", folder)
 
 
 def temporary_beside(path):

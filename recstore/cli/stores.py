@@ -6,6 +6,7 @@ obeys.
 """
 
 import dataclasses
+import errno
 import os
 
 import recstore
@@ -132,7 +133,7 @@ def _opened(options, verify="header"):
         if options.fingerprint is not None:
             raise
         if not os.path.exists(what):
-            raise recstore.SegmentNotFoundError(2, f"{error.strerror}; nor is there such a file") from None
+            raise recstore.SegmentNotFoundError(errno.ENOENT, f"{error.strerror}; nor is there such a file") from None
     except ValueError as error:
         # No name, or that of several stores.
         if not os.path.exists(what):

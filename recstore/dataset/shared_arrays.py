@@ -8,6 +8,7 @@ Pickling is the start methods' own (ForkingPickler, while a process is being spa
 and queues, these are arrays like any others, with all their bytes.
 """
 
+import errno
 import mmap
 import sys
 from _weakref import ref
@@ -192,7 +193,7 @@ def attach_tensor(store, offset, dtype, shape, strides):
 
 def _attached(store):
     if store.detached is not None:
-        raise SegmentNotFoundError(2, store.detached)
+        raise SegmentNotFoundError(errno.ENOENT, store.detached)
     return mapping_over(store)
 
 

@@ -260,7 +260,7 @@ def open_leased(path, timeout=_PATIENCE):
     if label is None:
         segment.disown()
         segment.close()
-        raise CorruptError(f"the segment does not say whose it is: {path}")
+        raise CorruptError("the segment does not say whose it is", filename=path)
     segment.name, segment.kept = label.name, "keep" in label
     if segment.kept:
         segment.touch()
@@ -275,7 +275,8 @@ def open_target(target, timeout=_PATIENCE):
     segment.disown()
     segment.close()
     raise CorruptError(
-        f"{target.path} is the segment {label.name!r} with the fingerprint {label.fingerprint!r}; choose another name"
+        f"it is the segment {label.name!r} with the fingerprint {label.fingerprint!r}; choose another name",
+        filename=target.path,
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import errno
+import os
 import pathlib
 import pickle
 import re
@@ -55,3 +56,120 @@ def test_system_errors_have_a_number(tmp_path):
         recstore.open(tmp_path / "nothing")
     assert type(caught.value) is recstore.SegmentNotFoundError
     assert (caught.value.errno, "nothing" in str(caught.value)) == (errno.ENOENT, True)
+
+
+# ---- Errors about a file name it ----
+
+DAMAGED = sorted(pathlib.Path(__file__).parents[1].glob("golden/v1-damaged-*.rec"))
+
+
+def everything_in(path):
+    """Each way to read a store: what it raises."""
+    ways = [
+        lambda: recstore.open(path, verify="full"),
+        lambda: recstore.open(path, copy=True).to_list(),
+        lambda: recstore.open(path).to_list(),
+        lambda: [dict(record) for record in recstore.open(path).lazy()],
+        lambda: recstore.open(path).fields("name", "id").to_list(),
+        lambda: recstore.open(path).field("id", default=None).to_list(),
+        lambda: recstore.open(path).field("id", default=None).to_numpy(),
+        lambda: recstore.open(path).get_many([0, 1]),
+        lambda: recstore.open(path).info(),
+        lambda: recstore.open(path).to_dict(),
+        lambda: [recstore.open(path).get(key) for key in ("a", 3, 2.5, (1, 2))],
+    ]
+    for way in ways:
+        try:
+            way()
+        except (recstore.CorruptError, recstore.VersionError, recstore.UntrustedError) as error:
+            yield error
+        except Exception as error:
+            assert not isinstance(error, recstore.Error), "an error of another kind about a damaged file"
+
+
+@pytest.mark.parametrize("path", DAMAGED, ids=lambda path: path.stem)
+def test_what_is_raised_for_a_damaged_file_names_it(path):
+    found = list(everything_in(path))
+    assert found
+    for error in found:
+        assert error.filename == str(path) and str(error).endswith(f": {str(path)!r}"), error
+        assert str(error).count(str(path)) == 1
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_the_file_travels_with_the_error(how, tmp_path):
+    (tmp_path / "x.rec").write_bytes(b"hello" * 2000)
+    with pytest.raises(recstore.CorruptError) as caught:
+        recstore.open(tmp_path / "x.rec")
+    there = how(caught.value)
+    assert type(there) is recstore.CorruptError and there.filename == str(tmp_path / "x.rec")
+    assert str(there) == str(caught.value) and there.args == caught.value.args
+    with pytest.raises(FileNotFoundError) as caught:
+        recstore.open(tmp_path / "y.rec")
+    assert (how(caught.value).filename, str(how(caught.value))) == (str(tmp_path / "y.rec"), str(caught.value))
+
+
+def test_errors_about_memory_name_no_file():
+    with recstore.RecordList([object()], on_unsupported="pickle") as x:
+        x.segments[0].reader = recstore._core.trust.Reader(trusted=False)
+        with pytest.raises(recstore.UntrustedError) as caught:
+            x[0]
+    assert caught.value.filename is None and str(caught.value) == caught.value.args[0]
+
+
+def test_a_pickled_value_that_may_not_be_loaded(tmp_path):
+    recstore.RecordList([1, object()], on_unsupported="pickle").save(tmp_path / "x.rec")
+    with pytest.raises(recstore.UntrustedError, match=r"^record 1: ") as caught:
+        recstore.open(tmp_path / "x.rec").to_list()
+    assert caught.value.filename == str(tmp_path / "x.rec")
+
+
+@pytest.mark.parametrize("save", [
+    lambda path: recstore.RecordList([1, 2]).save(path),
+    lambda path: recstore.RecordList([1, 2])[1:].save(path),
+    lambda path: recstore.RecordDict({"a": 1}).save(path),
+    lambda path: recstore.RecordDict({"a": 1, "b": 2}).select(["b"]).save(path),
+])  # fmt: skip
+def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="the folder to save into does not exist") as caught:
+        save(tmp_path / "missing" / "x.rec")
+    assert type(caught.value) is FileNotFoundError and caught.value.filename == str(tmp_path / "missing")
+    assert caught.value.errno == errno.ENOENT
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError) as caught:
+        save(tmp_path / "file" / "x.rec")
+    assert caught.value.filename == str(tmp_path / "file")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError) as caught:
+        save(tmp_path / "folder")
+    assert caught.value.filename == str(tmp_path / "folder") and os.listdir(tmp_path / "folder") == []
+    monkeypatch.chdir(tmp_path)
+    save("x.rec")
+    assert sorted(os.listdir()) == ["file", "folder", "x.rec"]
+
+
+def test_system_errors_say_it_in_words_and_name_the_file_once(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        recstore.open(tmp_path / "nothing")
+    assert caught.value.filename == str(tmp_path / "nothing")
+    assert (
+        str(caught.value)
+        == f"[Errno {errno.ENOENT}] cannot open: {os.strerror(errno.ENOENT)}: {str(tmp_path / 'nothing')!r}"
+    )
+    with pytest.raises(PermissionError, match="not a regular file") as caught:
+        recstore.open(tmp_path)
+    assert caught.value.filename == str(tmp_path)
+
+
+def test_a_damaged_segment_with_a_name_says_its_path():
+    with recstore.RecordList([1, 2, 3], name="test-errors-named") as x:
+        path = x.segments[0].path
+        with pytest.raises(recstore.SegmentExistsError, match="'test-errors-named' is taken") as caught:
+            recstore.RecordList([1], name="test-errors-named")
+        assert caught.value.filename == path
+        os.chmod(path, 0o600)
+        os.truncate(path, 100)
+        os.chmod(path, 0o400)
+        with pytest.raises(recstore.CorruptError) as caught:
+            recstore.attach("test-errors-named")
+        assert caught.value.filename == path and path in str(caught.value)

@@ -2,12 +2,12 @@
 
 import ast
 import pathlib
+import re
 
 import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "recstore"
-COVERED = ["sharing.py", "shm/*.py", "build/*.py"]
-FILES = sorted(path for pattern in COVERED for path in PACKAGE.glob(pattern))
+FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -22,3 +22,9 @@ def test_no_errno_is_written_as_a_number(path):
         and isinstance(node.args[0].value, int)
     ]
     assert literal == [], f"{path.name}: write errno.ENOENT and the like in lines {literal}"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.pyx")), ids=lambda path: path.name)
+def test_no_errno_is_written_as_a_number_in_cython(path):
+    lines = enumerate(path.read_text().split("\n"), 1)
+    assert [number for number, line in lines if re.search(r"\w+Error\(\s*\d+\s*,", line)] == []

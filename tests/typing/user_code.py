@@ -200,12 +200,17 @@ RecordDict([1, 2])  # type: ignore[arg-type]
 assert_type(samples.index_by("path"), RecordDict[Any, Sample])
 assert_type(samples.index_by(lambda s: s["path"]), RecordDict[str, Sample])
 assert_type(samples.group_by("label"), RecordDict[Any, RecordView[Sample]])
+assert_type(RecordList([("a.jpg", 0)]).field(1), FieldView[Any])
+RecordList([("a.jpg", 0)]).sorted_by(0)
 assert_type(samples.group_by(lambda s: s["label"])[3][0], Sample)
 
 # ---- Files, figures, lifetime ----
 
 opened = recstore.open("train.recs")
-assert_type(opened, RecordList[Any])
+assert_type(opened, Any)
+print(opened[0], opened.field("label"), recstore.open("train.recs")[0], recstore.open("names.recs").keys())
+for name, value in recstore.open("names.recs").items():
+    print(name, value)
 typed: RecordList[Sample] = recstore.open(pathlib.Path("train.recs"), verify="full", classes=[datetime.date])
 by_name: RecordDict[str, Sample] = recstore.open("names.recs", limits=(1000, 1 << 20), allow_pickle=True)
 recstore.open("train.recs", verify="deep")  # type: ignore[arg-type]
@@ -256,7 +261,8 @@ recstore.shared("train", read_samples())  # type: ignore[call-overload]
 recstore.shared("train", lambda: 3)  # type: ignore[arg-type,return-value]
 recstore.shared("train", read_samples, "1")  # type: ignore[call-overload]
 
-assert_type(recstore.attach("train"), RecordList[Any])
+assert_type(recstore.attach("train"), Any)
+recstore.attach("names").keys()
 attached: RecordDict[str, Sample] = recstore.attach(
     "by-path", "1", files="a.json", classes=[Sample], allow_pickle=True, arrays="view"
 )
