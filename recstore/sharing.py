@@ -1,9 +1,9 @@
-"""Stores that any process of this user finds by name: one builds, the others wait and attach. Nobody is asked but the
-kernel.
+"""Stores that any process of this user finds by name: one process builds, the others wait and attach.
 
-Who gets the lock file beside the segment's name builds; it is gone when the segment has its name. Who has to wait sees
-in the lock file whether the build failed, and finds the lock free when the builder is dead. Names, leases and what
-removes them are naming's.
+No server decides which process builds: the kernel does. The process that creates and locks the lock file beside the
+segment's path builds, and removes the lock file when the segment has its name. A waiting process reads in the lock file
+whether the build failed, and gets the lock when the builder has died. Names, leases and their removal are in
+`shm.named_segments`.
 """
 
 import errno
@@ -18,12 +18,12 @@ __all__ = ["attach", "collect", "segments", "shared", "unlink"]
 
 _FIRST_DELAY, _LAST_DELAY = 0.005, 0.2
 _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is logged
-_building = {}  # path -> (thread, process) of builds going on
+_building = {}  # path of a segment being built -> (thread, process) that builds it
 
 
 def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=False, dir=None, timeout=None):
-    """The store that `build` makes, built by one process of this user on this host and read by all that call this with
-    the same name and fingerprint, from any launcher. The others wait, and attach.
+    """The store that `build` makes. One process of this user on this host builds it; every other process that calls
+    this with the same name and fingerprint waits and attaches, whatever launcher started it.
 
     Args:
         name: up to 64 characters.
@@ -45,12 +45,15 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: seconds to wait for another process, at most.
 
-    Classes in the records are made only where they are given to :func:`register`, as with :func:`open`; else there are
-    Records.
+    Instances of a class are read as such after :func:`register` of the class, as with :func:`open`, and as Records
+    without it.
 
-    Raises what `build` raises; BuildError when it raised in the process that this one was waiting for, and for a call
-    within `build` for the same key; WaitTimeoutError; TypeError where no fingerprint can be derived; PermissionError
-    where another user has taken the place; OutOfSpaceError. Nothing stays behind then, nor after a KeyboardInterrupt.
+    Raises the exception of `build`. Raises BuildError where `build` raised in the process that this one waited for or
+    in the interpreter of `isolate`, and for a call within `build` for the same key. Raises WaitTimeoutError;
+    TypeError where no fingerprint can be derived, or `isolate` cannot pickle `build`; PermissionError where another
+    user owns the segment's path; OutOfSpaceError. No file is left then, nor after a KeyboardInterrupt.
+
+    Safe from several threads at once: threads that call it for one key build once.
 
     >>> samples = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)])
     >>> again = shared("doctest-squares", lambda: [{"n": i, "square": i * i} for i in range(100)], fingerprint="1")
@@ -77,13 +80,14 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
 
 
 def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pickle=False, arrays="copy"):
-    """The store of this name that another process, or this one, has built and holds, or that was kept.
+    """The store of this name, which some process of this user holds or which was kept.
 
-    Without a fingerprint the name must have only one. `files`, `dir` as of :func:`shared`; `classes`, `allow_pickle`,
-    `arrays` as of :func:`open`.
+    Without a fingerprint there must be only one store of the name. `files` and `dir` are as in :func:`shared`;
+    `classes`, `allow_pickle` and `arrays` as in :func:`open`.
 
-    Raises SegmentNotFoundError; ValueError where there are several; PermissionError, CorruptError, VersionError for
-    what stands there and is none of ours; WaitTimeoutError where another process keeps it locked for a minute.
+    Raises SegmentNotFoundError; ValueError where several stores have the name; PermissionError, CorruptError or
+    VersionError for a file that is no segment of this user; WaitTimeoutError where another process keeps the segment
+    locked for a minute. Safe from several threads at once.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-numbers")
@@ -112,15 +116,18 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
 
 
 def segments(name=None, *, dir=None):
-    """The named segments of this user, as a list of :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table."""
+    """The named segments of this user, all or those of one name: a list of
+    :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table. Safe from several threads at once."""
     from recstore.shm import segment_list
 
     return segment_list.segments(name, dir)
 
 
 def unlink(name, fingerprint=None, *, dir=None):
-    """Removes the name of a store, kept or not, in use or not; how many stores it had. Processes that read them go on
-    doing so, and the memory is free when the last of them lets go. SegmentNotFoundError where there is none.
+    """Removes the stores of a name, kept or not, in use or not, and returns their number.
+
+    Processes that read such a store go on reading it; its memory is free when the last of them closes it. Raises
+    SegmentNotFoundError where there is no such store. Safe from several threads at once.
 
     >>> from recstore import RecordList
     >>> x = RecordList([1, 2, 3], name="doctest-unlinked")
@@ -134,8 +141,9 @@ def unlink(name, fingerprint=None, *, dir=None):
 
 
 def collect(*, dir=None):
-    """Removes the segments that no process uses and that nobody asked to keep, after a SIGKILL say; how many files that
-    were. Every build and every call for a name does this too."""
+    """Removes the segments that no process uses and that are not kept, such as those of killed processes, and returns
+    the number of files removed. Every build and every call for a name does this too. Safe from several threads at
+    once."""
     from recstore.shm import named_segments
 
     return named_segments.collect(named_segments.folder(dir))
@@ -145,7 +153,7 @@ def collect(*, dir=None):
 
 
 class _Call:
-    """A call of `shared` on its way: attach, or wait, or build."""
+    """One call of `shared`: it attaches, or waits, or builds."""
 
     def __init__(self, target, build, isolate, timeout):
         self.target, self.build, self.isolate = target, build, isolate
@@ -165,7 +173,7 @@ class _Call:
             lock = native.Lock(self.target.lock_path)
             try:
                 if self.wait(lock):
-                    # Somebody may have built between our look and our lock.
+                    # Another process may have built after attach() found nothing, and before this lock.
                     store = self.attach()
                     return self.build_locked(lock) if store is None else store
             finally:
@@ -184,7 +192,7 @@ class _Call:
             )
 
     def attach(self):
-        """The store; None where there is none, or a damaged one, which building replaces."""
+        """The store; None where there is none, or where it is damaged, so that a build replaces it."""
         from recstore.shm import named_segments
 
         try:
@@ -193,7 +201,7 @@ class _Call:
             return None
         except CorruptError:
             if named_segments.Label.at(self.target.path) is not None:
-                raise  # whole, and another one's
+                raise  # it is whole, and has another name or fingerprint
             self.target.replaces = True
             return None
         _log_attached(segment, label)
@@ -202,24 +210,24 @@ class _Call:
     # ---- Waiting ----
 
     def left(self):
-        """Seconds that may still be waited; None for ever."""
+        """The seconds of the timeout that are left; None without a timeout."""
         return None if self.timeout is None else max(0.0, self.begin + self.timeout - time.monotonic())
 
     def wait(self, lock):
-        """True when the lock is ours; False when it is time to look for the segment again. BuildError,
-        WaitTimeoutError."""
+        """Waits for the lock. True when this process holds it; False when the segment may have been published. Raises
+        BuildError when the build failed, and WaitTimeoutError."""
         from recstore._core import native
 
         delay, first = _FIRST_DELAY, None
         while lock.state == native.BUSY and lock.leads():
-            first = first or _State.read(lock)
+            first = first or _state(lock)
             self.sleep(delay, lock)
             delay = min(2 * delay, _LAST_DELAY)
             lock.attempt()
         if first is not None:
-            state = _State.read(lock)
-            # A failure that stood there when we came was not of who we waited for: who noted it may have been killed
-            # before removing the file.
+            state = _state(lock)
+            # A failure that the file told from the beginning belongs to an earlier build: its process was killed before
+            # it removed the file.
             if state.failed and not (first.failed and first.attempt == state.attempt):
                 raise BuildError(f"building {self.target.name!r} failed in {state.builder}:\n{state.text}")
         return lock.state == native.HELD
@@ -228,7 +236,7 @@ class _Call:
         waited = time.monotonic() - self.begin
         if self.timeout is not None:
             if waited >= self.timeout:
-                builder = _State.read(lock).builder
+                builder = _state(lock).builder
                 raise WaitTimeoutError(
                     errno.ETIMEDOUT,
                     f"waited {waited:.1f} s for {self.target.name!r}, which {builder} is building; timeout= gives it"
@@ -237,18 +245,18 @@ class _Call:
             delay = min(delay, self.timeout - waited)
         if waited >= self.next_word:
             self.next_word += _NEXT_WORDS
-            builder = _State.read(lock).builder
+            builder = _state(lock).builder
             _logger().warning("waiting for %r, which %s is building: %.0f s by now", self.target.name, builder, waited)
         time.sleep(delay)
 
     # ---- Building ----
 
     def build_locked(self, lock):
-        before = _State.read(lock)
+        before = _state(lock)
         attempt = before.attempt + 1
         if before.attempt and not before.failed:
             _logger().warning("%s, which was building %r, has died; building it here", before.builder, self.target.name)
-        lock.write(_State.pack(attempt))
+        lock.write(_packed_state(attempt))
         _building[self.target.path] = _thread_number(), os.getpid()
         try:
             if not self.isolate:
@@ -256,7 +264,7 @@ class _Call:
             return self.make_isolated()
         except Exception as error:
             if type(error).__name__ != "ChildDied":  # a killed child does not mean that the next build fails
-                lock.write(_State.pack(attempt, _traceback(error)))
+                lock.write(_packed_state(attempt, _traceback(error)))
             raise
         finally:
             _building.pop(self.target.path, None)
@@ -300,53 +308,18 @@ def _make(name, fingerprint, keep, folder, replaces, build):
     return _Call(target, build, False, None).make()
 
 
-class _State:
-    """What a lock file says: which attempt it is, who builds, and how it failed."""
-
-    def __init__(self, attempt=0, builder="another process", pid=0, failed=False, text=""):
-        self.attempt, self.builder, self.pid, self.failed, self.text = attempt, builder, pid, failed, text
-
-    @staticmethod
-    def pack(attempt, failure=None):
-        from recstore.shm import named_segments
-
-        made = named_segments.Label(named_segments.maker())
-        lines = [
-            str(attempt),
-            str(os.getpid()),
-            made.builder,
-            "building" if failure is None else "failed",
-            failure or "",
-        ]
-        return "\n".join(lines).encode("utf-8", "replace")
-
-    @staticmethod
-    def read(lock):
-        parts = lock.read().decode("utf-8", "replace").split("\n", 4)
-        if len(parts) < 5 or not parts[0].isdecimal() or not parts[1].isdecimal():
-            return _State()  # nothing yet, or half of it
-        return _State(int(parts[0]), parts[2], int(parts[1]), parts[3] == "failed", parts[4])
-
-
 def _refuse_nested(target):
-    """BuildError where `build` of this key, in this thread or in a process that forked this one, is what calls."""
+    """BuildError for a call by the `build` of this key, in this thread or in a process that this thread forked."""
     entry = _building.get(target.path)
     if entry is None or entry[0] != _thread_number():
         return
-    thread, pid = entry
+    pid = entry[1]
     if pid != os.getpid():
-        # Forked while it was building: it may have finished meanwhile.
+        # This process was forked while its parent was building. The parent may have finished meanwhile.
+        from recstore.shm.lock_state import LockState
 
-        try:
-            now = os.open(target.lock_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            now = None
-        if now is None:
-            del _building[target.path]
-            return
-        still = _State.read(_Peek(now))
-        os.close(now)
-        if still.pid != pid:
+        state = LockState.at(target.lock_path)
+        if state is None or state.pid != pid:
             del _building[target.path]
             return
     raise BuildError(
@@ -354,15 +327,19 @@ def _refuse_nested(target):
     )
 
 
-class _Peek:
-    def __init__(self, fd):
-        self.fd = fd
-
-    def read(self):
-        return os.pread(self.fd, 1 << 16, 0)
-
-
 # ---- Helpers ----
+
+
+def _state(lock):
+    from recstore.shm.lock_state import LockState
+
+    return LockState.of(lock.read())
+
+
+def _packed_state(attempt, failure=None):
+    from recstore.shm.lock_state import LockState
+
+    return LockState.pack(attempt, failure)
 
 
 def _container(segment, reader):
@@ -420,7 +397,7 @@ def _only(name, dir):
         try:
             segment, label = named_segments.open_leased(paths[0])
         except SegmentNotFoundError:
-            continue  # its last user has just left; there may be another by now
+            continue  # its last user has just closed it; another store may have the name by now
         if label.name == name:
             return segment, label
         segment.disown()
@@ -451,7 +428,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def _seconds(keep):
-    """None, a number of seconds, or for ever."""
+    """The seconds that `keep` stands for: None for False, FOR_EVER for True."""
     from recstore.shm import named_segments
 
     if keep is False or keep is None:
@@ -490,7 +467,7 @@ def _logger():
 
 
 def _log_attached(segment, label):
-    # Who has not imported logging has set up no handler, and sees nothing of level INFO.
+    # A program that has not imported logging has no handler, and would not show a message of level INFO.
     if "logging" in sys.modules:
         from recstore.shm.segment_list import duration
 

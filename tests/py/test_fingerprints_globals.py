@@ -15,7 +15,7 @@ import recstore
 from recstore.build import hashed_values
 from recstore.build.fingerprints import derive
 
-FILE = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for a global that cannot be hashed
+FILE = open(os.devnull, encoding="utf-8")
 
 
 def compiled(source, **scope):
@@ -53,11 +53,11 @@ def test_only_the_attributes_that_are_read_count():
     whole = "def build(): return read(args)"
     assert made(whole, args=options()) != made(whole, args=options(lr=2.0))
     nested = "def build(): return cfg.data.split"
-    at = lambda **more: types.SimpleNamespace(data=types.SimpleNamespace(split="a", **more), lr=object())
-    assert made(nested, cfg=at(workers=1)) == made(nested, cfg=at(workers=2))
+    one, two = (types.SimpleNamespace(data=types.SimpleNamespace(split="a", workers=n), lr=n) for n in (1, 2))
+    assert made(nested, cfg=one) == made(nested, cfg=two)
     item = "def build(): return cfg['data']['split']"
-    at = lambda split, lr: {"data": {"split": split}, "lr": lr}
-    assert made(item, cfg=at("a", 1)) == made(item, cfg=at("a", 2)) != made(item, cfg=at("b", 1))
+    one, two, other = ({"data": {"split": split}, "lr": lr} for split, lr in (("a", 1), ("a", 2), ("b", 1)))
+    assert made(item, cfg=one) == made(item, cfg=two) != made(item, cfg=other)
 
 
 WAYS = {
