@@ -52,7 +52,9 @@ def derive(build):
     """The fingerprint of a function: 16 hexadecimal digits. TypeError, which asks for one, where it depends on a value
     that cannot be hashed."""
     program = _Program()
-    program.home = _package_of(build)
+    home = _package_of(build)
+    if home not in sys.stdlib_module_names:
+        program.home = home
     program.root(build, "build")
     return program.digest().hex()
 
@@ -186,6 +188,8 @@ class _Program(hashed_values.ValueHash):
         self.many("defaults", function.__defaults__ or (), "the default values")
         self.items("defaults", function.__kwdefaults__ or {}, "the default values")
         first = code.co_varnames[0] if bound is not None and code.co_argcount else None
+        if bound is not None and first is None:  # a decorator's `def call(*args)` hands it on
+            self.add(bound, "the object of the method")
         read = code_names.read_by(code, first)
         for (kind, name), chains in sorted(read.items(), key=_repr_of_key):
             self.text(kind, name)
@@ -268,6 +272,7 @@ class _Program(hashed_values.ValueHash):
             self.follow(value, chain, where)
 
     def follow(self, value, chain, where):
+        named = None  # the name of an object of a module outside the program
         for step in chain:
             if isinstance(value, types.ModuleType):
                 found = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
@@ -275,23 +280,22 @@ class _Program(hashed_values.ValueHash):
                     self.by_name("missing", value.__name__, value.__name__)
                     return
                 if self.outside(value.__name__) and not _tells(found):
-                    self.by_name("of module", f"{value.__name__}.{step}", value.__name__)
-                    return
+                    named = f"{value.__name__}.{step}", value.__name__
                 value, bound = found, None
             else:
                 value, bound = self.part(value, step)
             where += f".{step}" if isinstance(step, str) else f"[{step[0]!r:.40}]"
-            if bound is not None:
+            if bound is not None and named is None:
                 self.function(value, where, bound)
                 return
-            if value is _MISSING:
-                self.put("missing")
-                return
-            if isinstance(value, hashed_values.Whole):
+            if isinstance(value, hashed_values.Whole) and named is None:
                 where = where.rpartition("." if isinstance(step, str) else "[")[0]
                 value = value.value
                 break
-        self.add(value, where)
+        if named is not None and not _tells(value):
+            self.by_name("of module", *named)
+        else:
+            self.add(value, where)
 
     def part(self, value, step):
         """`(attribute or item, None)`, `(function, the value it is a method of)`, or `(Whole, None)` where the step
@@ -306,6 +310,8 @@ class _Program(hashed_values.ValueHash):
         if isinstance(value, type):
             return self.part_of_class(value, step, whole)
         kind = type(value)
+        if kind is types.FunctionType and step in value.__dict__:
+            return value.__dict__[step], None
         if isinstance(_static(kind, "__getattribute__"), types.FunctionType) or kind in _FUNCTIONS:
             return whole, None
         held = _static(kind, step)

@@ -83,6 +83,9 @@ WAYS = {
     "attribute of a class": "class A:\n y = x\ndef build(): return A.y",
     "method called on self": "class A:\n def m(self): return self.n()\n def n(self): return x\nbuild = A().m",
     "super": "class B:\n def m(self): return x\nclass A(B):\n def m(self): return super().m()\nbuild = A().m",
+    "attribute of a function": "def f(): pass\nf.x = x\ndef build(): return f.x",
+    "decorated method": "def d(f):\n def w(*a): return f(*a)\n return w\n"
+    "class A:\n def __init__(self): self.x = x\n @d\n def m(self): return self.x\nbuild = A().m",
     "dict of functions": "def f(): return x\nkinds = {'f': f}\ndef build(): return kinds['f']()",
 }
 
@@ -211,6 +214,24 @@ def test_modules_of_the_program_count_by_the_names_that_are_read():
     assert made(source, config=config) == one
     config.split = "val"
     assert made(source, config=config) != one
+
+
+def test_modules_of_installed_packages_count_by_the_plain_values_that_are_read(monkeypatch):
+    config = types.ModuleType("config_of_a_package")
+    config.__file__ = "/usr/lib/python3/site-packages/config_of_a_package.py"
+    monkeypatch.setitem(sys.modules, config.__name__, config)
+    found = set()
+    for config.args in (options(log=FILE), options(split="val", log=FILE)):
+        found.add(made("def build(): return config.args.split", config=config))
+        made("def build(): return config.args.log.read()", config=config)
+    assert len(found) == 2
+
+
+def test_functions_of_python_itself_are_not_followed():
+    import functools
+    import json
+
+    assert derive(functools.partial(json.load, "a")) != derive(functools.partial(json.load, "b"))
 
 
 def test_a_method_counts_the_attributes_that_it_reads():
