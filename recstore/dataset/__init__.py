@@ -1,1 +1,1 @@
-"""share_dataset and audit: finding what a dataset holds and replacing it by shared stores."""
+"""share_dataset and audit: both find the large values of a dataset; share_dataset replaces them by shared ones."""

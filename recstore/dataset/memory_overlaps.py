@@ -1,4 +1,4 @@
-"""Arrays and tensors as share_dataset finds them: which can be shared, and which share memory with others."""
+"""The arrays and tensors that share_dataset meets: whether each can be shared, and which of them overlap in memory."""
 
 import sys
 
@@ -11,7 +11,10 @@ SHARED = (MAPPED, BY_TORCH)
 
 
 class Cluster:
-    """Arrays and tensors whose memory overlaps: one span of bytes. `members` are Founds of planning."""
+    """Arrays and tensors that overlap in memory, from address `low` up to `high`. `members` are their Candidates.
+
+    packing.py sets the rest: the number of the `record` that has the bytes, its `offset` in the segment and its `size`.
+    """
 
     __slots__ = ("low", "high", "members", "record", "offset", "size")
 
@@ -21,7 +24,7 @@ class Cluster:
 
 
 def extent(value):
-    """`(first, past the last)` address of an array or tensor that is not empty and lies in main memory."""
+    """The addresses `(first, past the last)` of an array or tensor that is not empty and lies in main memory."""
     from recstore.dataset import shared_arrays
 
     if object_graph.is_array(value):
@@ -30,7 +33,7 @@ def extent(value):
 
 
 def merged(clusters):
-    """The clusters with those that overlap made one."""
+    """The clusters, with each group of overlapping ones joined to one."""
     out = []
     for cluster in sorted(clusters, key=lambda c: c.low):
         if out and cluster.low < out[-1].high:
@@ -41,10 +44,12 @@ def merged(clusters):
     return out
 
 
-def settle(arrays, found, patterns):
-    """Sees to it that of arrays that share memory all are replaced or none, however small they are: else the old memory
-    stays beside the new, and what is written to one is not seen by the other. `arrays` are the Founds of all, by id;
-    `found` gets those that are to be replaced."""
+def settle(arrays, candidates, patterns):
+    """Decides that of overlapping arrays all are replaced or none, however small. Else the old memory would stay beside
+    the new, and a write to one array would not show in the other.
+
+    `arrays` has the Candidates of all arrays by id. The small ones to be replaced are added to `candidates`.
+    """
     clusters = [Cluster(*extent(one.value), one) for one in arrays.values() if _has_memory(one.value)]
     for cluster in merged(clusters):
         _leave_to_fill(cluster, patterns)
@@ -54,7 +59,7 @@ def settle(arrays, found, patterns):
         for one in cluster.members:
             if refused is None:
                 one.little = False
-                found.setdefault(id(one.value), one)
+                candidates.setdefault(id(one.value), one)
                 one.after, one.records = one.before, 1
             elif one.kind is not None and not one.little:
                 one.skip(f"it shares memory with {refused.path}, which stays: {refused.reason}", chosen=refused.chosen)
@@ -82,7 +87,7 @@ def _has_memory(value):
 
 
 def refusal(value):
-    """Why an array or tensor cannot be shared, whatever its size; None for one that can."""
+    """The reason why an array or tensor cannot be shared, whatever its size; None for one that can."""
     return _refused_array(value) if object_graph.is_array(value) else _refused_tensor(value)
 
 

@@ -1,7 +1,7 @@
-"""Walks what an object holds and can put other values in its places, without running any code of the object's class.
+"""Walks the values that an object holds, and puts other values in their slots, without running code of its class.
 
-Attributes are read from instance dictionaries and `__slots__` by the interpreter's own descriptors: properties,
-`__getattr__`, `__getattribute__` and `__setattr__` are never called.
+It reads attributes from instance dictionaries and `__slots__` by the interpreter's own descriptors. It never calls
+properties, `__getattr__`, `__getattribute__` or `__setattr__`.
 """
 
 import sys
@@ -11,10 +11,10 @@ from recstore import dicts
 from recstore._core import native
 from recstore._core.native import Record
 
-# Objects of the standard library are not looked into (loggers, locks, queues hold half the process), but for these
-# modules' classes.
+# The walk does not enter objects of the standard library: a logger or a queue leads to half the process. These modules
+# are the exceptions.
 _WALKED = {"argparse", "collections", "types"}
-# Nor those of libraries that keep data in memory of their own, by their own rules.
+# Nor does it enter objects of libraries that keep their data in memory of their own.
 _OPAQUE = {
     "PIL",
     "av",
@@ -44,7 +44,7 @@ _members = {}  # class -> [(name, member descriptor)]; emptied when it gets long
 
 
 class Slot:
-    """A place that holds a value. `path` is how a program would write it, from the object given."""
+    """A place that holds a value. `path` is the code that leads to it from the object given, as "train.samples"."""
 
     __slots__ = ("path", "holder", "key")
 
@@ -55,7 +55,7 @@ class Slot:
 
 
 class ItemSlot(Slot):
-    """An entry of a list or dict, instance dictionaries among them."""
+    """An entry of a list or dict. An attribute is an entry of the instance dictionary."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class ItemSlot(Slot):
 
 
 class MemberSlot(Slot):
-    """An attribute that `__slots__` made; the key is its descriptor."""
+    """An attribute from `__slots__`; the key is its descriptor."""
 
     __slots__ = ()
 
@@ -96,24 +96,24 @@ class ClassSlot(Slot):
 
 
 class TupleSlot(Slot):
-    """An entry of a plain tuple: it changes by another tuple taking its place."""
+    """An entry of a plain tuple. It changes only when another tuple replaces this one."""
 
     __slots__ = ()
 
 
 class FixedSlot(Slot):
-    """A place that cannot get another value; the key says why."""
+    """A place that cannot get another value; the key is the reason."""
 
     __slots__ = ()
 
 
 def is_a(value, cls):
-    """isinstance without asking the value: of a proxy it would run code, and believe what that says."""
+    """As isinstance, by the type alone: isinstance runs code of a proxy and believes its answer."""
     return issubclass(type(value), cls)
 
 
 def base_of(value):
-    """The builtin container that a value is an instance of, by its class or that one's bases; None for other values."""
+    """The builtin container among the classes of a value, or None."""
     kind = type(value)
     for base in CONTAINERS:
         if kind is base or issubclass(kind, base):
@@ -122,17 +122,17 @@ def base_of(value):
 
 
 def length(value):
-    """The number of entries of a builtin container, whatever a subclass says."""
+    """The number of entries of a builtin container. It does not call `__len__` of a subclass."""
     return base_of(value).__len__(value)
 
 
 def entries(value):
-    """An iterator over the entries of a builtin container, pairs of a dict, whatever a subclass says."""
+    """An iterator over the entries of a builtin container, pairs of a dict. It does not call methods of a subclass."""
     return iter(dict.items(value)) if is_a(value, dict) else base_of(value).__iter__(value)
 
 
 def class_of(value):
-    """`(top module, module)` of a value's class, as the class itself says."""
+    """The names `(top module, module)` of the module of a value's class."""
     module = type(value).__dict__.get("__module__", "builtins")
     module = module if isinstance(module, str) else ""
     return module.partition(".")[0], module
@@ -144,24 +144,24 @@ def type_name(value):
 
 
 def is_store(value):
-    """Whether it is a container of ours, or a part of one: its records are shared already."""
+    """Whether a value is a container of recstore or a part of one: its records are shared already."""
     return is_a(value, (native.Records, native.Mapping, dicts._Positions, dicts.RecordPairs, Record))
 
 
 def is_array(value):
-    """Whether it is a numpy array; numpy is not imported for it."""
+    """Whether a value is a numpy array. It does not import numpy."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and is_a(value, numpy.ndarray)
 
 
 def is_tensor(value):
-    """Whether it is a torch tensor; torch is not imported for it."""
+    """Whether a value is a torch tensor. It does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and hasattr(torch, "Tensor") and is_a(value, torch.Tensor)
 
 
 def is_walked(value):
-    """Whether attributes of a value are looked at."""
+    """Whether the walk enters the attributes of a value."""
     if is_a(value, (type, types.ModuleType)):
         return False
     top, module = class_of(value)
@@ -173,7 +173,7 @@ def is_walked(value):
 
 
 def instance_dict(value):
-    """The instance dictionary itself, whatever the class calls `__dict__`; None where there is none."""
+    """The instance dictionary of a value, even if its class redefines `__dict__`; None if it has none."""
     for cls in type(value).__mro__:
         found = cls.__dict__.get("__dict__")
         if type(found) is types.GetSetDescriptorType:
@@ -211,10 +211,10 @@ def attributes(value, path=""):
 
 
 def class_attributes(value, path=""):
-    """The same for the attributes of its classes, as far as they are lists, dicts, arrays or tensors."""
+    """A Slot and a value for each list, dict, array and tensor among the attributes of an object's classes."""
     dot = f"{path}." if path else ""
     for cls in type(value).__mro__:
-        if cls.__flags__ & 1 << 9:  # a class that Python code made
+        if cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: Python code made the class
             for name, found in list(cls.__dict__.items()):
                 if not name.startswith("__") and (type(found) in (list, dict) or is_array(found) or is_tensor(found)):
                     yield ClassSlot(f"{dot}__class__.{name}", cls, name), found
@@ -243,13 +243,13 @@ def items(value, path):
             )
         else:
             yield (
-                FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, which has no places to put others"),
+                FixedSlot(f"{path}{{{shown(item)}}}", value, "it is in a set, whose entries cannot be replaced"),
                 item,
             )
 
 
 def shown(key):
-    """A dict key as it stands between brackets; keys that are no basic values by their type."""
+    """A dict key as text between brackets. A key of another than a basic type shows its type alone."""
     if type(key) in (str, bytes, int, float, bool, type(None)):
         text = repr(key)
         return text if len(text) <= 40 else text[:37] + "..."

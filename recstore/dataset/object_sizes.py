@@ -1,5 +1,5 @@
-"""Sizes: of text such as "1MiB", of objects with all they hold, and of their pickles. The latter two sample what is
-long."""
+"""Sizes: of texts such as "1MiB", of objects with everything they hold, and of their pickles. The latter two measure a
+sample of a long container."""
 
 import sys
 from itertools import islice
@@ -11,11 +11,12 @@ _UNITS = {"": 1, "b": 1} | {
     for power, letter in enumerate("kmgt", 1)
     for tail, base in (("b", 1000), ("ib", 1024))
 }  # fmt: skip
-# How many entries of a container are looked at, by how deep it lies; those of twice as many are all looked at.
+# Half of the entries that are measured, by the depth of the container; a container of up to twice as many is measured
+# whole.
 _SAMPLES = (500, 100, 30, 10)
 _DEEPEST = 60
 _PLAIN = {str, bytes, int, float, complex}
-_HANDLE = 300  # what a handle takes at most (handles.HANDLE_BYTES), arrays' among them
+_HANDLE = 300  # bytes of the largest handle, that of an array included; see handles.HANDLE_BYTES
 
 
 def parse(size):
@@ -42,8 +43,7 @@ def parse(size):
 
 
 def sampled(container, most):
-    """`(entries, how many there are)`: at most `most` entries of a builtin container, from all over it; those of a dict
-    are pairs."""
+    """At most `most` entries from all over a builtin container, and how many it has; entries of a dict are pairs."""
     n = object_graph.length(container)
     if n <= most:
         return list(object_graph.entries(container)), n
@@ -56,10 +56,10 @@ def sampled(container, most):
 
 
 def deep(value):
-    """About how many bytes an object and everything reached from it take. Quick: long containers are sampled, evenly,
-    and what only the first half of the sample brings in is taken to be shared by all.
+    """About how many bytes an object takes with everything that it leads to.
 
-    What recstore holds counts nothing, and neither do classes, modules and functions.
+    Of a long container it measures an even sample. Objects that the first half of a sample leads to are taken to be
+    shared by all entries, so the second half alone is multiplied. Stores, classes, modules and functions count nothing.
     """
     return _deep(value, set(), 0)
 
@@ -91,13 +91,13 @@ def _deep(value, seen, depth):
 
 
 def _opaque_bytes(value):
-    """What an object of the standard library, or of one that keeps memory of its own, says of itself."""
+    """The size that an object says itself: of the standard library, or of a library with memory of its own."""
     if callable(value):
         return 0
     try:
         return sys.getsizeof(value, 64)
     except Exception:
-        return 64  # its __sizeof__ failed: it is only asked out of courtesy
+        return 64  # its __sizeof__ failed; the size is only an estimate
 
 
 def _entries_bytes(value, seen, depth):
@@ -132,8 +132,8 @@ def _array_bytes(array, seen, depth):
 
 
 def tensor_bytes(tensor):
-    """Bytes of a tensor's elements in main memory. Classes derived of Tensor have rules of their own and are not
-    asked."""
+    """The bytes of a tensor's elements in main memory. A class derived from Tensor has rules of its own and counts as
+    an empty one."""
     torch = sys.modules["torch"]
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return 64
@@ -148,11 +148,11 @@ def tensor_bytes(tensor):
 
 
 def pickled(value):
-    """`(bytes, exact, error)`: about what pickling an object writes when a worker gets it, and None; or why it cannot
-    be pickled.
+    """`(bytes, exact, error)`: the bytes that a worker is sent for an object, whether they are exact, and the error for
+    which it cannot be pickled, or None.
 
-    Long lists, dicts and tuples are sampled. Stores, arrays that share_dataset made and tensors count as the handles
-    that they travel as, and nothing is done to them. Classes that say how they are pickled are asked, as pickling does.
+    Of a long list, dict or tuple it pickles a sample. A store, a tensor or an array of share_dataset counts as a handle
+    and is not pickled. It runs the methods by which classes say how they are pickled, as pickling does.
     """
     counter = _new_counter()
     try:
@@ -173,13 +173,13 @@ class _Sink:
 
 
 def _new_counter():
-    # Of the start methods' own pickler: it knows what multiprocessing and torch registered.
+    # The pickler of the start methods knows the reducers that multiprocessing and torch registered.
     from multiprocessing.reduction import ForkingPickler
 
     class Counter(ForkingPickler):
         def __init__(self, level=0, whole=None):
             self.sink, self.level, self.more, self.exact, self.sampled = _Sink(), level, 0, True, set()
-            self.whole = whole  # a sample: it is not sampled once more
+            self.whole = whole  # a sample, which is not sampled again
             super().__init__(self.sink, 5)
 
         def total(self):
@@ -217,10 +217,10 @@ def _new_counter():
 
 
 def is_ours(value):
-    """Whether it is an array or tensor that share_dataset made."""
-    inplace = sys.modules.get("recstore.dataset.shared_arrays")
-    if inplace is None:
+    """Whether a value is an array or tensor that share_dataset made."""
+    shared_arrays = sys.modules.get("recstore.dataset.shared_arrays")
+    if shared_arrays is None:
         return False
     if object_graph.is_array(value):
-        return inplace.mapping_of(value) is not None
-    return object_graph.is_tensor(value) and inplace.mapping_of_tensor(value) is not None
+        return shared_arrays.mapping_of(value) is not None
+    return object_graph.is_tensor(value) and shared_arrays.mapping_of_tensor(value) is not None

@@ -1,4 +1,4 @@
-"""What share_dataset and audit tell: reports that print as tables."""
+"""The reports of share_dataset and audit, which print as tables."""
 
 import dataclasses
 
@@ -10,9 +10,13 @@ _MADE = {"list": "RecordView", "dict": "RecordDict", "array": "read-only array",
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One large value: `path` where it is, `aliases` where it is too, `after` and `records` what it takes in shared
-    memory (None where nothing), `action` "replaced", "would be replaced" or "skipped", and `reason` why it was skipped,
-    else what it was replaced by."""
+    """One large value of a dataset.
+
+    Attributes: ``path``, the code that leads to it; ``aliases``, further paths to the same object; ``type``;
+    ``before``, its bytes as Python objects; ``after`` and ``records``, its bytes and records in shared memory, None for
+    a skipped one; ``action``, "replaced", "would be replaced" or "skipped"; ``reason``, why it was skipped, else the
+    type of its replacement.
+    """
 
     path: str
     aliases: tuple
@@ -25,18 +29,21 @@ class Row:
 
 
 class SharingReport:
-    """What :func:`recstore.share_dataset` did. Printed, it is a table.
+    """The result of :func:`recstore.share_dataset`. It prints as a table.
 
-    Attributes: ``rows``, one for each large value found; ``replaced`` and ``skipped``, those of them that were and that
-    were not; ``before`` and ``after``, the bytes of those replaced (estimated before); ``store``, a RecordList of the
-    one segment, None where nothing was replaced; ``dry_run``; ``notes``, lines of text.
+    Attributes: ``rows``, a Row for each large value, the largest first; ``replaced`` and ``skipped``, the rows of that
+    action; ``before`` and ``after``, the bytes of the replaced values before (an estimate) and in shared memory;
+    ``store``, a RecordList of the segment, None if nothing was replaced; ``dry_run``; ``threshold``, in bytes;
+    ``notes``, lines of text.
+
+    Reading it is safe from several threads at once.
     """
 
     def __init__(self, plan, store, undo):
         self.dry_run = undo is None
         self.store = store
         self._undo = undo
-        self.rows = [_row(found, self.dry_run) for found in plan.found.values()]
+        self.rows = [_row(candidate, self.dry_run) for candidate in plan.candidates.values()]
         self.rows.sort(key=lambda row: -row.before)
         self.threshold = plan.threshold
         self.notes = _notes(plan)
@@ -55,15 +62,15 @@ class SharingReport:
 
     @property
     def after(self):
-        """Bytes of the segment; on a dry run an estimate."""
+        """The bytes of the segment; an estimate after a dry run."""
         return sum(row.after for row in self.replaced) if self.store is None else self.store.nbytes
 
     def undo(self):
-        """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns in how many places.
-        Places that were given another value since are left alone. All are made before the first is put back; a second
-        call does nothing.
+        """Puts plain lists, dicts, arrays and tensors with the same contents back, and returns the number of attributes
+        and entries that it changed. An attribute that got another value since keeps it. A second call does nothing.
 
-        Raises ClosedError when the store was closed.
+        Raises ClosedError if the store was closed; it then changes nothing. No other thread may use the dataset
+        meanwhile.
         """
         return 0 if self._undo is None else self._undo.do()
 
@@ -86,13 +93,22 @@ class SharingReport:
     __repr__ = __str__
 
 
-def _row(found, dry_run):
-    paths = [slot.path for slot in found.slots]
-    name = type_name(found.value)
-    if found.kind is None:
-        return Row(paths[0], tuple(paths[1:]), name, found.before, None, None, "skipped", found.reason)
+def _row(candidate, dry_run):
+    paths = [slot.path for slot in candidate.slots]
+    name = type_name(candidate.value)
+    if candidate.kind is None:
+        return Row(paths[0], tuple(paths[1:]), name, candidate.before, None, None, "skipped", candidate.reason)
     action = "would be replaced" if dry_run else "replaced"
-    return Row(paths[0], tuple(paths[1:]), name, found.before, found.after, found.records, action, _MADE[found.kind])
+    return Row(
+        paths[0],
+        tuple(paths[1:]),
+        name,
+        candidate.before,
+        candidate.after,
+        candidate.records,
+        action,
+        _MADE[candidate.kind],
+    )
 
 
 def _lines(row):
@@ -132,7 +148,8 @@ def _notes(plan):
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """One attribute in an audit: its deep size, whether it could be shared, as what, and why not."""
+    """One attribute in an audit: ``path``; ``type``; ``size`` in bytes, with everything that it leads to;
+    ``shareable``; ``reason``, the size in shared memory, or why it stays."""
 
     path: str
     type: str
@@ -143,13 +160,15 @@ class Attribute:
 
 @dataclasses.dataclass(frozen=True)
 class Audit:
-    """What :func:`recstore.audit` found. Printed, it says so with a table.
+    """The result of :func:`recstore.audit`. It prints as a table. All sizes are bytes.
 
-    Attributes: ``attributes``, by deep size; ``size``, the deep size of the dataset; ``pickled``, the bytes that a
-    spawned worker is sent (None when it cannot be pickled, ``pickle_error`` then says why), and whether they are exact,
-    ``pickle_exact``; ``workers`` for each of ``ranks`` processes, and whether that is known, ``workers_known``;
-    ``method``, how workers are started; ``predicted``, the bytes that all processes may take, ``predicted_shared``,
-    those after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
+    Attributes: ``attributes``, an Attribute each, the largest first; ``size`` of the dataset; ``pickled``, the size
+    that a spawned worker is sent, None if it cannot be pickled for the reason ``pickle_error``; ``pickle_exact``,
+    whether ``pickled`` is no estimate; ``workers`` of each of the ``ranks`` processes; ``workers_known``, False if that number
+    is assumed; ``method``, by which workers are started; ``predicted``, the size that all processes may take;
+    ``predicted_shared``, the same after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
+
+    Immutable, so safe from several threads at once.
     """
 
     attributes: tuple
@@ -188,7 +207,7 @@ class Audit:
     __repr__ = __str__
 
     def _processes(self):
-        known = "" if self.workers_known else " (as nothing says how many; see workers=)"
+        known = "" if self.workers_known else " (assumed; say workers=)"
         ranks = "1 process" if self.ranks == 1 else f"{self.ranks} processes (ranks)"
         each = "1 worker" if self.workers == 1 else f"{self.workers} workers"
         return f"{ranks} with {each}{' each' if self.ranks > 1 else ''}{known}, started by {self.method}"

@@ -1,5 +1,5 @@
-"""What share_dataset would replace: every large list, dict, array and tensor that an object leads to, where it is held,
-and whether it can be stored. Nothing is changed here."""
+"""The plan of share_dataset: the large lists, dicts, arrays and tensors that an object leads to, the slots that hold
+them, and whether each can be stored. Making a plan changes nothing."""
 
 import sys
 from fnmatch import fnmatchcase
@@ -11,20 +11,23 @@ from recstore.values import factories
 
 _FEW_PARTS = 256
 _MOST_LOOKED_AT = 5000
-_PROBED = 64  # how many entries are stored on trial
+_PROBED = 64  # entries stored on trial
 _FEW = 16
 _PART_ENTRIES = 64
 _PART_BYTES = 64 * 1024
 _MOST_PARTS = 10_000
-_DEEPEST = 100  # objects in objects; a walk takes some frames for each, of the thousand that Python has
+_DEEPEST = 100  # objects in objects: the walk takes several of Python's thousand frames for each
 
 LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
 
 
-class Found:
-    """A large value: `kind` is what it is replaced as, None when `reason` says why it is not; `chosen`, that this is as
-    it should be, no failure; `little`, of an array, that it is too small to be replaced for its own sake. `after` is an
-    estimate until it is built."""
+class Candidate:
+    """A large value that may be replaced, with the slots that hold it.
+
+    `kind` is LIST, DICT, ARRAY or TENSOR, or None if it stays for the reason `reason`. `chosen` says that it stays on
+    purpose, which is no failure. `little` says of an array that it is below the threshold: it is replaced only together
+    with others in the same memory. `before` and `after` are bytes, `after` an estimate until the segment is built.
+    """
 
     __slots__ = ("value", "kind", "slots", "before", "after", "reason", "records", "chosen", "little")
 
@@ -42,7 +45,8 @@ class Found:
         self.kind, self.reason, self.chosen, self.after = None, reason, chosen, None
 
     def leave_to_fill(self, entries):
-        """Skips a value that waits to be filled; `entries` says what all its entries are, or is None."""
+        """Skips a value that waits to be filled. `entries` are words for its entries, or None for a value that does
+        not."""
         if entries is not None:
             self.skip(
                 f"all its entries are {entries}, so it is taken for a place to be filled, which a store cannot be; "
@@ -56,7 +60,8 @@ class Found:
 
 
 class Patterns:
-    """`only` and `skip`: paths, or patterns of them as fnmatch has them, for an attribute and all it holds."""
+    """The arguments `only` and `skip`: paths, or patterns as of fnmatch. Each stands for a value and everything below
+    it."""
 
     def __init__(self, only, skip):
         self.only, self.skip = _patterns(only, "only"), _patterns(skip, "skip")
@@ -81,11 +86,11 @@ class Patterns:
         return self.only is None or self._match(path, self.only)
 
     def names_class(self, path):
-        """Class attributes have to be asked for: by a pattern of `only` that says so."""
+        """Whether `only` asks for an attribute of a class, by a pattern that says so."""
         return self._match(path, [p for p in self.only or () if "__class__" in p])
 
     def names(self, path):
-        """Whether `only` has this very path: then even a value that waits to be filled is shared."""
+        """Whether `only` has exactly this path. Then even a value that waits to be filled is shared."""
         return path in (self.only or ())
 
     def unused(self):
@@ -102,28 +107,33 @@ def _patterns(given, name):
 
 
 class Plan:
-    """All that was found from one object on. `found` by identity of the value, in the order of the walk."""
+    """The large values that one object leads to: `candidates` has them by the value's id, in the order of the walk.
+
+    `_arrays` has all arrays and tensors in the same way, small ones too. `tuples` has each plain tuple and its slots by
+    its id. `stores` has (path, store) of each value that is shared already. `small` counts the values below the
+    threshold, `hits` the large ones that the walk met. `too_deep` is a path where it stopped, or None.
+    """
 
     def __init__(self, root, threshold, patterns, options):
         self.root, self.threshold, self.patterns, self.options = root, threshold, patterns, options
-        self.found = {}
-        self._arrays = {}  # the same for all arrays and tensors, small ones too
-        self.tuples = {}  # id -> (tuple, its slots)
-        self.stores = []  # (path, store) of what is shared already
+        self.candidates = {}
+        self._arrays = {}
+        self.tuples = {}
+        self.stores = []
         self.small = 0
-        self.hits = 0  # how often something large was come across
-        self.too_deep = None  # a path where the walk stopped
+        self.hits = 0
+        self.too_deep = None
         self._seen = set()
         self._depth = 0
-        self._keep = []  # what ids were taken of
+        self._keep = []  # the walked values: an id is good only while its object lives
         if object_graph.is_walked(root) and object_graph.base_of(root) is None:
             self._walk_object(root, "")
         else:
             self._visit(root, object_graph.FixedSlot("", None, _itself(root)))
         self._take_apart()
-        for found in (self.found | self._arrays).values():
-            self._settle(found)
-        memory_overlaps.settle(self._arrays, self.found, patterns)
+        for candidate in (self.candidates | self._arrays).values():
+            self._settle(candidate)
+        memory_overlaps.settle(self._arrays, self.candidates, patterns)
 
     # ---- The walk ----
 
@@ -138,27 +148,27 @@ class Plan:
             self._visit(held, slot)
 
     def _visit(self, value, slot):
-        """Deals with one value in one place."""
+        """Plans one value in one slot, unless the walk is too deep."""
         if self._depth == _DEEPEST:
             self.too_deep = slot.path
             return
         self._depth += 1
         try:
-            self._deal_with(value, slot)
+            self._plan_value(value, slot)
         finally:
             self._depth -= 1
 
-    def _deal_with(self, value, slot):
+    def _plan_value(self, value, slot):
         if self.patterns.skips(slot.path):
             return
-        self.patterns.wants(slot.path)  # it is there, however small it may be
+        self.patterns.wants(slot.path)  # counts the pattern as used, even if the value is small
         if value is None or type(value) in (bool, int, float, str, bytes):
             return
         if type(value) is tuple:
             self.tuples.setdefault(id(value), (value, []))[1].append(slot)
-        if id(value) in self.found:
+        if id(value) in self.candidates:
             self.hits += 1
-            self.found[id(value)].slots.append(slot)
+            self.candidates[id(value)].slots.append(slot)
             return
         if object_graph.is_store(value) or object_sizes.is_ours(value):
             self.hits += 1
@@ -176,28 +186,28 @@ class Plan:
 
     def _add(self, value, slot, kind, before, reason=None):
         self.hits += 1
-        found = self.found[id(value)] = Found(value, kind, before, reason)
-        found.slots.append(slot)
-        return found
+        candidate = self.candidates[id(value)] = Candidate(value, kind, before, reason)
+        candidate.slots.append(slot)
+        return candidate
 
     def _visit_array(self, value, slot, kind, size):
         self.hits += size >= self.threshold
-        found = self._arrays.get(id(value))
-        if found is not None:
-            found.slots.append(slot)
+        candidate = self._arrays.get(id(value))
+        if candidate is not None:
+            candidate.slots.append(slot)
             return
-        found = self._arrays[id(value)] = Found(value, kind, size)
-        found.slots.append(slot)
-        found.little = size < max(self.threshold, memory_overlaps.SMALLEST)
+        candidate = self._arrays[id(value)] = Candidate(value, kind, size)
+        candidate.slots.append(slot)
+        candidate.little = size < max(self.threshold, memory_overlaps.SMALLEST)
         reason = memory_overlaps.refusal(value)
         if reason is not None:
-            found.skip(reason, chosen=reason in memory_overlaps.SHARED)
+            candidate.skip(reason, chosen=reason in memory_overlaps.SHARED)
         else:
-            found.after, found.records = size, 1
-        if found.little:
+            candidate.after, candidate.records = size, 1
+        if candidate.little:
             self.small += 1
         else:
-            self.found[id(value)] = found
+            self.candidates[id(value)] = candidate
 
     def _visit_opaque(self, value, slot):
         size = object_sizes.deep(value)
@@ -220,16 +230,16 @@ class Plan:
         elif self._is_of_parts(value):
             self._walk_items(value, slot.path)
         else:
-            found = self._add(value, slot, kind, size)
+            candidate = self._add(value, slot, kind, size)
             if not self.patterns.wants(slot.path):
-                self._walk_items(value, slot.path)  # a pattern may name what it holds
+                self._walk_items(value, slot.path)  # a pattern may name a value in it
                 return
-            found.reason = self._try(found)
-            if found.reason is not None:
-                found.kind, found.after, before = None, None, self.hits
+            candidate.reason = self._try(candidate)
+            if candidate.reason is not None:
+                candidate.kind, candidate.after, before = None, None, self.hits
                 self._walk_items(value, slot.path)
                 if self.hits > before:
-                    del self.found[id(value)]  # not itself data, but what holds data
+                    del self.candidates[id(value)]  # it holds data and is none itself
 
     def _walk_items(self, value, path):
         if id(value) in self._seen or object_graph.length(value) > max(_MOST_PARTS, self.threshold // 8):
@@ -243,32 +253,32 @@ class Plan:
                 self._visit(held, slot)
 
     def _take_apart(self):
-        """Keeps no short list or dict as a whole that holds what is to be replaced elsewhere: that would be there twice
-        then."""
+        """Replaces the parts of a short list or dict instead of the whole, if another slot holds one of the parts too:
+        else that part would be stored twice."""
         again = True
         while again:
             again = False
-            for found in list(self.found.values()):
-                if found.kind in (LIST, DICT) and self._holds_found(found.value, [_MOST_LOOKED_AT]):
-                    del self.found[id(found.value)]
-                    self._walk_items(found.value, found.path)
+            for candidate in list(self.candidates.values()):
+                if candidate.kind in (LIST, DICT) and self._holds_candidate(candidate.value, [_MOST_LOOKED_AT]):
+                    del self.candidates[id(candidate.value)]
+                    self._walk_items(candidate.value, candidate.path)
                     again = True
 
-    def _holds_found(self, value, budget):
+    def _holds_candidate(self, value, budget):
         for child in walking_values(value, _FEW_PARTS)[0] if object_graph.length(value) <= _FEW_PARTS else ():
             budget[0] -= 1
             if budget[0] < 0:
                 return False
-            if id(child) in self.found or id(child) in self._arrays:
+            if id(child) in self.candidates or id(child) in self._arrays:
                 return True
-            if type(child) in (list, dict, tuple) and self._holds_found(child, budget):
+            if type(child) in (list, dict, tuple) and self._holds_candidate(child, budget):
                 return True
         return False
 
     # ---- Judging ----
 
     def _is_of_parts(self, value):
-        """Whether a container holds few large things, each to be replaced by itself, and not many records."""
+        """Whether a container has few large entries, each to be replaced by itself, and is no list of records."""
         entries, n = walking_values(value, _FEW_PARTS)
         large = max(self.threshold, _PART_BYTES)
         measured = [object_sizes.deep(entry) for entry in entries]
@@ -280,10 +290,10 @@ class Plan:
             return False
         return any(size >= self.threshold and _is_part(entry, size) for entry, size in zip(entries, measured))
 
-    def _try(self, found):
-        """Stores a sample of a list or dict: why it cannot be stored, or None. Sets what all of it may take."""
-        entries, n = object_sizes.sampled(found.value, _PROBED)
-        if found.kind is DICT:
+    def _try(self, candidate):
+        """The reason why a sample of a list or dict cannot be stored, or None. Sets the estimate of the whole."""
+        entries, n = object_sizes.sampled(candidate.value, _PROBED)
+        if candidate.kind is DICT:
             columns = [[key for key, _ in entries], [item for _, item in entries]]
         else:
             columns = [entries]
@@ -292,32 +302,32 @@ class Plan:
             for column in columns:
                 total += trial(column, self.options)
         except EncodeError as e:
-            return _reason(e)
-        found.after = total * n // max(1, len(entries))
-        found.records = n * len(columns)
+            return reason_of(e)
+        candidate.after = total * n // max(1, len(entries))
+        candidate.records = n * len(columns)
         return None
 
-    def _settle(self, found):
-        """Decides by all the places where a value was found."""
-        path = found.slots[0].path
-        if not any(self.patterns.wants(slot.path) for slot in found.slots):
-            found.skip("not in only=", chosen=True)
-        elif found.kind in (LIST, DICT) and not any(self.patterns.names(slot.path) for slot in found.slots):
-            found.leave_to_fill(placeholders.of_entries(found.value))
-        for slot in found.slots:
-            if found.kind is None:
+    def _settle(self, candidate):
+        """Decides whether a candidate is replaced, by all slots that hold it."""
+        path = candidate.slots[0].path
+        if not any(self.patterns.wants(slot.path) for slot in candidate.slots):
+            candidate.skip("not in only=", chosen=True)
+        elif candidate.kind in (LIST, DICT) and not any(self.patterns.names(slot.path) for slot in candidate.slots):
+            candidate.leave_to_fill(placeholders.of_entries(candidate.value))
+        for slot in candidate.slots:
+            if candidate.kind is None:
                 return
             if isinstance(slot, object_graph.FixedSlot):
                 where = f" at {slot.path}" if slot.path != path else ""
-                found.skip(slot.key if not slot.path else f"{slot.key}{where}")
+                candidate.skip(slot.key if not slot.path else f"{slot.key}{where}")
             elif isinstance(slot, object_graph.ClassSlot) and not self.patterns.names_class(slot.path):
-                found.skip(
+                candidate.skip(
                     f"a class attribute, which all instances share: only={slot.path!r} replaces it, where workers are"
                     " forked",
                     chosen=True,
                 )
             elif isinstance(slot, object_graph.TupleSlot) and not self._can_change(slot.holder, set()):
-                found.skip(f"the tuple that it is in is itself in a place that cannot be changed ({slot.path})")
+                candidate.skip(f"it is in a tuple that is itself in a place that cannot be changed ({slot.path})")
 
     def _can_change(self, holder, above):
         """Whether another tuple can take the place of this one everywhere."""
@@ -338,13 +348,13 @@ def _is_part(entry, size):
 
 
 def walking_values(value, most):
-    """Like `object_sizes.sampled`, of the values of a dict."""
+    """As `object_sizes.sampled`, with the values of a dict instead of its pairs."""
     entries, n = object_sizes.sampled(value, most)
     return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n
 
 
 def trial(records, options):
-    """Bytes that records take in a store, which is dropped again. EncodeError."""
+    """The bytes that records take in a store, which is dropped again. Raises EncodeError."""
     from recstore._core import native
 
     builder = destination.new_builder(native.Builder, options)
@@ -360,8 +370,8 @@ def trial(records, options):
         segment.close()
 
 
-def _reason(error):
-    """An EncodeError without the number that the record had on trial."""
+def reason_of(error):
+    """The message of an EncodeError without the record's number, which is that in the trial or the segment."""
     return str(error).partition(": ")[2] if str(error).startswith("record ") else str(error)
 
 
@@ -385,7 +395,7 @@ def _unlike(value, path):
     """Why a container of this type is not shared, and the code that helps."""
     name = object_graph.type_name(value)
     if type(value) is tuple:
-        return "a tuple, which a list-like store is not; make it a list"
+        return "a tuple, which a store cannot stand for; make it a list"
     base = object_graph.base_of(value)
     if base is tuple:
         return f"a {name}, which is a tuple and cannot be changed"

@@ -1,11 +1,12 @@
-"""Arrays and tensors of share_dataset: they lie in the bytes of a segment, and travel to spawned workers as a handle.
+"""The arrays and tensors that share_dataset makes: they lie in the bytes of a segment, and travel to spawned workers as
+a handle.
 
-The segment is mapped once more, privately and copy-on-write. So what writes to an array after all (torch knows no
-read-only memory, and takes that of a read-only array too) changes pages of its own process, never the store, and never
-ends the process. numpy arrays are read-only all the same: a write would cost the memory that sharing saved.
+The segment is mapped a second time, privately and copy-on-write. torch has no read-only tensors, and it makes writable
+ones of read-only arrays. A write to such a tensor changes pages of its own process only: it neither changes the store
+nor ends the process. numpy arrays are read-only all the same, as a write would cost the memory that sharing saved.
 
-Pickling is the start methods' own (ForkingPickler, while a process is being spawned): everywhere else, in checkpoints
-and queues, these are arrays like any others, with all their bytes.
+Only the pickler of a start method sends a handle (ForkingPickler, while a process is being spawned). Everywhere else,
+as in checkpoints and queues, these arrays are pickled with all their bytes like any others.
 """
 
 import errno
@@ -24,7 +25,7 @@ _mappings = {}  # segment id -> weak reference to its Mapping
 
 
 class Mapping(mmap.mmap):
-    """The private mapping of a segment. The arrays over it hold it, and it holds the store."""
+    """The private mapping of a segment. An array over it keeps it alive, and it keeps the store alive."""
 
     def __new__(cls, store):
         (segment,) = store.segments
@@ -64,7 +65,7 @@ def _holding(address, size):
 
 
 def mapping_of(array):
-    """The Mapping that a numpy array lies in, or None."""
+    """The Mapping in which a numpy array lies, or None."""
     if not _mappings or array.nbytes == 0:
         return None
     low, high = extent(array)
@@ -72,19 +73,19 @@ def mapping_of(array):
 
 
 def mapping_of_tensor(tensor):
-    """The Mapping that a torch tensor lies in, or None."""
+    """The Mapping in which a torch tensor lies, or None."""
     if not _mappings or not _is_plain(tensor):
         return None
     return _holding(tensor.data_ptr(), span_of(tensor) * tensor.element_size())
 
 
 def span_of(tensor):
-    """Projection many elements there would be from the first to the last of a tensor that is not empty."""
+    """The number of elements from the first to the last of a tensor that is not empty, gaps included."""
     return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride()))
 
 
 def extent(array):
-    """`(first, past the last)` address of the bytes of an array that is not empty."""
+    """The addresses `(first, past the last)` of the bytes of an array that is not empty."""
     low = high = array.__array_interface__["data"][0]
     for n, stride in zip(array.shape, array.strides):
         if stride < 0:
@@ -95,9 +96,9 @@ def extent(array):
 
 
 def offsets(store, records):
-    """Where in the segment the arrays that these records consist of begin."""
+    """The offsets in the segment at which these records begin, each of which is an array."""
     (segment,) = store.segments
-    # Of a mapping of its own, whose arrays are views: it is gone again at the end.
+    # Only a reader with arrays="view" gives addresses in the segment, so it is mapped once more for this.
     import os
 
     twin = native.adopt_fd(os.dup(segment.fileno()), segment.backing)
@@ -110,7 +111,7 @@ def offsets(store, records):
     return out
 
 
-# ---- What is put in place ----
+# ---- The new arrays and tensors ----
 
 
 def array_at(mapping, offset, dtype, shape, strides):
@@ -140,7 +141,7 @@ def tensor_bytes(tensor):
 
 
 def _unwritten(mapping, address, size):
-    """Whether these bytes of the private mapping are still those of the store."""
+    """Whether these bytes of the private mapping still equal those of the store."""
     (segment,) = mapping.store.segments
     if segment.closed:
         return False
@@ -182,12 +183,12 @@ def _is_plain(tensor):
 
 
 def attach_array(store, offset, dtype, shape, strides):
-    """The array in a worker. SegmentNotFoundError when the store is gone."""
+    """The array in a worker; unpickling calls this. Raises SegmentNotFoundError if the store is gone."""
     return array_at(_attached(store), offset, dtype, shape, strides)
 
 
 def attach_tensor(store, offset, dtype, shape, strides):
-    """The tensor in a worker. SegmentNotFoundError when the store is gone."""
+    """The tensor in a worker; unpickling calls this. Raises SegmentNotFoundError if the store is gone."""
     return tensor_at(_attached(store), offset, dtype, shape, strides)
 
 

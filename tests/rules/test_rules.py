@@ -43,7 +43,7 @@ WIDE = {
     f"recstore/{name}"
     for name in (
         "_core/batches.pyx _core/columns.pyx _core/encode.pyx _core/fields.pyx _core/paths.pyx _core/store.pyx "
-        "cli/workers.py dataset/audit.py dataset/share.py sharing.py dicts.py "
+        "cli/workers.py sharing.py dicts.py "
         "dicts.pyi records.py records.pyi"
     ).split()
 }

@@ -1,0 +1,146 @@
+"""Swap puts the new values of share_dataset in the slots of the old ones; Undo puts plain values back."""
+
+import sys
+
+from recstore.dataset import object_graph
+from recstore.dataset.share_plan import DICT, LIST, TENSOR
+
+
+class Swap:
+    """Puts new values in the slots of old ones, all or none. A plain tuple that holds an old value is replaced by a new
+    tuple."""
+
+    def __init__(self, plan, made):
+        self.new = dict(made)  # id of the old value -> the new value
+        self.writes = []  # (slot, old value, new value)
+        self._tuples, self._keep = plan.tuples, []
+        for candidate in plan.candidates.values():
+            if id(candidate.value) in made:
+                self._place(candidate.slots, candidate.value)
+        for value, slots in plan.tuples.values():
+            if self._changed(value) is not value:
+                self._place(slots, value)
+
+    def _place(self, slots, value):
+        for slot in slots:
+            if not isinstance(slot, object_graph.TupleSlot):
+                self.writes.append((slot, value, self._changed(value)))
+
+    def _changed(self, value):
+        """The value that takes the place of `value`: itself, unless it is replaced or is a tuple with a replaced
+        value."""
+        if id(value) in self.new:
+            return self.new[id(value)]
+        if id(value) not in self._tuples:
+            return value
+        self.new[id(value)] = value  # for now: a tuple may lead to itself
+        items = tuple(map(self._changed, value))
+        if any(new is not old for new, old in zip(items, value)):
+            self.new[id(value)] = items
+        return self.new[id(value)]
+
+    def do(self):
+        done = []
+        try:
+            for slot, old, new in self.writes:
+                if slot.get() is not old:
+                    raise RuntimeError(f"{slot.path} was given another value meanwhile; nothing was replaced")
+                done.append((slot, old))
+                slot.put(new)
+        except BaseException:
+            for slot, old in reversed(done):
+                slot.put(old)
+            raise
+        self.writes = [(slot, new) for slot, _, new in self.writes]
+        self.new = self._tuples = None
+
+
+class Undo:
+    """Puts plain values in the slots of the new ones. It makes them from the store: the old ones are not kept."""
+
+    def __init__(self, swap, packed):
+        self.writes = swap.writes
+        self.restorers = {}  # id of a new value -> the object that makes its plain value
+        clusters = {id(candidate): cluster for cluster in packed.clusters for candidate in cluster.members}
+        for candidate in packed.plan.candidates.values():
+            new = packed.made.get(id(candidate.value))
+            if new is not None:
+                restorer = _RecordRestorer if candidate.kind in (LIST, DICT) else _ArrayRestorer
+                self.restorers[id(new)] = restorer(
+                    candidate, new, packed.columns.get(id(candidate)), clusters.get(id(candidate)), packed.mapping
+                )
+
+    def do(self):
+        todo = [(slot, new) for slot, new in self.writes if slot.get() is new]
+        plain, made = {}, {}
+        values = [self._plain(new, plain, made) for _, new in todo]
+        for (slot, _), value in zip(todo, values):
+            slot.put(value)
+        self.writes, self.restorers = [], {}
+        return len(todo)
+
+    def _plain(self, new, plain, made):
+        """The plain value of a new one. `plain` has the plain values made so far, by the id of the new one; `made` has
+        the lists and memory behind them."""
+        if id(new) not in plain:
+            restorer = self.restorers.get(id(new))
+            if restorer is not None:
+                plain[id(new)] = restorer.restore(made)
+            elif type(new) is tuple:
+                plain[id(new)] = tuple(self._plain(item, plain, made) for item in new)
+            else:
+                return new
+        return plain[id(new)]
+
+
+class _RecordRestorer:
+    """Makes a plain list or dict from the records of a new one."""
+
+    def __init__(self, candidate, new, columns, cluster, mapping):
+        self.type, self.columns, self.new = type(candidate.value), columns, new
+
+    def restore(self, made):
+        lists = [_records(column, made) for column in self.columns]
+        if len(lists) == 1:
+            return lists[0]
+        defaultdict = getattr(sys.modules.get("collections"), "defaultdict", None)
+        return defaultdict(self.new.factory, zip(*lists)) if self.type is defaultdict else self.type(zip(*lists))
+
+
+def _records(column, made):
+    """The records of a column as a list, made once and kept in `made`: a dict of the samples of a list then holds the
+    same objects as the list."""
+    if id(column) not in made:
+        if column.source is None:
+            made[id(column)] = column.view.to_list()
+        else:
+            base = _records(column.source, made)
+            made[id(column)] = [base[i] for i in column.positions]
+    return made[id(column)]
+
+
+class _ArrayRestorer:
+    """Makes a plain array or tensor from the private memory of a new one, so a write to a tensor is kept."""
+
+    def __init__(self, candidate, new, columns, cluster, mapping):
+        self.new, self.mapping, self.offset, self.size = new, mapping, cluster.offset, cluster.size
+        self.writeable = candidate.kind is TENSOR or bool(candidate.value.flags.writeable)
+
+    def restore(self, made):
+        key = "memory", self.offset  # arrays of one cluster share memory again
+        if key not in made:
+            made[key] = self.mapping.bytes_at(self.offset, self.size).copy()
+        memory, new, start = made[key], self.new, self.mapping.address + self.offset
+        if not object_graph.is_array(new):
+            import torch
+
+            from recstore.dataset import shared_arrays
+
+            at = new.data_ptr() - start
+            flat = torch.from_numpy(memory[at : at + shared_arrays.span_of(new) * new.element_size()])
+            return flat.view(new.dtype).as_strided(tuple(new.shape), new.stride())
+        import numpy as np
+
+        out = np.ndarray(new.shape, new.dtype, memory, new.__array_interface__["data"][0] - start, new.strides)
+        out.flags.writeable = self.writeable
+        return out
