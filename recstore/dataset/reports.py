@@ -164,9 +164,9 @@ class Audit:
 
     Attributes: ``attributes``, an Attribute each, the largest first; ``size`` of the dataset; ``pickled``, the size
     that a spawned worker is sent, None if it cannot be pickled for the reason ``pickle_error``; ``pickle_exact``,
-    whether ``pickled`` is no estimate; ``workers`` of each of the ``ranks`` processes; ``workers_known``, False if that number
-    is assumed; ``method``, by which workers are started; ``predicted``, the size that all processes may take;
-    ``predicted_shared``, the same after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
+    whether ``pickled`` is no estimate; ``workers`` of each of the ``ranks`` processes; ``workers_known``, False if
+    that number is assumed; ``method``, by which workers are started; ``predicted``, the size that all processes may
+    take; ``predicted_shared``, the same after ``advice``; ``advice``, lines of code; ``notes``, lines of text.
 
     Immutable, so safe from several threads at once.
     """
