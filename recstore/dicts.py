@@ -54,6 +54,9 @@ class RecordDict(containers.Container, native.Mapping):
     Keys of classes that compare in their own way, dataclasses among them, are found by comparing: the process that looks one up first
     makes them all.
 
+    Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
+    builds the mapping iterates over its source. An iterator over the mapping belongs to one thread.
+
     >>> d = RecordDict({"utt1": "./t1.wav", "utt2": "./t2.wav"})
     >>> d["utt2"], len(d), "utt3" in d, d.get("utt3")
     ('./t2.wav', 2, False, None)
@@ -283,7 +286,8 @@ class RecordDict(containers.Container, native.Mapping):
         """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as
         lists.
 
-        Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
+        Raises OSError (FileNotFoundError for a missing folder, OutOfSpaceError for a full disk); the file that stood at
+        `path` is then as it was. Safe from several threads at once: the last of several saves to one path stays.
         """
         self._require()
         saving.save_mapping(self, path)

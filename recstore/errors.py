@@ -1,5 +1,7 @@
 """The exceptions of recstore. Imports nothing.
 
+CorruptError, VersionError and UntrustedError have the path of the file as ``filename``, as every OSError has it.
+
 Every one is a :class:`Error` and also the built-in that a caller would expect, so `except ValueError` around a read
 of a damaged file works without naming recstore.
 """

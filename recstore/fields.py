@@ -9,7 +9,7 @@ __all__ = ["FieldView"]
 
 class FieldView(RecordView):
     """One field of the records of a store, as ``x.field(name)`` gives it: a RecordView whose items are the field's
-    values.
+    values. Its methods are safe from several threads at once.
 
     >>> import recstore
     >>> x = recstore.RecordList({"id": i, "box": [i, 2.5]} for i in range(3))
@@ -34,7 +34,8 @@ class FieldView(RecordView):
         """The field as one numpy array, in one pass over the records that leaves other threads running.
 
         Args:
-            indices: integers: only these records, in this order; None: all.
+            indices: integers: only these records, in this order; None: all. They are copied before they are checked,
+                so that another thread may write to an array of them.
             ragged: whether lists come as ``(values, offsets)``: all their numbers in one array, and int64 offsets of
                 which two neighbours bound a record's. None: where their lengths differ. False: never, ValueError then.
                 Say which where the records decide otherwise.

@@ -17,7 +17,7 @@ def json_default(value):
     dates, arrays) is not converted; call this function from one of your own that does.
 
     Raises TypeError for every other value, in json's words; ClosedError and SegmentNotFoundError as reading the store
-    does.
+    does. Safe from several threads at once.
 
     >>> import json, recstore
     >>> with recstore.RecordList([{"id": 1}, {"id": 2}]) as x:

@@ -64,6 +64,9 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     A record that is read is the caller's own: changing it changes nothing in the store. The keys or values of a
     RecordDict are not copied: the list is over the same bytes, and closing it closes them.
 
+    Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
+    builds the list iterates over `records`. An iterator over the list belongs to one thread.
+
     >>> x = RecordList({"id": i, "box": [i, i, 2.5, 2.5]} for i in range(100))
     >>> x[3]
     {'id': 3, 'box': [3, 3, 2.5, 2.5]}
@@ -248,7 +251,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records,
         groups as lists.
 
-        Raises OSError (OutOfSpaceError for a full disk); what stood at `path` is then as it was.
+        Raises OSError (FileNotFoundError for a missing folder, OutOfSpaceError for a full disk); the file that stood at
+        `path` is then as it was. Safe from several threads at once: the last of several saves to one path stays.
         """
         self._require()
         selection = self.selection
@@ -262,7 +266,7 @@ class RecordView(RecordList):
     """A part of a RecordList over the same bytes, as slicing gives it: a RecordList in everything but its constructor.
 
     Called with an iterable, as collate functions do (``type(x)([...])``), it gives a plain list: no store is ever built
-    there.
+    there. Its methods are safe from several threads at once, as those of RecordList.
 
     >>> x = RecordList(range(10))
     >>> type(x[2:4])([5, 6])
@@ -308,7 +312,8 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
             `copy`.
 
     Raises SegmentNotFoundError, CorruptError, VersionError, OSError; reading a pickled value without leave,
-    UntrustedError. Workers that a store opened here is sent to read it under the same rules.
+    UntrustedError. The errors about a file have its path as ``filename``. Workers that a store opened here is sent to
+    read it under the same rules. Safe from several threads at once.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")

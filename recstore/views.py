@@ -57,7 +57,8 @@ class ListOperations:
         return self._derive(self.selection.permuted(seed))
 
     def filter(self, fn):
-        """A view of the records for which ``fn(record)`` is true; ``None`` keeps those that are true themselves.
+        """A view of the records for which ``fn(record)`` is true; ``None`` keeps those that are true themselves. The
+        calling thread calls `fn`; other threads may read the store meanwhile.
 
         >>> from recstore import RecordList
         >>> RecordList(range(10)).filter(lambda i: i % 4 == 0).to_list()
@@ -122,6 +123,9 @@ class ListOperations:
     def get_many(self, indices, default=_MISSING):
         """A list of the records at `indices`, in their order; `default` stands in for those out of range.
 
+        Raises IndexError without a default, TypeError for an index that is no integer. Safe from several threads at
+        once.
+
         >>> from recstore import RecordList
         >>> with RecordList(list("abc")) as x: x.get_many([2, 0, 9], default=None)
         ['c', 'a', None]
@@ -129,7 +133,7 @@ class ListOperations:
         return self._many(indices, None if default is _MISSING else default, default is not _MISSING)
 
     def to_list(self):
-        """All records as a plain list."""
+        """All records as a plain list. Safe from several threads at once."""
         return list(self)
 
     def __array__(self, dtype=None, copy=None):

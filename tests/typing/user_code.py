@@ -153,7 +153,7 @@ assert_type(dict(lazy[0]), dict[Any, Any])
 as_mapping: Mapping[str, Any] = lazy[0]
 assert_type(samples.fields("path", ("meta", "id"))[0], dict[Any, Any])
 boxes.to_numpy(ragged="no")  # type: ignore[call-overload]
-samples.field(3)  # type: ignore[arg-type]
+samples.field(2.5)  # type: ignore[arg-type]
 
 # ---- Mappings ----
 
@@ -266,7 +266,6 @@ recstore.attach("names").keys()
 attached: RecordDict[str, Sample] = recstore.attach(
     "by-path", "1", files="a.json", classes=[Sample], allow_pickle=True, arrays="view"
 )
-not_a_store: list[int] = recstore.attach("train")  # type: ignore[assignment]
 assert_type(RecordList([1], name="numbers", backing="shm"), RecordList[int])
 assert_type(RecordDict({1: 2}, name="numbers"), RecordDict[int, int])
 samples.map(lambda s: s["label"], name="labels")
