@@ -1,4 +1,4 @@
-/* rs_any.c: checking and skipping of `any` values (rules 20 to 23 of FORMAT.md). */
+/* rs_any.c: checks any values and passes them (rules 20 to 23 of FORMAT.md). */
 #include "format/rs_any.h"
 
 static const uint8_t RS_DTYPE_ITEM_BYTES[RS_FMT_DTYPE_COMPLEX128 + 1] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
@@ -7,14 +7,14 @@ static rs_status truncated(rs_error *err, const char *what) {
     return rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the bytes end within %s", what);
 }
 
-/* What a dtype, structs within structs included, may still use. */
+/* The levels and fields that the struct dtypes within one dtype may still have. */
 typedef struct dtype_budget {
     uint32_t levels, fields;
 } dtype_budget;
 
 static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err);
 
-/* Well-formed UTF-8 (RFC 3629, section 4): shortest form, no surrogates. */
+/* Returns whether n bytes are well-formed UTF-8 (RFC 3629, section 4): shortest form, no surrogates. */
 static bool is_utf8(const uint8_t *p, uint64_t n) {
     const uint8_t *end = p + n;
     while (p < end) {
@@ -35,7 +35,7 @@ static bool is_utf8(const uint8_t *p, uint64_t n) {
     return true;
 }
 
-/* One field of a struct of `item_bytes`: name, offset, dtype, shape of the sub-array. */
+/* Takes one field of a struct dtype of `item_bytes`: name, offset, dtype, shape of the sub-array. */
 static rs_status field_take(rs_slice *in, uint64_t item_bytes, dtype_budget *budget, rs_error *err) {
     uint64_t n, off, size, dims[RS_FMT_ARRAY_NDIM];
     uint32_t ndim;
@@ -43,13 +43,14 @@ static rs_status field_take(rs_slice *in, uint64_t item_bytes, dtype_budget *bud
     const uint8_t *name;
     if (!rs_take_varint(in, &n) || !rs_take(in, n, &name)) return truncated(err, "a field name");
     if (n == 0 || !is_utf8(name, n)) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field name that is no text");
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field name is empty or not UTF-8");
     }
     if (!rs_take_varint(in, &off)) return truncated(err, "a field offset");
     RS_TRY(dtype_take(in, &type, budget, err));
     RS_TRY(rs_array_shape_take(in, type.item_bytes, &ndim, dims, &size, err));
     if (off > item_bytes || size > item_bytes - off) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field of %llu bytes at %llu of %llu",
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE,
+                            "a field of %llu bytes at %llu passes the item of %llu bytes",
                             (unsigned long long)size, (unsigned long long)off, (unsigned long long)item_bytes);
     }
     return RS_OK;
@@ -63,7 +64,7 @@ static rs_status struct_take(rs_slice *in, rs_array_type *out, dtype_budget *bud
     }
     if (out->big_endian) return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "a struct dtype has no byte order");
     if (out->item_bytes > INT32_MAX || *aligned > 1 || budget->levels == 0 || n > budget->fields) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a struct dtype out of range: %llu bytes, %llu fields",
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a struct dtype is out of range: %llu bytes, %llu fields",
                             (unsigned long long)out->item_bytes, (unsigned long long)n);
     }
     budget->levels--;
@@ -73,7 +74,7 @@ static rs_status struct_take(rs_slice *in, rs_array_type *out, dtype_budget *bud
     return RS_OK;
 }
 
-/* Code and parameters of a dtype; flags and descriptor are the caller's. */
+/* Takes code and parameters of a dtype. The caller sets flags and descriptor. */
 static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err) {
     const uint8_t *p;
     if (!rs_take(in, 1, &p)) return truncated(err, "a dtype");
@@ -82,7 +83,7 @@ static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budg
     out->unit = 0;
     out->multiple = 0;
     if (out->code > RS_FMT_DTYPE_LAST) {
-        return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "dtype code %u is of a later version", out->code);
+        return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "this reader does not know dtype code %u", out->code);
     }
     if (out->code == 0) return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "dtype code 0 has no meaning");
     if (out->code <= RS_FMT_DTYPE_COMPLEX128) {
@@ -90,7 +91,7 @@ static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budg
     } else if (out->code <= RS_FMT_DTYPE_V) {
         if (!rs_take_varint(in, &out->item_bytes)) return truncated(err, "a dtype");
         if (out->item_bytes > INT32_MAX || (out->code == RS_FMT_DTYPE_U && out->item_bytes % 4 != 0)) {
-            return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an item of %llu bytes",
+            return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dtype cannot have items of %llu bytes",
                                 (unsigned long long)out->item_bytes);
         }
     } else if (out->code == RS_FMT_DTYPE_STRUCT) {
@@ -103,7 +104,7 @@ static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budg
         out->item_bytes = 8;
         if (out->unit > RS_FMT_DTYPE_UNIT_LAST || out->unit == RS_FMT_DTYPE_UNIT_GAP || out->multiple == 0 ||
             out->multiple > INT32_MAX) {
-            return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "datetime unit %u times %llu", out->unit,
+            return rs_error_set(err, RS_E_FMT_TAG, RS_NOWHERE, "a datetime cannot have unit %u times %llu", out->unit,
                                 (unsigned long long)out->multiple);
         }
     }
@@ -117,7 +118,7 @@ rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err) {
     if (!rs_take(in, 1, &p)) return truncated(err, "a dtype");
     out->flags = *p;
     if (out->flags > (RS_FMT_ARRAY_FORTRAN | RS_FMT_ARRAY_SCALAR)) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x", out->flags);
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array flags 0x%02x have no meaning", out->flags);
     }
     RS_TRY(dtype_take(in, out, &budget, err));
     out->descriptor.end = in->ptr;
@@ -131,7 +132,7 @@ rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
     uint32_t i;
     if (!rs_take(in, 1, &p)) return truncated(err, "a shape");
     if (*p > RS_FMT_ARRAY_NDIM) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array of %u dimensions", *p);
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an array cannot have %u dimensions", *p);
     }
     *ndim = *p;
     for (i = 0; i < *ndim; i++) {
@@ -157,7 +158,8 @@ rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_
     if (!rs_take_varint(in, &position)) return truncated(err, "an array position");
     if (rs_mul_overflows(position, RS_FMT_ALIGNMENT, &position) || position > arrays_size ||
         data_bytes > arrays_size - position) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "array data of %llu bytes at %llu of %llu",
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE,
+                            "array data of %llu bytes at %llu pass the arrays of %llu bytes",
                             (unsigned long long)data_bytes, (unsigned long long)position,
                             (unsigned long long)arrays_size);
     }
@@ -179,10 +181,10 @@ rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type,
     return rs_array_data_skip(in, *data_bytes, arrays_size, outside, err);
 }
 
-/* Spends a container of `n` elements (each of at least `element_bytes`) and one level. */
+/* Counts a container of `n` elements, each of at least a byte, and one level against the budget. */
 static rs_status enter(rs_slice *in, uint64_t n, rs_budget *budget, rs_error *err) {
     if (n > budget->values || budget->depth == 0) {
-        return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "a container of %llu elements passes the declared limits",
+        return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "a container of %llu elements exceeds the declared limits",
                             (unsigned long long)n);
     }
     if (n > rs_slice_left(in)) return truncated(err, "a container");
@@ -205,7 +207,7 @@ static rs_status skip_units(rs_slice *in, uint64_t n, unsigned unit, rs_error *e
     return RS_OK;
 }
 
-/* None, int, str, and tuples of these: so that EXTRA can be read without a budget. */
+/* Takes an EXTRA: None, an int, a str, or a tuple of these. So few types need no budget. */
 static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
     rs_budget none = {0, 0, 0};
     uint64_t n;
@@ -218,7 +220,8 @@ static rs_status skip_extra(rs_slice *in, unsigned depth, rs_error *err) {
     }
     if (tag != RS_FMT_TAG_NONE && !rs_tag_is_int64(tag) && tag != RS_FMT_TAG_BIGINT &&
         (tag < RS_FMT_TAG_STR1 || tag > RS_FMT_TAG_STR4)) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a value of tag 0x%02x in the EXTRA of an ext value", tag);
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE,
+                            "the EXTRA of an ext value cannot hold a value of tag 0x%02x", tag);
     }
     return rs_any_skip(in, 0, &none, err);
 }
@@ -231,7 +234,7 @@ static rs_status skip_container(rs_slice *in, uint64_t per_element, uint64_t arr
     for (i = 0; i < n * per_element; i++) {
         if (per_element == 2 && i % 2 == 0) {
             if (!rs_any_may_be_key(*in)) {
-                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict key that cannot be hashed");
+                return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict has a key that cannot be hashed");
             }
         }
         RS_TRY(rs_any_skip(in, arrays_size, budget, err));
@@ -247,26 +250,25 @@ rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *err) {
     head->ptr = in->ptr;
     if (!rs_take(in, 1, &p)) return truncated(err, "an ext value");
     if (*p == 0 || *p > RS_FMT_EXT_LAST) {
-        return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "ext code %u is of a later version", *p);
+        return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "this reader does not know ext code %u", *p);
     }
     RS_TRY(rs_any_extra_skip(in, err));
     head->end = in->ptr;
     if (in->ptr != in->end && *in->ptr == RS_FMT_TAG_EXT) {
-        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "an ext value directly within an ext value");
+        return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "the payload of an ext value is itself an ext value");
     }
     return RS_OK;
 }
 
-/* The ext codes whose values have no hash, a bit each. */
+/* The ext codes whose values have no hash; bit k stands for code k. */
 static const uint64_t RS_EXT_NO_KEY =
     UINT64_C(1) << RS_FMT_EXT_BYTEARRAY | UINT64_C(1) << RS_FMT_EXT_SET | UINT64_C(1) << RS_FMT_EXT_ORDEREDDICT |
     UINT64_C(1) << RS_FMT_EXT_COUNTER | UINT64_C(1) << RS_FMT_EXT_DEFAULTDICT | UINT64_C(1) << RS_FMT_EXT_CHAINMAP |
     UINT64_C(1) << RS_FMT_EXT_DEQUE | UINT64_C(1) << RS_FMT_EXT_TENSOR | UINT64_C(1) << RS_FMT_EXT_STRINGDTYPE;
 
 bool rs_any_may_be_key(rs_slice value) {
-    /* Tuples are looked into by the reader, which finds out when it hashes one. */
     uint8_t tag;
-    if (value.ptr == value.end) return true; /* reported as truncated by whoever reads it */
+    if (value.ptr == value.end) return true; /* the reader of the value reports that it is truncated */
     tag = *value.ptr;
     if (rs_slice_left(&value) < 2) return tag != RS_FMT_TAG_LIST && tag != RS_FMT_TAG_DICT;
     if (tag == RS_FMT_TAG_NDARRAY) return (value.ptr[1] & RS_FMT_ARRAY_SCALAR) != 0;
@@ -306,6 +308,6 @@ rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_
     case RS_FMT_TAG_EXT:
         RS_TRY(rs_any_ext_head(in, &shape, err));
         return rs_any_skip(in, arrays_size, budget, err);
-    default: return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "tag 0x%02x is of a later version", tag);
+    default: return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "this reader does not know tag 0x%02x", tag);
     }
 }

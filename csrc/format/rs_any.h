@@ -1,5 +1,5 @@
-/* rs_any.h: the self-describing `any` values: tags, array types, and the walk that checks and skips one.
- * Both the writing and the reading side rest on it. */
+/* rs_any.h: any values, which begin with a tag: tags, array types, and a walk that checks a value and passes it.
+ * Readers and writers use it. */
 #ifndef RS_ANY_H
 #define RS_ANY_H
 
@@ -7,58 +7,62 @@
 #include "base/rs_status.h"
 #include "format/rs_format.h"
 
-/* Array flags, dtype and, where asked for, shape, as they stand in `any` values and in the aux of ndarray nodes. */
+/* Array flags and dtype, as they stand in any values and in the aux of ndarray nodes. */
 typedef struct rs_array_type {
     uint8_t flags;
-    uint8_t code;         /* dtype code without the endian bit */
+    uint8_t code;         /* dtype code without the bit of big-endian */
     bool big_endian;
     uint8_t unit;         /* datetime64, timedelta64 */
-    uint64_t multiple;    /* of the unit */
+    uint64_t multiple;    /* datetime64, timedelta64: the multiple of the unit */
     uint64_t item_bytes;
-    rs_slice descriptor;  /* flags and dtype as stored; borrows */
+    rs_slice descriptor;  /* flags and dtype as stored, borrowed */
 } rs_array_type;
 
-/* Takes array flags and dtype off `in`. Any thread. */
+/* The functions below check rules 20 to 23 of FORMAT.md for the bytes that they take off `in`. Any thread may call
+ * them. */
+
+/* Takes array flags and dtype. */
 RS_NODISCARD rs_status rs_array_type_take(rs_slice *in, rs_array_type *out, rs_error *err);
-/* Takes ndim and shape off `in` into dims (room for RS_FMT_ARRAY_NDIM) and computes the bytes of data. */
+/* Takes ndim and shape into dims, which has room for RS_FMT_ARRAY_NDIM, and computes the bytes of the data. */
 RS_NODISCARD rs_status rs_array_shape_take(rs_slice *in, uint64_t item_bytes, uint32_t *ndim,
                                            uint64_t dims[RS_FMT_ARRAY_NDIM], uint64_t *data_bytes, rs_error *err);
 
-/* Takes the data of an array off `in`: the bytes themselves, or the position of data stored outside, checked against
- * arrays_size and given through *outside (RS_NOWHERE for data that stands here). Any thread. */
+/* Takes the data of an array. *outside becomes RS_NOWHERE when the data stand in `in`; else their offset in the arrays,
+ * checked against arrays_size. */
 RS_NODISCARD rs_status rs_array_data_skip(rs_slice *in, uint64_t data_bytes, uint64_t arrays_size, uint64_t *outside,
                                           rs_error *err);
-/* Takes a whole array after its tag; *shape borrows the bytes of ndim and shape (empty for a scalar). Any thread. */
+/* Takes a whole array after its tag. *shape borrows the bytes of ndim and shape; it is empty for a scalar. */
 RS_NODISCARD rs_status rs_array_skip(rs_slice *in, uint64_t arrays_size, rs_array_type *type, rs_slice *shape,
                                      uint64_t *data_bytes, uint64_t *outside, rs_error *err);
 
-/* What a walk over values may still spend; the header's promise about the largest record. */
+/* What the rest of a record may hold. It begins with the limits that the header declares, and is counted down. */
 typedef struct rs_budget {
     uint64_t values;
     uint64_t bytes;
-    uint32_t depth; /* containers that may still be entered */
+    uint32_t depth; /* the number of further levels of containers */
 } rs_budget;
 
-/* Takes one `any` value off `in`, checking all of it. `arrays_size` bounds arrays stored outside. Any thread. */
+/* Takes one any value and checks all of it. Arrays outside must lie within arrays_size bytes. */
 RS_NODISCARD rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_error *err);
 
-/* Takes code and EXTRA of an ext value, which follow its tag, off `in`: *head borrows both. Checks them and that the
- * payload that follows is not itself an ext value. Any thread. */
+/* Takes code and EXTRA of an ext value, which follow its tag; *head borrows both. It also checks that the payload,
+ * which follows, is not itself an ext value. */
 RS_NODISCARD rs_status rs_any_ext_head(rs_slice *in, rs_slice *head, rs_error *err);
-/* Takes one EXTRA off `in`, checking all of it. Any thread. */
+/* Takes one EXTRA and checks all of it. */
 RS_NODISCARD rs_status rs_any_extra_skip(rs_slice *in, rs_error *err);
 
-/* Containers and ext values: what a `const` of them costs when it is expanded is not its own few bytes. */
+/* Returns whether a tag is that of a container or an ext value. Each expansion of a const with such a tag is counted
+ * against the budget, because it makes many values of a few bytes. */
 static inline bool rs_tag_is_compound(uint8_t tag) {
     return tag == RS_FMT_TAG_LIST || tag == RS_FMT_TAG_TUPLE || tag == RS_FMT_TAG_DICT || tag == RS_FMT_TAG_EXT;
 }
 
-/* False for a value that is certainly no dict key (list, dict, array, ext codes of what has no hash). Reads at most two
- * bytes. */
+/* Returns false for a value that is never a dict key: a list, a dict, an array, or an ext value of a type without a
+ * hash. It reads at most two bytes. Tuples are not searched; the reader finds their errors when it hashes them. */
 bool rs_any_may_be_key(rs_slice value);
 
-/* Hash over the keys of a dict, begun with RS_KEY_SET_SEED and continued with each key's `any` bytes: FNV-1a
- * (Fowler, Noll, Vo) over 8-byte steps; in memory only, never stored. */
+/* Continues the hash of a key set, which begins with RS_KEY_SET_SEED, by the any value of one key. It is a variant of
+ * FNV-1a (Fowler, Noll, Vo) that takes 8 bytes at a time. Such hashes are never stored. */
 #define RS_KEY_SET_SEED UINT64_C(0xCBF29CE484222325)
 static inline uint64_t rs_schema_hash_key(uint64_t hash, const uint8_t *key, size_t size) {
     const uint64_t prime = UINT64_C(0x100000001B3);
@@ -71,17 +75,17 @@ static inline uint64_t rs_schema_hash_key(uint64_t hash, const uint8_t *key, siz
     return hash ^ (hash >> 32);
 }
 
-/* True for tags of small ints. */
+/* Returns whether a tag is an int by itself, -16 to 111. */
 static inline bool rs_tag_is_small(uint8_t tag) { return tag >= RS_FMT_TAG_SMALL; }
 static inline int64_t rs_tag_small_value(uint8_t tag) { return (int64_t)tag - RS_FMT_TAG_ZERO; }
 static inline bool rs_tag_is_int64(uint8_t tag) {
     return rs_tag_is_small(tag) || (tag >= RS_FMT_TAG_INT8 && tag <= RS_FMT_TAG_INT64);
 }
-/* Body bytes of INT8 to INT64. */
+/* Returns the bytes after the tags INT8 to INT64. */
 static inline unsigned rs_tag_int_size(uint8_t tag) { return 1u << (tag - RS_FMT_TAG_INT8); }
-/* Bytes of an int of such a tag, the tag included. */
+/* Returns the bytes of an int with a tag of rs_tag_is_int64, the tag included. */
 static inline unsigned rs_any_int_size(uint8_t tag) { return rs_tag_is_small(tag) ? 1 : 1 + rs_tag_int_size(tag); }
-/* Sign-extends an int of 1, 2, 4 or 8 bytes; the caller has checked that they are there. */
+/* Loads a signed int of 1, 2, 4 or 8 bytes. The caller has checked that they are there. */
 static inline int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_bytes) {
     switch (size_bytes) {
     case 1: return (int8_t)*p;
@@ -91,7 +95,7 @@ static inline int64_t rs_load_int_unchecked(const uint8_t *p, unsigned size_byte
     }
 }
 
-/* Takes an int, of which rs_tag_is_int64, off a value that was checked before. */
+/* Takes an int with a tag of rs_tag_is_int64, which was checked before. */
 static inline int64_t rs_any_take_int_unchecked(rs_slice *in) {
     const uint8_t *p = in->ptr;
     in->ptr += rs_any_int_size(*p);

@@ -1,4 +1,4 @@
-/* rs_node_kinds.c: the rows of rs_format.h as tables. */
+/* rs_node_kinds.c: makes tables of the X-macros of rs_format.h. */
 #include "format/rs_node_kinds.h"
 
 #include <stddef.h>

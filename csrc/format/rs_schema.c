@@ -1,4 +1,4 @@
-/* rs_schema.c: parsing, checking and compiling of schema trees (rules 17 to 19 of FORMAT.md). */
+/* rs_schema.c: parses, checks and compiles schema trees (rules 17 to 19 of FORMAT.md). */
 #include "format/rs_schema.h"
 
 #include <stdlib.h>
@@ -9,15 +9,15 @@ static rs_status bad(rs_error *err, uint64_t offset, uint32_t node, const char *
     return rs_error_set(err, RS_E_FMT_TREE, offset, "tree node %u: %s", node, why);
 }
 
-/* A const's or a key's any value: budgets of a tree, no arrays outside. */
+/* Takes the any value of a const or key off an aux. It may not have arrays outside. */
 static rs_status skip_aux_value(rs_slice *aux, rs_error *err) {
     rs_budget budget = {RS_FMT_TREE_BYTES, RS_FMT_TREE_BYTES, RS_FMT_DEPTH};
     return rs_any_skip(aux, 0, &budget, err);
 }
 
-/* The flags that a node may have. */
+/* Returns the flags that a node may have. */
 static unsigned flags_of(const rs_node *n) {
-    if (n->kind == RS_FMT_NODE_STR && n->param == 0) return 0; /* each value has its own unit, and so its length */
+    if (n->kind == RS_FMT_NODE_STR && n->param == 0) return 0; /* its length also says the width of the units */
     return rs_node_kind_of(n->kind)->flag;
 }
 
@@ -29,33 +29,32 @@ static bool has_count(const rs_node *n) {
     }
 }
 
-/* The rules of param and count that a row of the table cannot say. */
+/* Checks the rules of param and count that the table of node kinds does not hold. Returns NULL or the fault. */
 static const char *check_own_rules(const rs_node *n) {
     switch (n->kind) {
-    case RS_FMT_NODE_STR: return n->param == 3 ? "a width that is not one" : NULL;
+    case RS_FMT_NODE_STR: return n->param == 3 ? "its param is no width of units" : NULL;
     case RS_FMT_NODE_DICT_CODED:
-        if (n->aux_size_bytes % 4 != 0) return "an aux that is no list of table numbers";
-        return n->param < 32 && n->count > UINT32_C(1) << n->param ? "more entries than its width has numbers for"
-                                                                   : NULL;
-    case RS_FMT_NODE_DIGITS: return n->count > RS_FMT_DIGITS_MAX ? "a count above the most digits" : NULL;
+        if (n->aux_size_bytes % 4 != 0) return "its aux is no list of table numbers";
+        return n->param < 32 && n->count > UINT32_C(1) << n->param ? "its count is too large for its width" : NULL;
+    case RS_FMT_NODE_DIGITS: return n->count > RS_FMT_DIGITS_MAX ? "its count is too large" : NULL;
     case RS_FMT_NODE_HEX:
-        return n->count == 0 || n->count > RS_FMT_HEX_MAX ? "a count of no digits, or of too many" : NULL;
+        return n->count == 0 || n->count > RS_FMT_HEX_MAX ? "its count is 0 or too large" : NULL;
     default: return NULL;
     }
 }
 
-/* Checks param, flags, count, number of children and size of aux against the table of node kinds. */
+/* Checks param, flags, count, number of children and size of aux. Returns NULL or the fault. */
 static const char *check_fields(const rs_node *n) {
     const rs_node_kind *kind = rs_node_kind_of(n->kind);
-    if (kind == NULL) return "a kind with no meaning";
-    if ((n->flags & ~flags_of(n)) != 0) return "flags that its kind does not have";
-    if (n->count != 0 && !has_count(n)) return "a count where none belongs";
-    if (n->param > kind->max_param) return "a param that its kind does not have";
+    if (kind == NULL) return "its kind has no meaning";
+    if ((n->flags & ~flags_of(n)) != 0) return "its kind does not have these flags";
+    if (n->count != 0 && !has_count(n)) return "its count must be 0";
+    if (n->param > kind->max_param) return "its kind does not have this param";
     if (n->n_children < kind->min_children || n->n_children > kind->max_children) {
-        return "a number of children that its kind does not have";
+        return "its kind does not have so many children, or so few";
     }
     if (n->aux_size_bytes < kind->min_aux || n->aux_size_bytes > kind->max_aux) {
-        return "an aux of a size that its kind does not have";
+        return "its kind does not have an aux of this size";
     }
     return check_own_rules(n);
 }
@@ -67,7 +66,7 @@ double rs_schema_divisor(unsigned scale) {
     return scale <= RS_FMT_SCALE_MAX ? powers[scale] : 1.0;
 }
 
-/* Width of a stored integer: in the bit group, or in a body of whole bytes. */
+/* Sets bits or size_bytes of a node that stores an integer of param bits. */
 static void compile_width(rs_node *n) {
     n->fixed = true;
     if (n->param == 8 || n->param == 16 || n->param == 32 || n->param == 64) {
@@ -82,7 +81,7 @@ static rs_status compile_decimal(rs_node *n, uint64_t offset, rs_error *err) {
     n->scale = n->aux[RS_FMT_DECIMAL_SCALE];
     n->correction = n->aux[RS_FMT_DECIMAL_CORRECTION];
     if (n->scale > RS_FMT_SCALE_MAX || n->correction > RS_FMT_CORRECTION_MAX || n->correction > n->param) {
-        return bad(err, offset, n->index, "a decimal with a scale or correction out of range");
+        return bad(err, offset, n->index, "its scale or correction is out of range");
     }
     n->divisor = rs_schema_divisor(n->scale);
     compile_width(n);
@@ -100,13 +99,13 @@ static rs_status compile_numbers(rs_node *n, uint64_t offset, rs_error *err) {
     if (n->number_kind > RS_FMT_NUMBERS_FLOATS || n->stride > RS_FMT_STRIDE_MAX || n->head_width > 64 ||
         n->max_width > 64 || n->scale > (n->number_kind == RS_FMT_NUMBERS_FLOATS ? RS_FMT_SCALE_MAX : 0) ||
         aux[RS_FMT_NUMBERS_RESERVED] != 0 || rs_load_u16(aux + RS_FMT_NUMBERS_RESERVED + 1) != 0) {
-        return bad(err, offset, n->index, "numbers with a field out of range");
+        return bad(err, offset, n->index, "a field of its aux is out of range");
     }
     n->divisor = rs_schema_divisor(n->scale);
     return RS_OK;
 }
 
-/* The parts of a concat: what has a text, and `same` of an earlier one. */
+/* Checks that each child of a concat gives a str, or is a `same` of an earlier child. */
 static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
     uint32_t i;
     for (i = 0; i < n->n_children; i++) {
@@ -117,16 +116,16 @@ static rs_status check_parts(const rs_node *n, uint64_t offset, rs_error *err) {
         } else if (c->kind == RS_FMT_NODE_SAME) {
             text = c->count < i && n->children[c->count].kind != RS_FMT_NODE_SAME;
         }
-        if (!text) return bad(err, offset, c->index, "a part of a concat that is no text");
+        if (!text) return bad(err, offset, c->index, "it is part of a concat and gives no str");
     }
     return RS_OK;
 }
 
 static rs_status compile_optional(rs_node *n, uint64_t offset, rs_error *err) {
     const rs_node *child = n->children;
-    if (child->bits > 63) return bad(err, offset, n->index, "an optional of too many bits");
+    if (child->bits > 63) return bad(err, offset, n->index, "an optional has too many bits");
     if (child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0) {
-        return bad(err, offset, child->index, "an optional key that is no key");
+        return bad(err, offset, child->index, "an optional key is the child of an optional");
     }
     n->bits = (uint8_t)(1 + child->bits);
     n->fixed = child->fixed && child->size_bytes == 0;
@@ -144,10 +143,10 @@ static rs_status compile_array(rs_node *n, uint64_t offset, rs_error *err) {
     n->item_bytes = type.item_bytes;
     n->data_bytes = type.item_bytes;
     if ((n->flags & RS_FMT_FLAG_FIXED) != 0) {
-        if (scalar) return bad(err, offset, n->index, "a scalar with a shape");
+        if (scalar) return bad(err, offset, n->index, "a scalar has a shape");
         RS_TRY(rs_array_shape_take(&aux, type.item_bytes, &ndim, dims, &n->data_bytes, err));
     }
-    if (aux.ptr != aux.end) return bad(err, offset, n->index, "aux holds more than a dtype");
+    if (aux.ptr != aux.end) return bad(err, offset, n->index, "its aux holds more than dtype and shape");
     n->fixed = (scalar || (n->flags & RS_FMT_FLAG_FIXED) != 0) && n->data_bytes < RS_FMT_ARRAY_INLINE;
     n->size_bytes = n->fixed ? n->data_bytes : 0;
     return RS_OK;
@@ -159,15 +158,15 @@ static rs_status compile_keys(rs_node *n, uint64_t offset, rs_error *err) {
     n->key_set_hash = RS_KEY_SET_SEED;
     for (i = 0; i < n->n_children; i++) {
         const uint8_t *key = aux.ptr;
-        if (!rs_any_may_be_key(aux)) return bad(err, offset, n->index, "a key that cannot be hashed");
+        if (!rs_any_may_be_key(aux)) return bad(err, offset, n->index, "a key cannot be hashed");
         RS_TRY(skip_aux_value(&aux, err));
         n->key_set_hash = rs_schema_hash_key(n->key_set_hash, key, (size_t)(aux.ptr - key));
         if (n->children[i].kind == RS_FMT_NODE_OPTIONAL && n->children[i].param == 0) n->partial = true;
     }
-    return aux.ptr == aux.end ? RS_OK : bad(err, offset, n->index, "aux holds more than the keys");
+    return aux.ptr == aux.end ? RS_OK : bad(err, offset, n->index, "its aux holds more than the keys");
 }
 
-/* Bits and sizes of a tuple or struct from its compiled children. */
+/* Computes the offsets and sizes of a tuple, struct or concat from its compiled children. */
 static rs_status compile_row(rs_node *n, uint64_t offset, rs_error *err) {
     rs_node *children = (rs_node *)n->children;
     uint64_t bits = 0, body = 0;
@@ -222,15 +221,17 @@ static rs_status compile_list(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Sizes of one node; its children, which have larger numbers, are done already. */
+/* Computes the sizes of one node. Its children have larger numbers and are compiled already. */
 static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     rs_slice aux = rs_slice_of(n->aux, n->aux_size_bytes);
     switch (n->kind) {
     case RS_FMT_NODE_CONST:
         n->fixed = true;
         RS_TRY(skip_aux_value(&aux, err));
-        if (aux.ptr != aux.end) return bad(err, offset, n->index, "a const followed by more bytes");
-        if (n->payload && *n->aux == RS_FMT_TAG_EXT) return bad(err, offset, n->index, "an ext directly within an ext");
+        if (aux.ptr != aux.end) return bad(err, offset, n->index, "its aux holds more than one any value");
+        if (n->payload && *n->aux == RS_FMT_TAG_EXT) {
+            return bad(err, offset, n->index, "the payload of an ext is itself an ext value");
+        }
         break;
     case RS_FMT_NODE_INT:
     case RS_FMT_NODE_DIGITS:
@@ -266,9 +267,9 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     case RS_FMT_NODE_TUPLE: RS_TRY(compile_row(n, offset, err)); break;
     case RS_FMT_NODE_UNION: RS_TRY(compile_union(n, offset, err)); break;
     case RS_FMT_NODE_NDARRAY: RS_TRY(compile_array(n, offset, err)); break;
-    case RS_FMT_NODE_EXT: /* transparent: bits and body are the payload's */
+    case RS_FMT_NODE_EXT: /* bits and body are those of the payload */
         RS_TRY(rs_any_extra_skip(&aux, err));
-        if (aux.ptr != aux.end) return bad(err, offset, n->index, "EXTRA followed by more bytes");
+        if (aux.ptr != aux.end) return bad(err, offset, n->index, "its aux holds more than EXTRA");
         n->bits = n->children->bits;
         n->fixed = n->children->fixed;
         n->size_bytes = n->children->size_bytes;
@@ -279,7 +280,7 @@ static rs_status compile_node(rs_node *n, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* Reads the stored entry of node i into `n`; `next_child` is where its children have to begin. */
+/* Reads the stored node i into the tree. Its children must begin at number *next_child, which then moves on. */
 static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32_t *next_child, uint64_t offset,
                            rs_error *err) {
     const uint8_t *e = tree->bytes + RS_FMT_TREE_HEAD_SIZE + (size_t)i * RS_FMT_NODE_SIZE;
@@ -294,29 +295,30 @@ static rs_status read_node(const rs_tree *tree, uint32_t i, rs_slice aux, uint32
     n->aux_size_bytes = rs_load_u32(e + RS_FMT_N_AUX_SIZE);
     n->count = rs_load_u32(e + RS_FMT_N_COUNT);
     if (n->kind > RS_FMT_NODE_LAST) {
-        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u is of kind %u, of a later version", i,
+        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: this reader does not know kind %u", i,
                             n->kind);
     }
     if (n->kind == RS_FMT_NODE_EXT && (n->param == 0 || n->param > RS_FMT_EXT_LAST)) {
-        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: ext code %u is of a later version", i,
+        return rs_error_set(err, RS_E_FMT_VERSION, offset, "tree node %u: this reader does not know ext code %u", i,
                             n->param);
     }
     if (aux_off > rs_slice_left(&aux) || n->aux_size_bytes > rs_slice_left(&aux) - aux_off) {
-        return bad(err, offset, i, "aux out of range");
+        return bad(err, offset, i, "its aux is out of range");
     }
     n->aux = aux.ptr + aux_off;
     why = check_fields(n);
     if (why != NULL) return bad(err, offset, i, why);
-    if (n->n_children == 0) return first == 0 ? RS_OK : bad(err, offset, i, "a leaf with a first child");
+    if (n->n_children == 0) return first == 0 ? RS_OK : bad(err, offset, i, "it has no children, but a first child");
     if (first != *next_child || n->n_children > tree->n_nodes - *next_child) {
-        return bad(err, offset, i, "children out of order");
+        return bad(err, offset, i, "its children do not follow those of the nodes before");
     }
     n->children = &tree->nodes[first];
     *next_child += n->n_children;
     return RS_OK;
 }
 
-/* The depth of containers at and below each node, root last; unions and leaves add none. */
+/* Checks the depth and levels of each node, and the number of structs. depth counts list, tuple and struct nodes,
+ * levels counts all nodes with children. */
 static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
     uint32_t i, k, key_sets = 0;
     uint16_t depth[RS_FMT_TREE_NODES], levels[RS_FMT_TREE_NODES];
@@ -330,39 +332,41 @@ static rs_status check_depth(rs_tree *tree, uint64_t offset, rs_error *err) {
             if (levels[child] > most) most = levels[child];
         }
         depth[i] = (uint16_t)(deepest + (container ? 1 : 0));
-        /* Unions count here too: it keeps chains of them, which no writer makes, from nesting without end. */
+        /* The limit of levels bounds the recursion over chains of unions, which the depth does not count. */
         levels[i] = (uint16_t)(most + (n->n_children > 0 ? 1 : 0));
-        if (depth[i] > RS_FMT_DEPTH || levels[i] > 2 * RS_FMT_DEPTH) return bad(err, offset, i, "nested too deep");
+        if (depth[i] > RS_FMT_DEPTH || levels[i] > 2 * RS_FMT_DEPTH) {
+            return bad(err, offset, i, "it is nested too deeply");
+        }
         if (n->kind == RS_FMT_NODE_STRUCT) key_sets++;
         tree->levels = levels[i];
     }
-    if (key_sets > RS_FMT_TREE_SHAPES) return bad(err, offset, 0, "too many struct nodes");
+    if (key_sets > RS_FMT_TREE_SHAPES) return bad(err, offset, 0, "the tree has too many struct nodes");
     return RS_OK;
 }
 
-/* Whether the children of `n` may be optional keys, and parts of one text; and `same` nowhere but there. */
+/* Checks that optional keys are children of structs only, and `same` children of concats only. */
 static rs_status check_places(const rs_tree *tree, uint64_t offset, rs_error *err) {
     uint32_t i, k;
     const rs_node *root = &tree->nodes[0];
     if (root->kind == RS_FMT_NODE_SAME || (root->kind == RS_FMT_NODE_OPTIONAL && root->param == 0)) {
-        return bad(err, offset, 0, "a root that is none");
+        return bad(err, offset, 0, "the root is a same or an optional key");
     }
     for (i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
         for (k = 0; k < n->n_children; k++) {
             const rs_node *c = &n->children[k];
             if (c->kind == RS_FMT_NODE_SAME && n->kind != RS_FMT_NODE_CONCAT) {
-                return bad(err, offset, c->index, "a same outside a concat");
+                return bad(err, offset, c->index, "it is a same, but no child of a concat");
             }
             if (c->kind == RS_FMT_NODE_OPTIONAL && c->param == 0 && n->kind != RS_FMT_NODE_STRUCT) {
-                return bad(err, offset, c->index, "an optional key outside a struct");
+                return bad(err, offset, c->index, "it is an optional key, but no child of a struct");
             }
         }
     }
     return RS_OK;
 }
 
-/* Marks the children that are in tail position because `n` is. */
+/* Marks the children of `n` that are in tail position, given that `n` is. */
 static void mark_tail(const rs_node *n, bool *tail) {
     uint32_t k;
     switch (rs_node_kind_of(n->kind)->tail) {
@@ -380,7 +384,8 @@ static void mark_tail(const rs_node *n, bool *tail) {
     }
 }
 
-/* Rest stands in tail position only. Needs the nodes compiled: which are fixed decides. */
+/* Checks that the flag REST is in tail position only. The nodes must be compiled, because tail position depends on
+ * which of them are fixed. */
 static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err) {
     bool tail[RS_FMT_TREE_NODES] = {false};
     uint32_t i;
@@ -388,13 +393,13 @@ static rs_status check_rests(const rs_tree *tree, uint64_t offset, rs_error *err
     for (i = 0; i < tree->n_nodes; i++) {
         const rs_node *n = &tree->nodes[i];
         bool rest = (n->flags & RS_FMT_FLAG_REST) != 0;
-        if (rest && !tail[i]) return bad(err, offset, i, "a rest with something after it");
+        if (rest && !tail[i]) return bad(err, offset, i, "it has the flag REST and is not in tail position");
         if (tail[i]) mark_tail(n, tail);
     }
     return RS_OK;
 }
 
-/* Marks payloads; parents come before their children. */
+/* Marks the nodes whose value is the payload of an ext, and counts the nodes that need tables. */
 static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
     uint32_t i, k;
     for (i = 0; i < tree->n_nodes; i++) {
@@ -402,7 +407,7 @@ static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
         bool passes = n->kind == RS_FMT_NODE_UNION || n->kind == RS_FMT_NODE_OPTIONAL;
         bool payload = n->kind == RS_FMT_NODE_EXT || (passes && n->payload);
         if ((n->kind == RS_FMT_NODE_EXT || n->kind == RS_FMT_NODE_DICT_CODED) && n->payload) {
-            return bad(err, offset, i, "an ext or dict-coded node directly within an ext");
+            return bad(err, offset, i, "an ext or dict-coded node is the payload of an ext");
         }
         if (n->kind == RS_FMT_NODE_SYMBOLS || n->kind == RS_FMT_NODE_DICT_CODED) tree->n_links++;
         if (!payload) continue;
@@ -411,7 +416,7 @@ static rs_status mark_payloads(rs_tree *tree, uint64_t offset, rs_error *err) {
     return RS_OK;
 }
 
-/* For each numbers node the leaf that an element of it is: see rs_path_element. */
+/* Gives each numbers node a child that stands for its elements: see rs_path_element. */
 static rs_status add_elements(rs_tree *tree, rs_error *err) {
     uint32_t i, n = 0;
     for (i = 0; i < tree->n_nodes; i++) n += tree->nodes[i].kind == RS_FMT_NODE_NUMBERS;
@@ -439,12 +444,12 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
     uint64_t nodes_size;
     rs_slice aux;
     if (tree->size_bytes < RS_FMT_TREE_HEAD_SIZE || tree->size_bytes > RS_FMT_TREE_BYTES) {
-        return bad(err, offset, 0, "a tree of that size");
+        return bad(err, offset, 0, "the tree is too small or too large");
     }
     tree->n_nodes = rs_load_u32(tree->bytes);
     aux_size = rs_load_u32(tree->bytes + 4);
     if (tree->n_nodes == 0 || tree->n_nodes > RS_FMT_TREE_NODES) {
-        return bad(err, offset, 0, "a tree of that many nodes");
+        return bad(err, offset, 0, "the tree has no nodes or too many");
     }
     nodes_size = (uint64_t)tree->n_nodes * RS_FMT_NODE_SIZE;
     if (RS_FMT_TREE_HEAD_SIZE + nodes_size + aux_size != tree->size_bytes) {
@@ -454,15 +459,15 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
     tree->nodes = (rs_node *)calloc(tree->n_nodes, sizeof *tree->nodes);
     if (tree->nodes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");
     for (i = 0; i < tree->n_nodes; i++) RS_TRY(read_node(tree, i, aux, &next_child, offset, err));
-    if (next_child != tree->n_nodes) return bad(err, offset, next_child, "no parent");
+    if (next_child != tree->n_nodes) return bad(err, offset, next_child, "it has no parent");
     RS_TRY(check_depth(tree, offset, err));
     RS_TRY(check_places(tree, offset, err));
     RS_TRY(mark_payloads(tree, offset, err));
     for (i = tree->n_nodes; i-- > 0;) {
         rs_status status = compile_node(&tree->nodes[i], offset, err);
         if (status == RS_E_FMT_VERSION) return status;
-        /* Whatever is wrong with a value within aux, it is the tree that is malformed. */
-        if (status != RS_OK) return status == RS_E_FMT_TREE ? status : bad(err, offset, i, "aux holds no such value");
+        /* An error within an aux means that the tree is malformed. */
+        if (status != RS_OK) return status == RS_E_FMT_TREE ? status : bad(err, offset, i, "its aux is malformed");
     }
     RS_TRY(check_rests(tree, offset, err));
     return add_elements(tree, err);
@@ -471,7 +476,7 @@ static rs_status compile(rs_tree *tree, uint64_t offset, rs_error *err) {
 rs_status rs_tree_compile(rs_slice bytes, uint64_t offset, rs_tree *out, rs_error *err) {
     rs_status status;
     memset(out, 0, sizeof *out);
-    if (rs_slice_left(&bytes) > RS_FMT_TREE_BYTES) return bad(err, offset, 0, "a tree of that size");
+    if (rs_slice_left(&bytes) > RS_FMT_TREE_BYTES) return bad(err, offset, 0, "the tree is too large");
     out->size_bytes = (uint32_t)rs_slice_left(&bytes);
     out->bytes = (uint8_t *)malloc((size_t)out->size_bytes + 1);
     if (out->bytes == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a tree");

@@ -74,8 +74,7 @@ rs_status rs_segment_copy(rs_segment *out, const rs_segment *src, rs_error *err)
     *out = CLOSED;
     if (err == NULL) err = &local;
     RS_TRY(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, err));
-    /* The kernel reads the source's pages in the write call: when the file has shrunk, it answers EFAULT, not SIGBUS.
-     * */
+    /* The kernel reads the source's pages in the write call: a file that has shrunk gives EFAULT, not SIGBUS. */
     code = rs_segment_writer_append(&writer, src->data, (size_t)src->size_bytes, err);
     if (code == RS_E_SYS && err->sys_errno == EFAULT) {
         code = rs_error_set(err, RS_E_FMT_TRUNCATED, RS_NOWHERE, "the file shrank while it was copied");
