@@ -1,5 +1,5 @@
-/* rs_node_kinds.h: the table of node kinds (RS_FMT_NODE_ROWS) for code that asks about a kind at run time, and the
- * names of kinds, ext codes and sections for people. */
+/* rs_node_kinds.h: the table of node kinds (RS_FMT_NODE_ROWS) for use at run time, and the names of node kinds, ext
+ * codes and sections for messages. */
 #ifndef RS_NODE_KINDS_H
 #define RS_NODE_KINDS_H
 
@@ -13,7 +13,7 @@ typedef enum rs_concat_part_rule {
     RS_CONCAT_PART_YES = 2
 } rs_concat_part_rule;
 
-/* A row of RS_FMT_NODE_ROWS, which says what the columns are. */
+/* A row of RS_FMT_NODE_ROWS; rs_format.h explains the columns. */
 typedef struct rs_node_kind {
     const char *name;
     uint16_t flag;
@@ -26,10 +26,10 @@ typedef struct rs_node_kind {
     uint64_t feature;
 } rs_node_kind;
 
-/* The row of a kind; NULL for a number that is no kind. Any thread, as all below. */
+/* Returns the row of a kind, which is static; NULL for a number that is no kind. Any thread may call all functions. */
 const rs_node_kind *rs_node_kind_of(unsigned kind);
 
-/* Names that live as long as the program; NULL for a number that has none. */
+/* Each returns a static name; NULL for a number without a name. */
 const char *rs_node_name(unsigned kind);
 const char *rs_ext_name(unsigned code);
 const char *rs_section_name(unsigned kind);

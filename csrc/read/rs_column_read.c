@@ -1,10 +1,10 @@
-/* rs_column_read.c: windows of records of one compiled path, and what becomes of each. */
+/* rs_column_read.c: locates windows of records, and appends the field of each record to the column. */
 #include "read/rs_column_read.h"
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
     static const uint8_t zero[8];
     self->nulls = nulls;
-    if (n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column of too many records");
+    if (n > SIZE_MAX / 64) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a column has too many records");
     if (nulls) RS_TRY(rs_buffer_reserve(&self->valid, (size_t)n, err));
     return rs_buffer_append(&self->offsets, zero, sizeof zero, err);
 }
@@ -30,7 +30,7 @@ static uint64_t last_offset(const rs_column_read *self) {
     return rs_load_u64(self->offsets.data + self->offsets.size_bytes - 8);
 }
 
-/* n lists of `count` numbers. */
+/* Appends the offsets of n lists of `count` numbers. */
 static rs_status put_even_offsets(rs_column_read *self, uint64_t n, uint64_t count, rs_error *err) {
     const uint64_t before = last_offset(self);
     uint8_t *to;
@@ -51,7 +51,7 @@ static rs_status put_null(rs_column_read *self, rs_error *err) {
     return self->kind == RS_COLUMN_OTHER ? RS_OK : put_offset(self, last_offset(self), err);
 }
 
-/* The first value that is not None has told the kind: the nulls before it take their places. */
+/* Sets the kind of the column by the first value that is not None, and appends the nulls before it. */
 static rs_status begin_kind(rs_column_read *self, int kind, rs_error *err) {
     uint64_t i;
     self->kind = kind;
@@ -66,7 +66,7 @@ static rs_status end_value(rs_column_read *self, bool is_null, rs_error *err) {
     return self->nulls ? rs_buffer_append(&self->valid, &valid, 1, err) : RS_OK;
 }
 
-/* What a value is, with what it costs to look: once for a column. */
+/* Finds the kind of the column by reading the value, which is then read again. This happens once for a column. */
 static rs_status find_kind(rs_column_read *self, rs_cursor cursor, const rs_place *place, rs_error *err) {
     rs_column trial = {{NULL, 0, 0}, 0};
     rs_cursor again = cursor;
@@ -95,7 +95,7 @@ static rs_status take_numbers(rs_column_read *self, rs_cursor *cursor, const rs_
     return put_offset(self, last_offset(self) + n, err);
 }
 
-/* The cursor is used up. */
+/* Appends the value at a place. The cursor is then of no more use. */
 static rs_status take_value(rs_column_read *self, rs_cursor *cursor, const rs_place *place, bool *fits, rs_error *err) {
     *fits = true;
     if (self->nulls && rs_path_is_none(cursor, place)) {
@@ -120,7 +120,7 @@ rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, con
     return take_value(self, &own, place, fits, err);
 }
 
-/* The value that stands in for a field that is lacking. */
+/* Appends the value for records without the field. */
 static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
     rs_cursor cursor = {self->missing, NULL, 0, {0, 0, RS_FMT_DEPTH}, false};
     rs_place place = {NULL, NULL, 0};
@@ -128,7 +128,7 @@ static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
     return take_value(self, &cursor, &place, fits, err);
 }
 
-/* ---- Many of one compiled path ---- */
+/* ---- Many records of one compiled path ---- */
 
 static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_slice bytes) {
     rs_record record;
@@ -136,8 +136,8 @@ static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_
     return rs_store_cursor(source->store, &record);
 }
 
-/* An entry of a dict-coded node. *fits is false, and nothing taken, for one of another kind, and for one that only
- * its bytes tell. */
+/* Appends a cached entry. *fits becomes false, and nothing is appended, when it is of another kind or not cached
+ * (RS_ENTRY_OTHER). */
 static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *fits, rs_error *err) {
     const bool is_null = entry->kind == RS_ENTRY_NONE && self->nulls;
     *fits = true;
@@ -149,7 +149,7 @@ static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *f
     } else if (self->kind == RS_COLUMN_READ_TEXT && entry->kind == RS_ENTRY_TEXT) {
         const uint8_t *from = self->entries.text.data + entry->bits;
         RS_TRY(rs_buffer_reserve(&self->text, (size_t)entry->size_bytes + RS_ENTRY_COPY, err));
-        memcpy(self->text.data + self->text.size_bytes, from, RS_ENTRY_COPY); /* most are no longer */
+        memcpy(self->text.data + self->text.size_bytes, from, RS_ENTRY_COPY); /* enough for most texts */
         if (entry->size_bytes > RS_ENTRY_COPY) {
             memcpy(self->text.data + self->text.size_bytes, from, entry->size_bytes);
         }
@@ -162,8 +162,8 @@ static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *f
     return end_value(self, is_null, err);
 }
 
-/* What stands at one offset in rows of one compiled path, as far as it goes with what was taken before and needs
- * no walk: *n rows were taken. */
+/* Appends the values of a node that has the same offset in all rows. It stops at the first row that needs a walk or
+ * whose value is of another kind. *n becomes the number of rows that were read. */
 static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                            const rs_column_rows *rows,
                            uint64_t *n, rs_error *err);
@@ -193,8 +193,8 @@ static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cur
     return RS_OK;
 }
 
-/* Runs of rows that have the value, each taken as rows of the child, and what stands for it between. A key that is not
- * there and has no such value is for the walk to report. */
+/* take_rows for an optional. Runs of rows with a value are read as rows of the child; the other rows get a null or the
+ * value for records without the field. Where neither is allowed it stops, and the walk reports the row. */
 static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                     const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const bool fills = node->param == 0 ? self->missing.ptr != NULL : self->nulls;
@@ -228,7 +228,7 @@ static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *curso
     return RS_OK;
 }
 
-/* n records that are not None were taken. */
+/* Counts n records that were read and are not None. */
 static rs_status end_values(rs_column_read *self, uint64_t n, rs_error *err) {
     self->n += n;
     if (!self->nulls) return RS_OK;
@@ -256,7 +256,8 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
     return end_values(self, rows->n, err);
 }
 
-/* The same for the rows of a compiled path. The first record of all, which tells the kind, is not taken so. */
+/* take_rows for rows of a compiled path, when its shared beginning is the whole path. It reads nothing until the kind
+ * of the column is known. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
                             const rs_compiled_path *compiled,
                             rs_column_rows *rows, uint64_t *n, rs_error *err) {
@@ -298,12 +299,12 @@ static rs_status take_one(rs_column_read *self, const rs_source *source, const r
     return RS_OK;
 }
 
-/* Records begin to end of the window, which have one compiled path. */
+/* Reads the records from `begin` up to `end` of the window, which have the same compiled path. */
 static rs_status take_alike(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t end,
                             rs_column_read_stop *stop, rs_error *err) {
     const rs_compiled_path *compiled = self->compiled_paths[begin];
     uint64_t long_end, i = begin, n;
-    /* Rows are taken together as far as none is cut short: a walk says what is wrong with that one. */
+    /* Rows are read together up to the first one that is too short; a walk reports the error of that one. */
     for (long_end = begin; long_end < end && rs_slice_left(&self->records[long_end]) >= compiled->least; long_end++) {}
     while (i < end) {
         if (i < long_end) {
@@ -321,14 +322,15 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
     return RS_OK;
 }
 
-/* ---- Where records lie ---- */
+/* ---- Locating records ---- */
 
 static RS_COLD rs_status no_record(const rs_store *store, uint64_t index, rs_error *err) {
     return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "there is no record %lld among %llu", (long long)index,
                         (unsigned long long)store->header.n_records);
 }
 
-/* The block of stop->index, which may be a later one than its group names; NULL, and why, where it is not known. */
+/* Sets *out to the block of record stop->index, which may be a later one than GROUPS names. *out is unchanged, and
+ * stop->why is set, when the block has no compiled path. */
 static rs_status find_block(const rs_source *source, rs_column_read_stop *stop, const rs_block **out,
                             const rs_compiled_path **compiled,
                             rs_error *err) {
@@ -353,11 +355,11 @@ static rs_status find_block(const rs_source *source, rs_column_read_stop *stop, 
     }
     return rs_error_set(err, RS_E_FMT_BLOCK,
                         store->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not where its group says", (unsigned long long)index);
+                        "record %llu is not found from the block on where its group leads", (unsigned long long)index);
 }
 
-/* Rows of one size, one after another or in steps, whose field is at one offset: no more is looked at than that.
- * *taken of them were taken; none where it is not so. */
+/* Reads rows of the same size that follow one another in equal steps, and whose field has the same offset. Nothing but
+ * the field is loaded. *taken becomes the number of rows read; 0 when the block is not like that. */
 static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
                               const rs_compiled_path *compiled,
                               int64_t step, uint64_t n, rs_column_read_stop *stop, uint64_t *taken, rs_error *err) {
@@ -375,27 +377,30 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     return RS_OK;
 }
 
-/* Whatever a position is, unsigned arithmetic gives a number that find_block can refuse. */
+/* Returns the record number for position k. The arithmetic is unsigned, so that any position gives some number, which
+ * find_block checks. */
 static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
     return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
 }
 
-/* Asks for the field, or for what is passed on the way to it: not more than lines that arrive together. */
+/* Prefetches the field, or the bytes that a walk passes on the way to it: a few cache lines, which arrive together. */
 static void prefetch_record(const rs_slice *record, const rs_compiled_path *compiled) {
-    const uint8_t *p = record->ptr; /* bits stand before bodies, and the first body may be far */
+    const uint8_t *p = record->ptr; /* from the bits on, which stand before the bodies */
     const uint8_t *end = rs_compiled_path_is_fixed(compiled) ? record->ptr + compiled->least : record->end;
     uint64_t lines;
     for (lines = 0; lines < 4 && p < end; lines++, p += 64) RS_PREFETCH(p);
     if (end > record->ptr) RS_PREFETCH(end - 1);
 }
 
-/* The index of record i of the window. Never read again from `positions`, which another thread may change. */
+/* Returns the record number of record i of the window. It is not read from `positions` again, which another thread may
+ * change. */
 static uint64_t index_in_window(const rs_column_read *self, uint64_t i) {
     return self->blocks[i]->first_record + self->locals[i];
 }
 
-/* Locates what follows stop->done, at most a window, and asks for its memory; *n is how many were. Stops before what
- * cannot be located: with *n == 0 that is the first, and stop->why or the status says why. */
+/* Locates the records from stop->done on, at most a window, and prefetches their memory. *n becomes the number of
+ * located records. It stops before a record that cannot be located. When that is the first, *n is 0, and stop->why or
+ * the status gives the reason. */
 static rs_status locate_window(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
                               int64_t step, uint64_t end, rs_column_read_stop *stop, uint64_t *n, rs_error *err) {
     const uint64_t most = end - stop->done < RS_COLUMN_READ_WINDOW ? end - stop->done : RS_COLUMN_READ_WINDOW;

@@ -1,4 +1,4 @@
-/* rs_decode.c: failing paths of the cursor, and the data of arrays. */
+/* rs_decode.c: the errors of reading, and the data of arrays. */
 #include "read/rs_decode.h"
 
 void rs_decode_truncated(rs_error *err) {

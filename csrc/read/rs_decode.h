@@ -1,5 +1,5 @@
-/* rs_decode.h: reading side of a record: the cursor, and the checked steps that every reader of values takes. Inline
- * where it is hot, failing paths out of line. Makes no values: the binding does. */
+/* rs_decode.h: the cursor over the bytes of a record, and the checked steps by which all readers of values move it. The
+ * steps make no Python values; the binding does. */
 #ifndef RS_DECODE_H
 #define RS_DECODE_H
 
@@ -8,24 +8,25 @@
 #include "format/rs_schema.h"
 #include "format/rs_tables.h"
 
-/* Where a decode stands. Borrows everything. One per call, never shared between threads. */
+/* The state of reading a record. Borrows everything. One thread uses a cursor. */
 typedef struct rs_cursor {
-    rs_slice in;            /* what is left of the record */
+    rs_slice in;            /* the bytes of the record, or of an entry, that are left */
     const uint8_t *arrays;  /* the block's arrays */
     uint64_t arrays_size;
     rs_budget budget;
     bool shared;            /* `in` is of an entry of a table, which many records may name: its bytes are counted */
 } rs_cursor;
 
-/* Failing paths, out of line: they fill `err`. The inline callers return the literal code themselves: with a code from
- * another file the compiler cannot know that outputs are set on success. */
+/* These fill `err`; out of line because they are rare. The inline callers return a literal code (RS_FAIL), so that the
+ * compiler knows that outputs are set on success. */
 RS_COLD void rs_decode_truncated(rs_error *err);
 RS_COLD void rs_decode_past_limit(rs_error *err);
 RS_COLD void rs_decode_trailing(rs_error *err);
 RS_COLD void rs_decode_bad_value(rs_error *err, const char *what);
 #define RS_FAIL(call, code) ((call), (code))
 
-/* Begins a container of n elements: n comes off the values, one off the depth. Pair with rs_decode_leave. */
+/* Enters a container of n elements: counts n values and one level against the budget. rs_decode_leave gives the level
+ * back. RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n, rs_error *err) {
     if (RS_UNLIKELY(n > self->budget.values || self->budget.depth == 0)) {
         return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
@@ -37,12 +38,15 @@ RS_NODISCARD static inline rs_status rs_decode_enter(rs_cursor *self, uint64_t n
 
 static inline void rs_decode_leave(rs_cursor *self) { self->budget.depth++; }
 
-/* Counts a container const of `size` bytes that is expanded once more. */
+/* Counts `size` bytes against the budget, for bytes that are read more than once: of consts, of entries, of texts.
+ * RS_E_FMT_LIMIT. */
 RS_NODISCARD static inline rs_status rs_decode_spend_bytes(rs_cursor *self, uint64_t size, rs_error *err) {
     if (RS_UNLIKELY(size > self->budget.bytes)) return RS_FAIL(rs_decode_past_limit(err), RS_E_FMT_LIMIT);
     self->budget.bytes -= size;
     return RS_OK;
 }
+
+/* Each of the following takes bytes off the cursor; RS_E_FMT_TRUNCATED when fewer are left. *out borrows them. */
 
 RS_NODISCARD static inline rs_status rs_decode_take(rs_cursor *self, uint64_t n, const uint8_t **out, rs_error *err) {
     return RS_LIKELY(rs_take(&self->in, n, out)) ? RS_OK : RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
@@ -52,7 +56,7 @@ RS_NODISCARD static inline rs_status rs_decode_varint(rs_cursor *self, uint64_t 
     return RS_LIKELY(rs_take_varint(&self->in, out)) ? RS_OK : RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
 }
 
-/* Takes n units of unit_bytes. */
+/* Takes n units of unit_bytes bytes. */
 RS_NODISCARD static inline rs_status rs_decode_units(rs_cursor *self, uint64_t n, unsigned unit_bytes,
                                                      const uint8_t **out, rs_error *err) {
     if (RS_UNLIKELY(n > rs_slice_left(&self->in) / unit_bytes)) {
@@ -68,7 +72,7 @@ RS_NODISCARD static inline rs_status rs_decode_spend_shared(rs_cursor *self, uin
     return RS_LIKELY(!self->shared) ? RS_OK : rs_decode_spend_bytes(self, n, err);
 }
 
-/* Bytes with their count, or all that are left: the codes of symbols. */
+/* Takes the bytes of a bytes or symbols node: a count and so many bytes, or with REST all that are left. */
 RS_NODISCARD static inline rs_status rs_decode_counted(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        const uint8_t **out, rs_error *err) {
     if ((node->flags & RS_FMT_FLAG_REST) != 0) {
@@ -79,14 +83,14 @@ RS_NODISCARD static inline rs_status rs_decode_counted(rs_cursor *self, const rs
     return rs_decode_take(self, *n, out, err);
 }
 
-/* The value of a `bytes` node. */
+/* Takes the value of a bytes node. */
 RS_NODISCARD static inline rs_status rs_decode_bytes(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                      const uint8_t **out, rs_error *err) {
     RS_TRY(rs_decode_counted(self, node, n, out, err));
     return rs_decode_spend_shared(self, *n, err);
 }
 
-/* Length and unit of a `str` node's value, then its units. */
+/* Takes a str of a str node: its length and unit, then its units. */
 RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                          unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     *unit_bytes = node->param;
@@ -94,14 +98,14 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
         uint64_t left = rs_slice_left(&self->in);
         *n = left / node->param;
         if (RS_UNLIKELY(*n * node->param != left)) {
-            return RS_FAIL(rs_decode_bad_value(err, "a string that ends within a unit"), RS_E_FMT_VALUE);
+            return RS_FAIL(rs_decode_bad_value(err, "a str ends within a unit"), RS_E_FMT_VALUE);
         }
         return rs_decode_units(self, *n, *unit_bytes, units, err);
     }
     RS_TRY(rs_decode_varint(self, n, err));
     if (node->param == 0) {
         if (RS_UNLIKELY((*n & 3) == 3)) {
-            return RS_FAIL(rs_decode_bad_value(err, "a string unit of no meaning"), RS_E_FMT_VALUE);
+            return RS_FAIL(rs_decode_bad_value(err, "the unit of a str has no meaning"), RS_E_FMT_VALUE);
         }
         *unit_bytes = 1u << (*n & 3);
         *n >>= 2;
@@ -109,14 +113,16 @@ RS_NODISCARD static inline rs_status rs_decode_str_units(rs_cursor *self, const 
     return rs_decode_units(self, *n, *unit_bytes, units, err);
 }
 
-/* The same for a value of its own, not a part of one. */
+/* As rs_decode_str_units, for a str that is a value and no part of a concat: its units are counted where that is
+ * needed. */
 RS_NODISCARD static inline rs_status rs_decode_str(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                    unsigned *unit_bytes, const uint8_t **units, rs_error *err) {
     RS_TRY(rs_decode_str_units(self, node, n, unit_bytes, units, err));
     return rs_decode_spend_shared(self, *n, err);
 }
 
-/* The count of a `numbers` node, then its packed numbers (not set when there are none). Enters the container. */
+/* Takes the count of a numbers node and its packed numbers; *out is not set when the count is 0. Enters the
+ * container. */
 RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                        rs_packed_ints *out, rs_error *err) {
     *n = node->count;
@@ -124,7 +130,7 @@ RS_NODISCARD static inline rs_status rs_decode_numbers(rs_cursor *self, const rs
     RS_TRY(rs_decode_enter(self, *n, err));
     if (RS_UNLIKELY(*n != 0 && !rs_packed_ints_take(node, *n, &self->in, out))) {
         if (out->n != 0) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-        return RS_FAIL(rs_decode_bad_value(err, "packed numbers of a width above their widest"), RS_E_FMT_VALUE);
+        return RS_FAIL(rs_decode_bad_value(err, "a chunk of packed numbers is wider than max_width"), RS_E_FMT_VALUE);
     }
     return RS_OK;
 }
@@ -147,7 +153,8 @@ static inline void rs_decode_return(rs_cursor *self, const rs_outer *outer) {
     self->shared = outer->shared;
 }
 
-/* Goes to entry i of a dict-coded node: the cursor then stands before the root, standing alone, of (*table)->tree. */
+/* Moves the cursor to entry i of a dict-coded node, which is a value of the root of (*table)->tree that stands alone.
+ * rs_decode_leave_entry moves it back. */
 RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, const rs_node *node, uint64_t i,
                                                            const rs_table **table, rs_outer *outer, rs_error *err) {
     *outer = rs_decode_outer(self);
@@ -156,14 +163,14 @@ RS_NODISCARD static inline rs_status rs_decode_enter_entry(rs_cursor *self, cons
     return rs_dict_coded_find(node, i, table, &self->in, err);
 }
 
-/* Back from an entry, of which nothing may be left. */
+/* Moves the cursor back from an entry. RS_E_FMT_TRAILING when bytes of the entry are left. */
 RS_NODISCARD static inline rs_status rs_decode_leave_entry(rs_cursor *self, const rs_outer *outer, rs_error *err) {
     if (RS_UNLIKELY(self->in.ptr != self->in.end)) return RS_FAIL(rs_decode_trailing(err), RS_E_FMT_TRAILING);
     rs_decode_return(self, outer);
     return RS_OK;
 }
 
-/* The count of a list, and its bit group (empty when the child has no bits). Enters the container. */
+/* Takes the count of a list and its bit group, which is empty when the child has no bits. Enters the container. */
 RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const rs_node *node, uint64_t *n,
                                                          rs_slice *group, rs_error *err) {
     uint64_t group_bits;
@@ -181,7 +188,7 @@ RS_NODISCARD static inline rs_status rs_decode_list_head(rs_cursor *self, const 
     return RS_OK;
 }
 
-/* All bodies of n elements of a fixed child. */
+/* Takes the bodies of n elements of a fixed child. */
 RS_NODISCARD static inline rs_status rs_decode_fixed_elements(rs_cursor *self, const rs_node *child, uint64_t n,
                                                               const uint8_t **out, rs_error *err) {
     uint64_t size;
@@ -191,24 +198,24 @@ RS_NODISCARD static inline rs_status rs_decode_fixed_elements(rs_cursor *self, c
     return rs_decode_take(self, size, out, err);
 }
 
-/* The value of an int node from its bits or its body; `body` has node->size_bytes bytes. */
+/* Returns the value of an int or digits node from its bits or its body, which has node->size_bytes bytes. */
 static inline int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits) {
     uint64_t stored = node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes) : bits;
     return (int64_t)(node->base + stored);
 }
 
-/* The same of a decimal node. */
+/* As rs_decode_int_unchecked, for a decimal node. */
 static inline double rs_decode_decimal_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits) {
     return rs_packed_ints_decimal(node, node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes)
                                                           : bits);
 }
 
-/* Field of n_bits from a bit group; the caller has checked that the group holds it. */
+/* Loads a field of n_bits from a bit group. The caller has checked that the group holds it. */
 static inline uint64_t rs_decode_bits_unchecked(const rs_slice *group, uint64_t bit_off, unsigned n_bits) {
     return rs_load_bits_unchecked(group->ptr, (uint64_t)(group->end - group->ptr), bit_off, n_bits);
 }
 
-/* Elements of a tuple or struct: its children less the keys that are absent. */
+/* Returns the number of elements of a tuple or struct: its children without the absent keys. */
 static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *group) {
     uint32_t n = node->n_children, i;
     if (RS_LIKELY(!node->partial)) return n;
@@ -221,8 +228,8 @@ static inline uint32_t rs_decode_row_count(const rs_node *node, const rs_slice *
     return n;
 }
 
-/* Takes what stands alone at the cursor: the bits, and the body where the node is fixed (*body is NULL where it is not,
- * and follows at the cursor). */
+/* Takes a value that stands alone at the cursor: its bits and, when the node is fixed, its body. Else *body becomes
+ * NULL, and the body is at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const rs_node *node, const uint8_t **body,
                                                           uint64_t *bits, rs_error *err) {
     const uint8_t *p;
@@ -234,14 +241,14 @@ RS_NODISCARD static inline rs_status rs_decode_take_alone(rs_cursor *self, const
     return node->fixed ? rs_decode_take(self, node->size_bytes, body, err) : RS_OK;
 }
 
-/* Goes from a union to the child that its bits name: *node, *body and *bits become the child's. A fixed union's child
- * stands at the body, another one alone at the cursor. */
+/* Steps from a union to the child that its bits name: *node, *body and *bits become those of the child. The child's
+ * value stands alone at *body when the union is fixed, else at the cursor. */
 RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_node **node, const uint8_t **body,
                                                       uint64_t *bits, rs_error *err) {
     const rs_node *child;
     rs_slice group;
     if (RS_UNLIKELY(*bits >= (*node)->n_children)) {
-        return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+        return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
     }
     child = *node = &(*node)->children[*bits];
     if (*body == NULL) return rs_decode_take_alone(self, child, body, bits, err);
@@ -251,8 +258,8 @@ RS_NODISCARD static inline rs_status rs_decode_choose(rs_cursor *self, const rs_
     return RS_OK;
 }
 
-/* A value not below the widest of n units and of the same Latin-1, UCS-2 or UCS-4 class: what a string object has to be
- * made for. For units of 4 bytes it is the exact maximum. Reads n * unit_bytes bytes that the caller has taken. */
+/* Returns an upper bound of n units that needs the same width as the widest unit: below 128, 1, 2 or 4 bytes. A str
+ * object can be made for it. For units of 4 bytes it is the maximum. The caller has taken the n * unit_bytes bytes. */
 static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     uint64_t i = 0;
     uint32_t widest = 0;
@@ -276,7 +283,8 @@ static inline uint32_t rs_decode_widest_unchecked(const uint8_t *units, uint64_t
     }
 }
 
-/* Data of an array of data_bytes: here or in the block's arrays. The bytes live as long as the segment. */
+/* Takes the data of an array of data_bytes bytes. *out points to them in the record or in the block's arrays, and is
+ * valid as long as the segment is mapped. */
 RS_NODISCARD rs_status rs_decode_array_data(rs_cursor *self, uint64_t data_bytes, const uint8_t **out, rs_error *err);
 
 #endif

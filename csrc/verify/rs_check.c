@@ -77,7 +77,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
         const rs_node *child;
         rs_slice group;
         if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+            return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
         }
         child = &node->children[bits];
         group = rs_slice_of(body, child->alone_bytes);
@@ -190,12 +190,12 @@ static rs_status skip_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     case RS_FMT_NODE_STRUCT: return skip_row(self, node, err);
     case RS_FMT_NODE_UNION:
         if (bits >= node->n_children) {
-            return RS_FAIL(rs_decode_bad_value(err, "a union number of no child"), RS_E_FMT_VALUE);
+            return RS_FAIL(rs_decode_bad_value(err, "a union number names no child"), RS_E_FMT_VALUE);
         }
         return check_alone(self, &node->children[bits], err);
     case RS_FMT_NODE_NDARRAY: return skip_array(self, node, err);
     case RS_FMT_NODE_EXT: return skip_appended(self, node->children, bits, err);
-    default: return RS_FAIL(rs_decode_bad_value(err, "a node that cannot stand here"), RS_E_FMT_VALUE);
+    default: return RS_FAIL(rs_decode_bad_value(err, "a node of a kind that is not allowed here"), RS_E_FMT_VALUE);
     }
 }
 

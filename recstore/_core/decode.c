@@ -1,19 +1,19 @@
-/* decode.c: values from bytes; see decode.h. One function a family of nodes: any values, fixed nodes (their body's
- * place is known and checked), appended nodes (their body is taken from the cursor), rows, lists, texts, entries of
- * tables. Everything that fails is out of line. The order of checks is that of rs_decode.c, which walks the same bytes
- * without making anything. */
+/* decode.c: makes Python values from bytes; see decode.h. There are functions for any values, for fixed nodes (whose
+ * body is checked and at a known address), for appended nodes (whose body is taken from the cursor), for rows, lists,
+ * texts and entries of tables. Code for errors is out of line. The order of checks is that of rs_check.c, which walks
+ * the same bytes without making values. */
 #include "decode_str.h"
 
 #include "read/rs_text.h"
 
-/* long is 64 bits wide wherever we run but 32-bit systems. */
+/* Makes an int of an int64_t. A long has 64 bits on Linux and macOS. */
 #if SIZEOF_LONG == 8
 #define NEW_INT(value) PyLong_FromLong((long)(value))
 #else
 #define NEW_INT(value) PyLong_FromLongLong(value)
 #endif
 
-/* Leaves the caller with NULL where a step of the core failed. */
+/* Returns NULL from the calling function, with an exception set, when a step of the core fails. */
 #define TRY(call) do { if (RS_UNLIKELY((call) != RS_OK)) return failed(self); } while (0)
 
 static COLD PyObject *failed(decode_state *self) {
@@ -26,7 +26,7 @@ static COLD PyObject *corrupt(const char *what) {
     return NULL;
 }
 
-/* A container that is given up before it is whole. */
+/* Releases a container that is not whole, and returns NULL. */
 static COLD PyObject *dropped(PyObject *out) {
     Py_DECREF(out);
     return NULL;
@@ -42,7 +42,7 @@ PyObject *decode_str(const uint8_t *units, uint64_t n, unsigned unit_bytes) {
     return RS_LIKELY(unit_bytes == 1) ? latin1_str(units, n) : wide_str(units, n, unit_bytes);
 }
 
-/* Puts together what does not lie in the record as it is. */
+/* Makes a str that the core first puts together: from symbols, digits or parts. */
 static APART PyObject *text_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     rs_text text;
     PyObject *out = NULL;
@@ -56,7 +56,7 @@ static APART PyObject *text_value(decode_state *self, const rs_node *node, const
     return out;
 }
 
-/* A str of short parts, the usual one; others go the general way. */
+/* Makes the str of a fixed concat, which usually has short parts; text_value makes the others. */
 static APART PyObject *parts_value(decode_state *self, const rs_node *node, const uint8_t *body) {
     uint8_t units[RS_TEXT_INLINE];
     int n = rs_text_short(node, body, units);
@@ -65,7 +65,7 @@ static APART PyObject *parts_value(decode_state *self, const rs_node *node, cons
     return latin1_str(units, (uint64_t)n);
 }
 
-/* A str of symbols at the cursor: a short one without a look at its length first. */
+/* Makes the str of a symbols node. A short one is decoded on the stack, without being measured first. */
 static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     enum { SHORT = 128 };
     uint8_t units[SHORT * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK];
@@ -84,14 +84,15 @@ static APART PyObject *symbols_value(decode_state *self, const rs_node *node) {
     return decode_str(units, n, unit_bytes);
 }
 
-/* ---- `any` values ---- */
+/* ---- any values ---- */
 
-/* A dict key of Latin-1 units: the object that was made for the same units before, if it is still in the cache. A
- * collision replaces what was there, so the cache stays as small as it is whatever the bytes are. */
+/* Returns a dict key of n units of 1 byte: the object that was made for the same units before, if it is still in the
+ * cache. A key replaces another one in its slot, so the size of the cache is bounded. */
 static PyObject *cached_key(PyObject **keys, const uint8_t *units, uint64_t n) {
     uint64_t first = n >= 8 ? rs_load_u64(units) : rs_load_few_unchecked(units, n);
     uint64_t last = n >= 8 ? rs_load_u64(units + n - 8) : 0;
-    /* Multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4) of both ends. */
+    /* Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4) of both ends of the
+     * key. */
     uint64_t mixed = (first ^ (last << 7 | last >> 57) ^ n << 3) * UINT64_C(0x9E3779B97F4A7C15);
     PyObject **entry = &keys[mixed >> 55];
     PyObject *key = *entry;
@@ -107,7 +108,7 @@ static PyObject *cached_key(PyObject **keys, const uint8_t *units, uint64_t n) {
     return key;
 }
 
-/* A key of an `any` dict. */
+/* Makes a key of an any dict. */
 HOT PyObject *any_key(decode_state *self) {
     enum { LONGEST = 64 };
     const rs_slice *in = &self->cursor.in;
@@ -122,11 +123,12 @@ HOT PyObject *any_key(decode_state *self) {
     return decode_any(self);
 }
 
-/* False, with CorruptError, for a key that has no hash; numpy dates without a unit raise ValueError. */
+/* Returns false, with CorruptError set, for a key that has no hash. numpy dates without a unit raise ValueError
+ * then. */
 static bool is_key(PyObject *key) {
     if (RS_LIKELY(PyUnicode_CheckExact(key)) || PyObject_Hash(key) != -1) return true;
     if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
-        PyErr_Clear(); /* what raises an error must not be called with one set */
+        PyErr_Clear(); /* codec_corrupt must not be called with an exception set */
         (void)codec_corrupt("a dict key that cannot be hashed");
     }
     return false;
@@ -166,7 +168,8 @@ HOT PyObject *new_sequence(uint64_t n, bool is_list) {
     return is_list ? PyList_New((Py_ssize_t)n) : PyTuple_New((Py_ssize_t)n);
 }
 
-/* Steals item. The list is read afresh at each: whoever finds it through the collector may have changed it. */
+/* Sets item i, and takes over the reference. The list's array is not cached between calls, because Python code that
+ * finds the list through the garbage collector may have changed it. */
 HOT void put_item(PyObject *out, bool is_list, uint64_t i, PyObject *item) {
     if (is_list) {
         PyList_SET_ITEM(out, (Py_ssize_t)i, item);
@@ -180,7 +183,7 @@ static PyObject *any_sequence(decode_state *self, bool is_list) {
     PyObject *out;
     uint64_t n, i;
     TRY(rs_decode_varint(&self->cursor, &n, &self->err));
-    if (RS_UNLIKELY(n > rs_slice_left(in))) return corrupt("a container of more elements than bytes");
+    if (RS_UNLIKELY(n > rs_slice_left(in))) return corrupt("a container has more elements than bytes");
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
     out = new_sequence(n, is_list);
     if (RS_UNLIKELY(out == NULL)) return NULL;
@@ -188,7 +191,7 @@ static PyObject *any_sequence(decode_state *self, bool is_list) {
         const uint8_t *p = in->ptr;
         size_t left = rs_slice_left(in);
         PyObject *item;
-        /* Lists of numbers are what long lists mostly are. */
+        /* Most long lists are lists of numbers. */
         if (left > 8 && *p == RS_FMT_TAG_FLOAT) {
             in->ptr = p + 9;
             item = PyFloat_FromDouble(rs_load_f64(p + 1));
@@ -205,7 +208,7 @@ static PyObject *any_sequence(decode_state *self, bool is_list) {
     return out;
 }
 
-/* Hands a payload, which it takes over, to the function that makes the value. */
+/* Calls the function that makes an ext value with its payload, and takes over the reference to the payload. */
 static PyObject *call_maker(PyObject *make, PyObject *payload) {
     PyObject *value;
     if (payload == NULL) return NULL;
@@ -226,7 +229,7 @@ static PyObject *any_ext(decode_state *self) {
 }
 
 static COLD PyObject *unknown_tag(decode_state *self, uint8_t tag) {
-    (void)rs_error_set(&self->err, RS_E_FMT_VERSION, RS_NOWHERE, "tag 0x%02x is of a later version", tag);
+    (void)rs_error_set(&self->err, RS_E_FMT_VERSION, RS_NOWHERE, "this reader does not know tag 0x%02x", tag);
     return failed(self);
 }
 
@@ -284,8 +287,8 @@ PyObject *decode_any(decode_state *self) {
 
 /* ---- Fixed nodes ---- */
 
-/* A const that was not made beforehand: mutable ones afresh each time, so that each record is the caller's own; and
- * NaNs, which identity tells apart. */
+/* Makes the value of a const that has no cached one. Mutable values are made anew each time, so that each record
+ * belongs to its caller. So are NaNs, which differ by identity. */
 static PyObject *expand_const(decode_state *self, const rs_node *node) {
     rs_slice rest = self->cursor.in;
     PyObject *value;
@@ -301,7 +304,7 @@ static PyObject *expand_const(decode_state *self, const rs_node *node) {
     return value;
 }
 
-/* A node whose body, already bounds-checked with what encloses it, stands at `body`. */
+/* Makes the value of a fixed node. Its body is at `body` and within bounds. */
 HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     PyObject *out;
     switch (node->kind) {
@@ -322,8 +325,8 @@ HOT PyObject *fixed_value(decode_state *self, const rs_node *node, const uint8_t
     }
 }
 
-/* Ints or floats of a list. No Python code runs meanwhile, so the places of the items stay where they are. False with
- * MemoryError. */
+/* Makes the ints or floats of a list. No Python code runs meanwhile, so the array of items does not move. Returns
+ * false, with MemoryError set, when there is no memory. */
 static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, const rs_slice *group,
                         const uint8_t *bodies) {
     uint64_t i, base = child->base;
@@ -350,7 +353,7 @@ static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, cons
 #undef PUT_ALL
 }
 
-/* n elements of a list whose child is fixed. */
+/* Makes a list of n elements whose child is fixed. */
 static PyObject *fixed_elements(decode_state *self, const rs_node *node, uint64_t n, const rs_slice *group,
                                 const uint8_t *bodies) {
     const rs_node *child = node->children;
@@ -378,14 +381,14 @@ HOT PyObject *child_value(decode_state *self, const rs_node *child, const uint8_
     return child->fixed ? fixed_value(self, child, head + child->body_off, bits) : appended_value(self, child, bits);
 }
 
-/* Whether a child of a struct is a key that this one has not. */
+/* Returns whether a child of a struct is a key that this value does not have. */
 HOT bool is_absent(const rs_node *child, const rs_slice *group) {
     return child->kind == RS_FMT_NODE_OPTIONAL && child->param == 0 &&
            rs_decode_bits_unchecked(group, child->bit_off, 1) == 0;
 }
 
-/* The dict that n of a struct's keys are put into: a copy as in struct_value with the others taken out where these are
- * few, which costs less than letting a new one grow. */
+/* Makes the dict for a value with n of the struct's keys. When few keys are absent, it copies the template and deletes
+ * them, which costs less than letting a new dict grow. */
 static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32_t n) {
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0), *out;
     uint32_t i;
@@ -400,7 +403,7 @@ static PyObject *partial_dict(const rs_node *node, const rs_slice *group, uint32
     return out;
 }
 
-/* Gives `out` its values, of a partial struct those that are there, and gives it back. */
+/* Sets the values of `out` and returns it. With `partial` the absent keys are passed over. */
 HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8_t *head, PyObject *out, bool partial) {
     const rs_node *child = node->children, *end = child + node->n_children;
     PyObject *keys = PyTuple_GET_ITEM((PyObject *)node->slot, 0);
@@ -421,14 +424,14 @@ HOT PyObject *filled_struct(decode_state *self, const rs_node *node, const uint8
     return out;
 }
 
-/* A struct n of whose keys are there. */
+/* Makes the value of a struct that has only n of the keys. */
 static PyObject *partial_value(decode_state *self, const rs_node *node, const uint8_t *head, uint32_t n) {
     rs_slice group = rs_slice_of(head, node->group_bytes);
     TRY(rs_decode_enter(&self->cursor, n, &self->err));
     return filled_struct(self, node, head, partial_dict(node, &group, n), true);
 }
 
-/* A struct; the head is taken, bodies that are not fixed follow at the cursor. */
+/* Makes the value of a struct. Its head is taken already; the bodies that are not fixed are at the cursor. */
 static PyObject *struct_value(decode_state *self, const rs_node *node, const uint8_t *head) {
     PyObject *out;
     if (RS_UNLIKELY(node->partial)) {
@@ -437,13 +440,13 @@ static PyObject *struct_value(decode_state *self, const rs_node *node, const uin
         if (n != node->n_children) return partial_value(self, node, head, n);
     }
     TRY(rs_decode_enter(&self->cursor, node->n_children, &self->err));
-    /* From six keys on the table of a new dict would be made twice; a copy of one has its room at once. For fewer it is
-     * the other way round: then finding a key to replace its value costs more than adding it. */
+    /* A new dict grows when it gets its sixth key, and a copy has the room at once. For fewer keys a new dict is
+     * faster, because replacing a value costs more than adding a key. */
     out = node->n_children > 5 ? PyDict_Copy(PyTuple_GET_ITEM((PyObject *)node->slot, 1)) : PyDict_New();
     return filled_struct(self, node, head, out, false);
 }
 
-/* A tuple node, whose value is a tuple or a list. */
+/* Makes the value of a tuple node, which is a tuple or a list. */
 static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint8_t *head) {
     const rs_node *child = node->children, *end = child + node->n_children;
     rs_slice group = rs_slice_of(head, node->group_bytes);
@@ -462,7 +465,7 @@ static PyObject *tuple_value(decode_state *self, const rs_node *node, const uint
     return out;
 }
 
-/* An ext node, which is its child handed to the maker of its code and EXTRA; body is NULL when it is not fixed. */
+/* Makes the value of an ext node from the value of its child. `body` is NULL when the node is not fixed. */
 static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     PyObject *make = (PyObject *)node->slot, *value;
     if (make != NULL) {
@@ -477,14 +480,14 @@ static PyObject *node_ext(decode_state *self, const rs_node *node, const uint8_t
     return value;
 }
 
-/* What an optional without a value is. */
+/* Makes the value of an optional without a value. */
 static PyObject *absent_value(const rs_node *node) {
-    if (RS_UNLIKELY(node->param == 0)) return corrupt("an optional key outside a struct");
+    if (RS_UNLIKELY(node->param == 0)) return corrupt("an optional key is no child of a struct");
     Py_INCREF(Py_None);
     return Py_None;
 }
 
-/* The rest of fixed_value. */
+/* The other kinds of fixed_value. */
 static PyObject *container_value(decode_state *self, const rs_node *node, const uint8_t *body, uint64_t bits) {
     const rs_node *child;
     rs_slice group;
@@ -499,7 +502,7 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
         rs_decode_leave(&self->cursor);
         return out;
     case RS_FMT_NODE_UNION:
-        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number of no child");
+        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number names no child");
         child = &node->children[bits];
         group = rs_slice_of(body, child->alone_bytes);
         return fixed_value(self, child, body + child->alone_bytes, rs_decode_bits_unchecked(&group, 0, child->bits));
@@ -515,18 +518,18 @@ static PyObject *container_value(decode_state *self, const rs_node *node, const 
 
 /* ---- Entries of tables ---- */
 
-/* What a kept value costs a record: never more than reading it cost, so that a record that was read once can be read
- * again. */
+/* Returns the bytes that a kept value counts against the budget. That is never more than reading it counted, so that a
+ * record that was read once can be read again. */
 HOT uint64_t kept_cost(PyObject *value) {
     if (PyUnicode_CheckExact(value)) return (uint64_t)PyUnicode_GET_LENGTH(value);
     return PyBytes_CheckExact(value) ? (uint64_t)PyBytes_GET_SIZE(value) : 0;
 }
 
-/* Whether all records may have one object as the value of an entry: it can never change. */
+/* Returns whether the value of an entry is immutable, so that all records may share one object. */
 static bool may_keep(const rs_node *root, PyObject *value) {
 #ifdef Py_GIL_DISABLED
     (void)root, (void)value;
-    return false; /* two threads would store to one place */
+    return false; /* two threads could write to the same slot */
 #else
     if (root->kind == RS_FMT_NODE_EXT) return DECODE_IMMUTABLE >> root->param & 1;
     return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
@@ -570,7 +573,7 @@ static PyObject *dict_value(decode_state *self, const rs_node *node, uint64_t i)
 
 /* ---- Appended nodes ---- */
 
-/* put_packed for a list of a usual length, of which all numbers are at hand. */
+/* Makes the items of packed numbers that are already unpacked. Returns false, with MemoryError set, without memory. */
 static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbers, uint64_t n) {
     uint64_t i;
     if (node->number_kind == RS_FMT_NUMBERS_INTS) {
@@ -586,7 +589,7 @@ static bool put_read(PyObject **items, const rs_node *node, const int64_t *numbe
     return true;
 }
 
-/* Puts packed numbers into a list or tuple of as many; as put_numbers. */
+/* Makes the items of packed numbers, as put_numbers does. */
 static bool put_packed(PyObject **items, rs_packed_ints *numbers) {
     const rs_node *node = numbers->node;
     const int64_t *some;
@@ -631,13 +634,13 @@ static APART PyObject *numbers_value(decode_state *self, const rs_node *node) {
     return out;
 }
 
-/* An `any` node; what it takes of a table counts. */
+/* Makes the value of an any node. Within an entry of a table its bytes count against the budget. */
 static PyObject *any_value(decode_state *self, const rs_node *node) {
     rs_slice *in = &self->cursor.in;
     const uint8_t *begin = in->ptr;
     PyObject *value;
     if (node->payload && rs_slice_left(in) > 0 && *in->ptr == RS_FMT_TAG_EXT) {
-        return corrupt("an ext value directly within an ext value");
+        return corrupt("the payload of an ext value is itself an ext value");
     }
     value = decode_any(self);
     if (RS_UNLIKELY(self->cursor.shared && value != NULL) &&
@@ -673,7 +676,7 @@ static PyObject *list_value(decode_state *self, const rs_node *node) {
     return out;
 }
 
-/* A node whose body is not fixed: it is taken from the cursor. */
+/* Makes the value of a node that is not fixed. Its body is at the cursor. */
 static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_t bits) {
     const uint8_t *p;
     uint64_t n = 0;
@@ -690,7 +693,7 @@ static PyObject *appended_value(decode_state *self, const rs_node *node, uint64_
         TRY(rs_decode_take(&self->cursor, node->head_bytes, &p, &self->err));
         return tuple_value(self, node, p);
     case RS_FMT_NODE_UNION:
-        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number of no child");
+        if (RS_UNLIKELY(bits >= node->n_children)) return corrupt("a union number names no child");
         return decode_alone(self, &node->children[bits]);
     case RS_FMT_NODE_ANY: return any_value(self, node);
     case RS_FMT_NODE_BYTES:

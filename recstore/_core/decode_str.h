@@ -1,26 +1,26 @@
-/* decode_str.h: the part of decode.c that makes str objects of code units, inline where it is hot. For decode.c
- * alone. */
+/* decode_str.h: makes str objects of code units. Only decode.c includes it. */
 #ifndef RS_PY_DECODE_STR_H
 #define RS_PY_DECODE_STR_H
 
 #include "decode.h"
 
 #define COLD __attribute__((noinline, cold))
-/* For what needs much of the stack, so that no function that recurses has it in its frame. */
+/* For functions that need much of the stack, so that recursive functions do not have it in their frames. */
 #define APART __attribute__((noinline))
 #define HOT static inline __attribute__((always_inline))
 
-/* Units may lie in a file that another process writes to. So whether a string is ASCII is told from the copy that the
- * str object has, or from registers that the copy is written from: never from the mapping alone. */
+/* The units may be in a file that another process writes to. So the test whether they are ASCII looks at the copy in
+ * the str object, or at the registers that the copy is written from, and never at the mapping alone. */
 
-/* 16 bytes at any address: a register of most processors. */
+/* 16 bytes at any address, which fit a register of most processors. */
 typedef uint64_t words __attribute__((vector_size(16), aligned(1), may_alias));
 
 HOT words load_words(const uint8_t *p) { return *(const words *)p; }
 HOT void store_words(uint8_t *p, words w) { *(words *)p = w; }
 HOT uint64_t bits_in(words w) { return w[0] | w[1]; }
 
-/* The bits that n bytes have together, n being 16 or more. Steps overlap at the end, so no byte is looked at alone. */
+/* Returns the bitwise or of n bytes, n at least 16. The last step overlaps the one before, so no byte is loaded
+ * alone. */
 HOT uint64_t bits_of(const uint8_t *p, size_t n) {
     words all = load_words(p + n - 16);
     size_t i;
@@ -28,7 +28,7 @@ HOT uint64_t bits_of(const uint8_t *p, size_t n) {
     return bits_in(all);
 }
 
-/* Copies n bytes, 16 or more, and gives the bits that the copy has together. */
+/* Copies n bytes, n at least 16, and returns the bitwise or of the copy. */
 HOT uint64_t copy_bits(uint8_t *to, const uint8_t *from, size_t n) {
     words last = load_words(from + n - 16), all = last;
     size_t i;
@@ -44,7 +44,8 @@ HOT uint64_t copy_bits(uint8_t *to, const uint8_t *from, size_t n) {
 enum { ASCII = 127, LATIN1 = 255 };
 #define ABOVE_ASCII UINT64_C(0x8080808080808080)
 
-/* A str of n > 1 units below 128, or up to 255; *data is where they go. */
+/* Makes a str for n units, n above 1, all below 128 when `ascii` is true, else below 256. *data becomes the address of
+ * its units, which the caller writes. */
 HOT PyObject *new_str(uint64_t n, bool ascii, uint8_t **data) {
     PyObject *s = PyUnicode_New((Py_ssize_t)n, ascii ? ASCII : LATIN1);
     if (RS_UNLIKELY(s == NULL)) return NULL;
@@ -52,14 +53,14 @@ HOT PyObject *new_str(uint64_t n, bool ascii, uint8_t **data) {
     return s;
 }
 
-/* The str that a wrongly guessed one should have been: of its own units, which nobody else changes. */
+/* Replaces a str that was made for a wrong guess. The new one has the units of the old one, its private copy. */
 static COLD PyObject *str_again(PyObject *guessed, const uint8_t *copy, uint64_t n, unsigned unit_bytes) {
     PyObject *s = PyUnicode_FromKindAndData((int)unit_bytes, copy, (Py_ssize_t)n);
     Py_DECREF(guessed);
     return s;
 }
 
-/* More units than registers hold: the mapping gives a guess, the copy the answer. */
+/* Makes a str of more units than registers hold. A look at the mapping gives a guess, and the copy decides. */
 HOT PyObject *long_latin1_str(const uint8_t *units, uint64_t n) {
     bool ascii = (bits_of(units, (size_t)n) & ABOVE_ASCII) == 0;
     uint8_t *data;
@@ -69,7 +70,7 @@ HOT PyObject *long_latin1_str(const uint8_t *units, uint64_t n) {
     return s;
 }
 
-/* Up to 7 bytes as one number, as rs_load_few_unchecked makes it, back to n bytes, n being 2 or more. */
+/* Stores the n bytes, 2 to 7, of a number that rs_load_few_unchecked has loaded. */
 HOT void store_few(uint8_t *to, uint64_t few, uint64_t n) {
     if (n >= 4) {
         rs_store_u32(to, (uint32_t)few);
@@ -110,7 +111,7 @@ HOT PyObject *latin1_str(const uint8_t *units, uint64_t n) {
     return s;
 }
 
-/* Copies n units of 2 or 4 bytes and gives the widest of the copy, as rs_decode_widest_unchecked does. */
+/* Copies n units of 2 or 4 bytes and returns the result of rs_decode_widest_unchecked for the copy. */
 HOT uint32_t copy_widest(uint8_t *to, const uint8_t *from, uint64_t n, unsigned unit_bytes) {
     size_t size = (size_t)(n * unit_bytes);
     if (unit_bytes == 2 && size >= 16) {
