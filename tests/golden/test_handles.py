@@ -5,11 +5,10 @@ import pathlib
 import pickle
 
 import pytest
+from golden.handle_views import body_of, views
 
 import recstore
 from recstore.shm import view_bytes
-
-from golden.handle_views import body_of, views
 
 GOLDEN = json.loads((pathlib.Path(__file__).parent / "handles.json").read_text())
 

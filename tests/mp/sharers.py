@@ -9,6 +9,7 @@ import threading
 import time
 
 import recstore
+from recstore import sharing
 from recstore.shm import named_segments
 
 FORK = multiprocessing.get_context("fork")
@@ -21,13 +22,17 @@ def records(seed):
 
 
 class Build:
-    """Makes records, and writes a line for every time it is called. A fingerprint goes with it: it is no function."""
+    """Makes records, and writes a line for every time it is called. A fingerprint goes with it: it is no function.
 
-    def __init__(self, log, seed, pause=0.0):
-        self.log, self.seed, self.pause = log, seed, pause
+    With `gate`, a path, it goes on only when a file is there: until then a test may do what it wants to do meanwhile.
+    """
+
+    def __init__(self, log, seed, pause=0.0, gate=None):
+        self.log, self.seed, self.pause, self.gate = log, seed, pause, gate
 
     def __call__(self):
         note(self.log, f"{self.seed} {os.getpid()}")
+        pass_gate(self.gate)
         for record in records(self.seed):
             time.sleep(self.pause)
             yield record
@@ -81,9 +86,11 @@ def storm(names, log, faults, seed):
 
 def call(connection, name, log, options):
     """One call, what it gave, and then holding on until told to end."""
-    pause, options = options.pop("pause", 0.0), dict(options)
+    options = dict(options)
+    gate, waits = options.pop("gate", None), options.pop("waits", None)
+    note_waiting(waits)
     try:
-        x = recstore.shared(name, Build(log, 1, pause), fingerprint="1", **options)
+        x = recstore.shared(name, Build(log, 1, gate=gate), fingerprint="1", **options)
         connection.send((len(x), x.to_list() == records(1)))
         connection.recv()
         x.close()
@@ -91,9 +98,48 @@ def call(connection, name, log, options):
         connection.send((type(error).__name__, str(error)))
 
 
-def fails(log, message="no data today", pause=0.3):
+def note_waiting(path):
+    """From now on this process notes in the file `path`, if one is given, that it waits for another one's build."""
+    waiting = sharing._Call.sleep
+
+    def sleep(call, delay, lock):
+        note(path, str(os.getpid()))
+        waiting(call, delay, lock)
+
+    if path is not None:
+        sharing._Call.sleep = sleep
+
+
+def pass_gate(gate):
+    if gate is not None:
+        until(lambda: os.path.exists(gate), seconds=600)
+
+
+def open_gate(gate):
+    note(gate, "open")
+
+
+class Clock:
+    """Stands in for `time` in recstore.sharing: to sleep costs nothing and moves the clock. `at(seconds)` is called
+    after each sleep."""
+
+    def __init__(self, at=lambda seconds: None):
+        self.slept, self.at = [], at
+
+    def monotonic(self):
+        return sum(self.slept)
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.at(self.monotonic())
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+
+def fails(log, message="no data today", gate=None):
     note(log, "called")
-    time.sleep(pause)
+    pass_gate(gate)
     raise LookupError(message)
 
 
@@ -131,9 +177,10 @@ class Isolated:
             return x[i]
 
 
-def call_failing(connection, name, log):
+def call_failing(connection, name, log, gate, waits):
+    note_waiting(waits)
     try:
-        recstore.shared(name, lambda: fails(log), fingerprint="1")
+        recstore.shared(name, lambda: fails(log, gate=gate), fingerprint="1")
         connection.send(("nothing", ""))
     except Exception as error:
         connection.send((type(error).__name__, str(error)))

@@ -5,9 +5,9 @@ import multiprocessing
 import sys
 
 import pytest
+from mp import changing_file
 
 import recstore
-from mp import changing_file
 from recstore import RecordList
 
 READS = 30_000

@@ -381,7 +381,8 @@ def test_interrupt_in_a_wait(life):
     before = life.files()
     waiter = life.begin("say('waits')\ntry: place.make()\nexcept KeyboardInterrupt: say('done')\nwait()")
     assert waiter.stdout.readline() == "waits\n"
-    time.sleep(0.3)
+    (lock,) = before
+    until(lambda: lock in workers.open_files(waiter.pid))
     waiter.send_signal(signal.SIGINT)
     assert waiter.stdout.readline() == "done\n" and workers.segment_fds(waiter.pid) == {}
     assert life.files() == before and len(before) == 1  # the builder's lock

@@ -327,8 +327,14 @@ def test_workers_wait_for_the_shard_whose_turn_it_is(forking, tmp_path, monkeypa
     far = []
 
     def watch():
-        time.sleep(0.5)
-        far.append(int(path.read_text().split()[-1]))
+        # The worker has stopped once its number stays: it waits for the first shard, which waits for the file.
+        same = last = 0
+        while same < 100:
+            count = len(path.read_text().splitlines()) if path.exists() else 0
+            same = same + 1 if count == last > 0 else 0
+            last = count
+            time.sleep(0.005)
+        far.append(last)
         go.touch()
 
     watcher = threading.Thread(target=watch)

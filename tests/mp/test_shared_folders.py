@@ -110,7 +110,7 @@ def test_without_nameless_files(name, log, monkeypatch):
         recstore.RecordList([1], name=name)
     with pytest.raises(KeyError):
         recstore.shared(name, lambda: {}["x"], fingerprint="1")
-    first = start(sharers.call, name, log, {"pause": 0.1})
+    first = start(sharers.call, name, log, {"gate": f"{log}.gate"})
     until(lambda: notes(log))
     assert len(left(name)) == 2
     assert recstore.collect() == 0

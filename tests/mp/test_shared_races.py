@@ -8,12 +8,12 @@ import threading
 import time
 
 import pytest
-from mp.sharers import FORK, Build, end, left, notes, start
+from mp.sharers import FORK, Build, end, left, notes, start, until
 
 import recstore
 from recstore import sharing
 from recstore._core import native
-from recstore.shm import named_segments
+from recstore.shm import named_segments, process_identity
 
 
 @pytest.fixture(autouse=True)
@@ -190,8 +190,9 @@ def test_interrupt_after_an_isolated_build(name, monkeypatch, log, both):
         calls.append(os.getpid())
         if len(calls) == 3:
             if both:  # as a terminal does it
-                os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
-                time.sleep(0.1)
+                child = int(notes(log)[0].split()[1])
+                os.kill(child, signal.SIGINT)
+                until(lambda: process_identity.start_time(child) is None)
             raise KeyboardInterrupt
         return real(self)
 

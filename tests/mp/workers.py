@@ -137,6 +137,17 @@ def segment_fds(pid="self"):
     return out
 
 
+def open_files(pid):
+    """The names, without folders, of all files that a process has open."""
+    out = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            out.add(os.path.basename(os.readlink(f"/proc/{pid}/fd/{name}")))
+        except OSError:
+            continue  # closed meanwhile
+    return out
+
+
 def mappings():
     """How many mappings of segments this process has."""
     with open("/proc/self/maps") as f:

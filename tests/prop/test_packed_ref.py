@@ -353,13 +353,13 @@ def test_shared_bytes_are_counted():
         (w.ndarray(np.zeros(3, "u2"), True), bytes(6), 6),
         (w.digits(0, 7, 4), b"", 4),
     ):
-        data = lambda limit: one(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)  # noqa: E731
+        data = lambda limit: one(w.list_(w.dict_coded([0], 0, 1)), "03", [tree], [w.Table([entry], 1)], max_bytes=limit)
         assert len(reader.read(data(3 * size))[0]) == 3
         assert code_of(data(3 * size - 1), deep=False) == "LIMIT"
-    data = lambda limit: one(w.list_(w.symbols(0)), "02 01 00 01 03", [], [symbols()], max_bytes=limit)  # noqa: E731
+    data = lambda limit: one(w.list_(w.symbols(0)), "02 01 00 01 03", [], [symbols()], max_bytes=limit)
     assert reader.read(data(7)) == [["the ", "cat"]]
     assert code_of(data(6), deep=False) == "LIMIT"
-    data = lambda limit: one(w.concat([w.const("ab"), w.same(0)]), "", max_bytes=limit)  # noqa: E731
+    data = lambda limit: one(w.concat([w.const("ab"), w.same(0)]), "", max_bytes=limit)
     assert reader.read(data(4)) == ["abab"]
     assert code_of(data(3), deep=False) == "LIMIT"
 

@@ -149,7 +149,11 @@ def test_defaults_are_compared_by_what_they_read_as():
         assert x.field("q", default=1).projection != x.field("q", default=True).projection
         nan = x.field("q", default=float("nan"))
         assert nan.projection == x.field("q", default=float("nan")).projection
-        assert x.field("q", default=print).projection == x.field("q", default=print).projection != x.field("q", default=repr).projection
+        assert (
+            x.field("q", default=print).projection
+            == x.field("q", default=print).projection
+            != x.field("q", default=repr).projection
+        )
 
 
 def test_hows_travel_as_plain_values(x):
