@@ -286,7 +286,7 @@ _DETAILS = {
     "symbols": lambda param, aux, count: [f"of table {struct.unpack('<I', aux)[0]}"],
     "digits": _digits,
     "hex": lambda param, aux, count: [f"{count} digits"],
-    "same": lambda param, aux, count: [f"as piece {count}"],
+    "same": lambda param, aux, count: [f"as part {count}"],
     "optional": lambda param, aux, count: ["value or None" if param else "key that may be absent"],
 }
 

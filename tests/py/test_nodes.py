@@ -274,7 +274,7 @@ def test_info(x):
         "id: int 8 bits from 0, 1 bytes", "score: optional key that may be absent", "?: decimal 10^-2, 16 bits from -100, 2 bytes",
         "colour: dict 3 entries, 2 bits, of table 0", "ring: numbers list of floats, 10^-1, differences of stride 2, at most 20 bits",
         "ids: numbers tuple of ints, from -5, at most 9 bits", "caption: symbols of table 1", "file: concat 3 bytes", "+: const 'img_'",
-        "+: digits padded to 6, 20 bits from 0", "+: same as piece 2", "sum: hex 7 digits, 4 bytes", "maybe: optional value or None",
+        "+: digits padded to 6, 20 bits from 0", "+: same as part 2", "sum: hex 7 digits, 4 bytes", "maybe: optional value or None",
         "end: bytes to the end", "table 0: 3 entries, 15 bytes", f"table 1: 5 symbols, {info.tables[1].nbytes} bytes",
     ):  # fmt: skip
         assert line in [found.strip() for found in lines], line

@@ -1,4 +1,8 @@
-"""Runs the code of README.md and of docs/: each page's python blocks in order as one module, and what its pycon blocks print."""
+"""Runs the code of README.md and of docs/, and looks at their links.
+
+Each python block of README.md runs by itself, as pasted into a new file in an empty folder. The blocks of another page run
+in their order as one module. What a pycon block prints is compared.
+"""
 
 import doctest
 import json
@@ -10,9 +14,11 @@ import types
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if page.exists()]
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+NO_CODE = {"README.md", "measurements.md"}
 
-if not PAGES:
+if not (PAGES and README.exists()):
     pytest.skip("the documents are not here", allow_module_level=True)
 
 
@@ -25,7 +31,7 @@ def blocks(page):
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """A module to run in, in a folder with the files that the pages read; stores and registered classes go with it."""
+    """A module to run in, in an empty folder; stores and registered classes go with it."""
     from recstore._core import trust
 
     monkeypatch.chdir(tmp_path)
@@ -34,8 +40,18 @@ def module(tmp_path, monkeypatch):
     )  # the names of the pages, in whatever else runs here, are others
     monkeypatch.setattr(trust, "registered", {})
     monkeypatch.setattr("builtins.input", lambda prompt="": "")  # who runs it presses Enter
+    yield from made_module(monkeypatch)
+
+
+@pytest.fixture
+def module_with_files(module, tmp_path):
+    """The same in a folder with a file that the pages of docs/ read."""
     lines = ({"id": i, "image_id": i // 2, "bbox": [i, 1.5, 2, 3], "area": i * 300.0, "k": i % 2} for i in range(200))
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return module
+
+
+def made_module(monkeypatch):
     made = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", made)
     yield made
@@ -53,15 +69,32 @@ def missing(code):
     return None
 
 
+def run(page, line, code, module):
+    # Padded, so that a traceback has the page's own line numbers.
+    exec(compile("\n" * line + code, str(page), "exec"), vars(module))
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [(line, code) for _, line, code in blocks(README)],
+    ids=[f"line{line}" for _, line, _ in blocks(README)],
+)
+def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
+    assert not [path for path in tmp_path.iterdir() if path.name != "named"]
+    if missing(code):
+        pytest.skip(f"needs {missing(code)}")
+    run(README, line, code, module)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_runs(page, module):
+def test_code_runs(page, module_with_files):
+    module = module_with_files
     skipped = []
     for language, line, code in blocks(page):
         if missing(code):
             skipped.append(f"line {line} needs {missing(code)}")
         elif language == "python":
-            # Padded, so that a traceback has the page's own line numbers.
-            exec(compile("\n" * line + code, str(page), "exec"), vars(module))
+            run(page, line, code, module)
         else:
             example = doctest.DocTestParser().get_doctest(code, vars(module), page.name, str(page), line)
             failed, tried = doctest.DocTestRunner().run(example, clear_globs=False)
@@ -72,4 +105,49 @@ def test_code_runs(page, module):
 
 
 def test_there_is_code():
-    assert all(list(blocks(page)) for page in PAGES)
+    assert all(list(blocks(page)) for page in PAGES if page.name not in NO_CODE)
+    assert all(language == "python" for language, _, _ in blocks(README)) and len(list(blocks(README))) > 5
+
+
+# ---- Links ----
+
+
+def targets(page):
+    """The target of each link and image of a page, code left out."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"`[^`]*`", "", text)
+    assert not re.search(r"<(img|a)\b|^\[[^\]]+\]:", text, flags=re.MULTILINE), "write links and images as Markdown"
+    return re.findall(r"\]\(([^)\s]+)", text)
+
+
+def test_the_readme_renders_alone():
+    """A package index shows README.md without the repository: a relative link or image would be broken there."""
+    assert [target for target in targets(README) if not re.match(r"https?://", target)] == []
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "bench/README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+)
+def test_links_lead_somewhere(page):
+    files = [target.partition("#")[0] for target in targets(page) if "://" not in target]
+    assert [target for target in files if target and not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_listed():
+    assert {page.name for page in PAGES} - {"README.md"} <= set(targets(ROOT / "docs" / "README.md"))
+
+
+def test_every_plot_is_shown():
+    plots = {path.name for path in (ROOT / "bench/results/plots").glob("*.png")}
+    assert plots == {target.rpartition("/")[2] for target in targets(ROOT / "docs/measurements.md") if ".png" in target}
+
+
+# ---- Commands ----
+
+
+def test_the_first_two_commands():
+    """The main job and the tests, for a fresh clone; nothing installs recstore itself from an index, where it is not."""
+    commands = re.findall(r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert "recstore demo" in commands[0] and "pytest" in commands[1]
+    for page in [README, *PAGES]:
+        assert not re.search(r"pip install [^.`\n]*\brecstore", page.read_text(encoding="utf-8")), page.name

@@ -68,9 +68,12 @@ DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "bench/README.md",
+    "docs/README.md",
     "docs/commands.md",
     "docs/lifetimes.md",
     "docs/list-and-dict.md",
+    "docs/measurements.md",
     "docs/recipes.md",
     "docs/share_dataset.md",
     "docs/values.md",
@@ -218,7 +221,7 @@ def test_c_functions_are_short(path):
 def test_documents_name_files_that_exist(document):
     text = (ROOT / document).read_text()
     # Only folders of this repository, and Markdown or configuration at its top, count as its paths.
-    tops = r"(?:csrc|recstore|tests|bench|\.ci)/[\w./-]*|[A-Z_]+\.md|pyproject\.toml|CMakeLists\.txt|LICENSE"
+    tops = r"(?:csrc|recstore|tests|bench|docs|\.ci)/[\w./-]*|[A-Z_]+\.md|pyproject\.toml|CMakeLists\.txt|LICENSE"
     named = re.findall(rf"`({tops})`", text) + re.findall(r"\]\(((?!\w+:)[^)#\s]+)", text)
     # Links lead from the document's own folder, names from the top.
     missing = [
