@@ -14,7 +14,6 @@ import types
 
 from recstore.build import code_names, hashed_values
 
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _MISSING = object()
 _MAIN = ("__main__", "__mp_main__")
 # Globals that Python itself puts into every module, and that say nothing of data.
@@ -312,7 +311,7 @@ class _Program(hashed_values.ValueHash):
         kind = type(value)
         if kind is types.FunctionType and step in value.__dict__:
             return value.__dict__[step], None
-        if isinstance(_static(kind, "__getattribute__"), types.FunctionType) or kind in _FUNCTIONS:
+        if isinstance(_static(kind, "__getattribute__"), types.FunctionType) or kind is types.FunctionType:
             return whole, None
         held = _static(kind, step)
         functions = _functions_in(held)
