@@ -52,17 +52,17 @@ static inline built build(built_record record, uint64_t n, bool compress) {
     return out;
 }
 
-/* ---- Breaking one and sealing it again, so that no checksum tells ---- */
+/* ---- Changing bytes of a segment and making all checksums match again ---- */
 
 typedef struct built_layout {
     rs_header header;
     rs_directory directory;
     rs_block blocks[64];
-    rs_block tables[64]; /* their heaps alone */
+    rs_block tables[64]; /* only the fields of the heaps are set */
     uint64_t n_blocks, n_tables;
 } built_layout;
 
-/* Of an unbroken segment. */
+/* Reads the layout of a segment that was not changed. */
 static inline void built_read(const built *b, built_layout *out) {
     uint64_t i;
     if (rs_header_read(built_slice(b), NULL, &out->header, NULL) != RS_OK ||
@@ -115,7 +115,7 @@ static inline void built_seal(built *b, const built_layout *layout) {
         const rs_section *s = &sections[kind];
         rs_store_u32(entries + 40 * (kind - 1) + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
     }
-    if (layout->n_tables > 0) { /* the last entry */
+    if (layout->n_tables > 0) { /* TABLES has the last directory entry */
         const rs_section *s = &sections[RS_FMT_SECTION_TABLES];
         rs_store_u32(entries + 240 + 32, rs_crc32c(0, b->data + s->off, s->size_bytes));
     }

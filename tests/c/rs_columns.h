@@ -1,10 +1,10 @@
-/* rs_columns.h: records with a column for every node that a writer chooses: for tests that build whole stores. */
+/* rs_columns.h: records with a field for every node kind that a writer chooses, for tests that build whole stores. */
 #ifndef RS_COLUMNS_H
 #define RS_COLUMNS_H
 
 #include "rs_make.h"
 
-enum { COLUMNS_PART = 400 }; /* records after which words change, so that a block closed there has new ones */
+enum { COLUMNS_PART = 400 }; /* the words change after so many records, so a block that ends there is followed by new ones */
 
 static inline void columns_optional(uint64_t i, rs_buffer *raw) {
     make_head(raw, 0x0F, 1 + (i % 3 != 0));
@@ -22,7 +22,7 @@ static inline void columns_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     make_head(raw, 0x0F, 8);
     make_str(raw, "id"), make_int(raw, (int64_t)(i * 3));
     make_str(raw, "score"), make_float(raw, (double)(i * 37 % 1000) / 100);
-    k = i * 7 % 23; /* not made alike, so that no template fits */
+    k = i * 7 % 23; /* the strings follow no one pattern, so no template fits */
     (void)snprintf(text, sizeof text, "%.*s, %s of %llu", (int)(k % 9) + 3, "ab cd, ef-gh ij", names[k % 4], (unsigned long long)part);
     make_str(raw, "word"), make_str(raw, text);
     (void)snprintf(text, sizeof text, "%s and then %s goes%c%llu times", names[i % 4], names[i / 4 % 4], (int)('a' + i % 26),

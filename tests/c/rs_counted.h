@@ -1,4 +1,4 @@
-/* rs_counted.h: a block of raw records, counted; and plans as text: `struct(int5, optional-key(dict))`. */
+/* rs_counted.h: a block of raw records, and the stats of its records. */
 #ifndef RS_COUNTED_H
 #define RS_COUNTED_H
 
@@ -10,7 +10,7 @@ static make_block block;
 static rs_stats stats;
 static rs_span counted_spans[MAKE_RECORDS];
 
-/* Of what is in `block`. Pair with forget(). */
+/* Collects the stats of the records in `block`. Pair it with forget(). */
 static inline rs_status look(void) {
     uint64_t begin = 0;
     uint32_t i;

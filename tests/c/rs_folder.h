@@ -1,4 +1,4 @@
-/* rs_folder.h: a folder of the test's own below /tmp, for tests that make files. The file that includes it defines
+/* rs_folder.h: makes a folder below /tmp for tests that make files. The file that includes it defines
  * _GNU_SOURCE first, for nftw and mkdtemp. Single-threaded, and static state: include from one file only. */
 #ifndef RS_FOLDER_H
 #define RS_FOLDER_H
@@ -16,7 +16,7 @@ static inline bool folder_begin(const char *test) {
     return mkdtemp(base) != NULL;
 }
 
-/* A path under the folder; one of four turns of static memory. */
+/* Returns a path in the folder, in static memory that is used again after four calls. */
 static inline const char *at(const char *name) {
     static char paths[4][1024];
     static unsigned turn;
@@ -30,7 +30,7 @@ static inline int folder_remove_entry(const char *path, const struct stat *st, i
     return remove(path);
 }
 
-/* Removes the folder and what is in it. */
+/* Removes the folder and all files in it. */
 static inline void folder_end(void) { CHECK(nftw(base, folder_remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0); }
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { HAND_MOST = 512 };
 
-/* Values that lie in a heap: records of the block, entries of a table. */
+/* Values in a heap: the records of the block, or the entries of a table. */
 typedef struct hand_values {
     rs_buffer heap;
     uint64_t ends[HAND_MOST];
@@ -38,7 +38,7 @@ static inline void hand_put(hand_values *v, const void *bytes, size_t n) {
 
 static inline void hand_record(hand *h, const void *bytes, size_t n) { hand_put(&h->block, bytes, n); }
 
-/* Adds a tree; gives its number. */
+/* Adds a tree and returns its number. */
 static inline uint32_t hand_tree(hand *h, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {
     uint8_t entry[16];
     size_t at;
@@ -46,7 +46,7 @@ static inline uint32_t hand_tree(hand *h, const make_node *nodes, uint32_t n, co
     at = h->trees.size_bytes;
     make_tree(&h->trees, nodes, n, aux, aux_size);
     rs_store_u64(entry, at), rs_store_u32(entry + 8, (uint32_t)(h->trees.size_bytes - at));
-    rs_store_u32(entry + 12, 0); /* hand_seal knows */
+    rs_store_u32(entry + 12, 0); /* hand_seal sets the checksum */
     make_bytes(&h->tree_table, entry, 16);
     return h->n_trees++;
 }
@@ -124,7 +124,7 @@ static inline void hand_crc_of_heap(const hand *h, uint8_t *e) {
     if (off <= h->size && size <= h->size - off) rs_store_u32(e + RS_FMT_B_HEAP_CRC, rs_crc32c(0, h->data + off, size));
 }
 
-/* Every checksum anew, after something was changed. */
+/* Computes all checksums again after a change. */
 static inline void hand_seal(hand *h) {
     const rs_section *sections = h->directory.sections;
     rs_buffer entries = {0};

@@ -1,5 +1,5 @@
-/* rs_mapped.h: mappings made by the builder, copied into memory of exactly their size, broken and sealed again; as
- * rs_built.h does for lists. */
+/* rs_mapped.h: as rs_built.h, for mappings: built, copied into memory of exactly their size, changed, and given matching
+ * checksums again. */
 #ifndef RS_MAPPED_H
 #define RS_MAPPED_H
 
@@ -9,16 +9,16 @@
 
 enum { MAPPED_SEED = 4711 };
 
-/* Appends key or value i; the pair's hash comes from the key's canonical form, which the key must be. */
+/* Appends key or value i. The any value of the key must be its canonical form, of which the hash is taken. */
 typedef void (*mapped_part)(uint64_t i, rs_buffer *raw);
 
 typedef struct mapped_input {
     mapped_part key, value;
     uint64_t n;
-    const uint8_t *opaque;  /* NULL: none */
-    const uint64_t *order;  /* NULL: every record lives; else 2 n_entries numbers */
-    uint64_t n_entries;     /* with order */
-    uint64_t flush_every;   /* records of a block, 0: as many as fit */
+    const uint8_t *opaque;  /* NULL when no entry is opaque */
+    const uint64_t *order;  /* 2 n_entries numbers; NULL when no record is dead */
+    uint64_t n_entries;     /* only with order */
+    uint64_t flush_every;   /* records of a block; 0 for as many as fit */
 } mapped_input;
 
 static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_input *input, uint64_t *hashes, rs_error *err) {
@@ -77,14 +77,14 @@ static inline built map_build(const mapped_input *input, bool compress) {
     return out;
 }
 
-/* ---- Breaking one and sealing it again ---- */
+/* ---- Changing bytes of a mapping and making all checksums match again ---- */
 
 typedef struct mapped_layout {
     rs_header header;
     rs_directory stores[2];
 } mapped_layout;
 
-/* Of an unbroken mapping. */
+/* Reads the layout of a mapping that was not changed. */
 static inline void mapped_read(const built *b, mapped_layout *out) {
     if (rs_header_read(built_slice(b), NULL, &out->header, NULL) != RS_OK ||
         rs_directory_read(built_slice(b), &out->header, 0, &out->stores[0], NULL) != RS_OK ||
@@ -93,13 +93,13 @@ static inline void mapped_read(const built *b, mapped_layout *out) {
     }
 }
 
-/* Where the directory's entry for a section of a store stands. */
+/* Returns the directory entry of a section of a store. */
 static inline uint8_t *mapped_entry(const built *b, const mapped_layout *layout, unsigned store, unsigned kind) {
     uint8_t *e = b->data + layout->header.directory_off;
     return e + 40 * (store == 0 ? kind - 1 : 6 + kind - 2);
 }
 
-/* Checksums of blocks, trees, sections, directory and header, by the layout of the unbroken bytes. */
+/* Makes the checksums of blocks, trees, sections, directory and header match, at the offsets of the unchanged layout. */
 static inline void mapped_seal(built *b, const mapped_layout *layout) {
     uint32_t count = rs_load_u32(b->data + 68), i;
     unsigned store, kind;

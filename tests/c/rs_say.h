@@ -1,4 +1,4 @@
-/* rs_say.h: trees and plans as text, to be compared with what a test wants. */
+/* rs_say.h: writes trees and plans as text, which tests compare with the expected text. */
 #ifndef RS_SAY_H
 #define RS_SAY_H
 

@@ -9,7 +9,7 @@
 
 static struct {
     unsigned long passed, failed;
-    const char *name; /* of the test that runs */
+    const char *name; /* the name of the running test */
 } rs_test_state;
 
 static inline bool rs_test_check(bool ok, const char *file, int line, const char *text) {
@@ -47,7 +47,7 @@ static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_
 #define CHECK_CODE(expr, code, err) rs_test_check_code((expr), (code), (err), __FILE__, __LINE__, #expr)
 #define CHECK_OK(expr, err) CHECK_CODE(expr, RS_OK, err)
 
-/* For what a test cannot go on without. */
+/* Checks after which the test cannot continue when they fail: they return from it. */
 #define REQUIRE(x)            \
     do {                      \
         if (!CHECK(x)) return; \

@@ -1,5 +1,5 @@
-/* test_batch.c: records by way of batches are what they are when they are encoded into the builder; batches that do not
- * hold together are refused. */
+/* test_batch.c: records that go through batches give the same store as records appended to the builder; malformed
+ * batches are refused. */
 #include "rs_built.h"
 #include "write/rs_batch.h"
 #include "write/rs_builder.h"
@@ -52,7 +52,7 @@ static uint8_t *pack(rs_batch *batch, size_t *n) {
     return out;
 }
 
-/* Batchs of changing sizes, over more than one block. */
+/* Batches of changing sizes, over more than one block. */
 static void test_through_batches(void) {
     rs_batch batch = {0};
     rs_segment_writer writer;

@@ -1,5 +1,5 @@
-/* test_block_encoding.c: runs of values in the form that was chosen for them, whole stores of many blocks: what comes back, which trees
- * and tables are shared, what a short last block uses, and random records cut into blocks at random. */
+/* test_block_encoding.c: stores of many blocks: the records that are read back, the trees and tables that blocks share, the tree of
+ * a short last block, and random records in blocks of random sizes. */
 #include "rs_built.h"
 #include "rs_columns.h"
 #include "rs_raw.h"

@@ -1,4 +1,4 @@
-/* test_buffer.c: growth keeps what is there, what cannot be had leaves the buffer as it was, cleared ones are usable again. */
+/* test_buffer.c: growth keeps the bytes; a failed growth leaves the buffer unchanged; a cleared buffer can be used again. */
 #include "base/rs_buffer.h"
 #include "rs_test.h"
 
@@ -31,7 +31,7 @@ static void test_append(void) {
     rs_buffer_clear(&b);
 }
 
-/* Nothing needs no memory, not even a place to point to. */
+/* Appending no bytes allocates nothing, and its pointer may be NULL. */
 static void test_nothing(void) {
     rs_buffer b = {0};
     CHECK_OK(rs_buffer_append(&b, NULL, 0, &err), &err);

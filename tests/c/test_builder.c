@@ -1,5 +1,5 @@
-/* test_builder.c: blocks written by a thread beside: the same bytes, whatever comes between; failures that come later;
- * the forked child, which has no thread. */
+/* test_builder.c: blocks that the flusher's thread writes: the bytes are the same as without it, its failures come with
+ * the next flush, and a forked child does not have the thread. */
 #define _GNU_SOURCE
 #include "rs_built.h"
 #include "read/rs_mapping.h"
@@ -12,7 +12,7 @@ static rs_error err;
 
 enum { BLOCK = RS_FMT_BLOCK_RECORDS };
 
-/* Every block of another kind; some with arrays outside, some not worth a tree. */
+/* Records of a different kind in every block; some have arrays outside, some are not worth a tree. */
 static void add_mixed(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     uint64_t kind = i / BLOCK % 4;
     char text[24];
@@ -147,7 +147,7 @@ static void test_the_same_bytes_of_pairs(void) {
     stop(&b);
 }
 
-/* Closed while the thread is at work. */
+/* The builder is closed while its thread is writing. */
 static void test_closed_in_between(void) {
     made m;
     start(&m, true);

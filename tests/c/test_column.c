@@ -1,4 +1,4 @@
-/* test_column.c: numbers that stand at one offset in many rows, in every stored form, and what joins to what. */
+/* test_column.c: columns of numbers that have one offset in many rows, in every stored form, and mixed types. */
 #include "read/rs_column.h"
 #include "rs_make.h"
 

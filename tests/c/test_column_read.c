@@ -60,7 +60,7 @@ static void close_over(opened *o) {
     rs_store_close(&o->store);
 }
 
-/* What the binding does for a block that the source does not know. */
+/* Loads a block and compiles its path, as the Python binding does when the read stops at it. */
 static rs_status know(opened *o, uint64_t block) {
     const rs_tree *tree;
     rs_compiled_path *compiled;

@@ -1,5 +1,5 @@
-/* test_compiled_path.c: paths compiled for trees: what all records share, what a walk finds, lacks and leaves to the caller; and that no cut or
- * changed byte leads beyond the record. */
+/* test_compiled_path.c: paths compiled for trees: the shared beginning, the three results of a walk, and records with bytes
+ * changed or cut off, which never lead beyond the record. */
 #include "read/rs_compiled_path.h"
 #include "rs_make.h"
 

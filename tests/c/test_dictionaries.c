@@ -1,4 +1,4 @@
-/* test_dictionaries.c: dictionaries that grow from run to run, are full, are forgotten; symbol tables that are used again. */
+/* test_dictionaries.c: dictionaries that grow from run to run, become full, and are freed; symbol tables that are used again. */
 #include "write/rs_dictionaries.h"
 #include "rs_make.h"
 

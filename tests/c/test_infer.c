@@ -28,7 +28,7 @@ static void say_node(const rs_node *n) {
     say(")");
 }
 
-/* Tables go nowhere here: what they hold is the business of test_forms. */
+/* Tables are not written here; test_block_encoding.c tests their contents. */
 static uint32_t tables_written;
 
 static rs_status drop_values(void *owner, const rs_values *values, uint64_t position_id, unsigned hops, rs_block *out,

@@ -1,4 +1,4 @@
-/* test_string_template.c: what strings that are made alike are made of, and when they are not alike enough. */
+/* test_string_template.c: the parts of strings that follow one pattern, and strings that follow none. */
 #include "rs_counted.h"
 
 static rs_template template;

@@ -340,7 +340,7 @@ static void test_limits(void) {
 
 /* ---- Keys that are compared where they lie ---- */
 
-/* What record 0, of these bytes under this tree, is without an object being made of it. */
+/* Reads record 0, which has these bytes under this tree, as a scalar. */
 static void scalar_of(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *bytes, size_t size,
                       rs_scalar *out) {
     hand h = {0};

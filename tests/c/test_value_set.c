@@ -1,4 +1,4 @@
-/* test_value_set.c: distinct values numbered as they come, found again by their bytes and only by them. */
+/* test_value_set.c: distinct values are numbered in the order in which they are added, and found by their bytes. */
 #include "write/rs_value_set.h"
 #include "rs_make.h"
 

@@ -58,7 +58,7 @@ enum { RECORDS = 2 * COLUMNS_PART + 50 };
 static rs_status add_all(rs_builder *builder) {
     uint64_t i;
     for (i = 0; i < RECORDS; i++) {
-        counting = false; /* what the binding appends is not what is tested */
+        counting = false; /* appending records, as the binding does, is not tested here */
         columns_record(i, &builder->raw, &builder->arrays);
         counting = true;
         RS_TRY(rs_builder_end_record(builder, &err));
