@@ -134,7 +134,7 @@ static void test_round_trips(void) {
     check_mapping(str_key, none_value, 70000, 0, true);
 }
 
-/* A list is no mapping, and its bytes are those they were: no bit, no store 1. */
+/* A list does not open as a mapping, and has neither the feature bit MAPPING nor sections of store 1. */
 static void list_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     (void)arrays;
     str_key(i, raw);
@@ -418,7 +418,7 @@ static void test_builder_states(void) {
     rs_buffer_clear(&wrong);
 }
 
-/* Orders that are none: a key's record twice, or beyond the records. */
+/* Invalid orders: a key's record twice, or a record that does not exist. */
 static void test_refused_orders(void) {
     static const uint64_t orders[][4] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 0, 3, 1}, {0, 3, 1, 1}, {0, 2, 2, 2}};
     size_t i;

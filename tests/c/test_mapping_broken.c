@@ -231,7 +231,7 @@ static void test_every_cut(void) {
     }
 }
 
-/* Reads all there is to read, whatever the deep check would say. */
+/* Reads everything, also where the deep check would fail. */
 static void read_all(built *b) {
     rs_store values;
     rs_mapping m;

@@ -244,7 +244,7 @@ static void test_huge_counts(void) {
     free(bytes);
 }
 
-/* Memory of others may change after it was checked: whatever stands there then, nothing beyond the list is read. */
+/* The bytes may change after they were checked. With any bytes, nothing beyond the list is read. */
 static void test_bytes_that_change(void) {
     static int64_t numbers[100];
     unsigned stride, i;
@@ -279,7 +279,7 @@ static uint64_t bits_of(double value) {
 static void test_scales(void) {
     static const struct {
         double value;
-        unsigned scale; /* 16: there is none */
+        unsigned scale; /* 16 when the float is no decimal */
         int64_t m;
     } cases[] = {
         {0.0, 0, 0}, {1.0, 0, 1}, {-1.0, 0, -1}, {0.1, 1, 1}, {0.3, 1, 3}, {0.1 + 0.2, 16, 0}, {1.23, 2, 123}, {-45.67, 2, -4567},

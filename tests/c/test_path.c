@@ -109,7 +109,7 @@ static rs_tree compiled(const make_node *nodes, uint32_t n_nodes, const void *au
     return tree;
 }
 
-/* The i8 at element i of a list; -1000 when there is none. */
+/* Returns the i8 at element i of a list; -1000 when there is no such element. */
 static int64_t element(const rs_tree *tree, const uint8_t *bytes, size_t n, int64_t i) {
     rs_cursor c = cursor_over(bytes, n, NULL);
     rs_place place;
@@ -291,7 +291,7 @@ static void test_columns(void) {
     rs_tree_clear(&tree);
 }
 
-/* Numbers that lie in a table stand among others that do not: the cursor comes back from it. */
+/* A list with numbers in a table and numbers beside it: the cursor returns from the table. */
 static void test_columns_of_entries(void) {
     static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0), {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0)};
     static const make_node mixed[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(ANY, 0), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, LEAF(ANY, 0)};

@@ -7,7 +7,7 @@ static rs_error err;
 static rs_scan scan;
 static rs_buffer raw;
 
-/* Scans what was made, from an exact copy, and forgets it. */
+/* Scans the record that was made, from a copy of exactly its size, and empties the buffer. */
 static rs_status scan_made(uint64_t arrays) {
     uint8_t *exact = make_exact(raw.data, raw.size_bytes);
     rs_status status = rs_scan_record(&scan, rs_slice_of(exact, raw.size_bytes), arrays, &err);
@@ -135,7 +135,7 @@ static void test_depth(void) {
     }
 }
 
-/* Skipping passes over as many key sets as scanning found, whatever the value. */
+/* Skipping any value counts as many key sets as scanning it found. */
 static void test_skip_stays_in_step(void) {
     unsigned round;
     for (round = 0; round < 3000; round++) {

@@ -15,7 +15,7 @@
 
 static rs_error err;
 
-/* Entries of a folder, -1 when there is none. */
+/* Returns the number of entries of a folder; -1 when there is no folder. */
 static int count_entries(const char *path) {
     DIR *dir = opendir(path);
     int n = 0;
@@ -170,7 +170,7 @@ static void test_abort_spares_what_is_not_its_own(void) {
     CHECK(fd >= 0);
     (void)close(fd);
     rs_segment_writer_abort(&writer);
-    CHECK(access(at("kept"), F_OK) == 0); /* somebody else's file under the same name */
+    CHECK(access(at("kept"), F_OK) == 0); /* another file with the same name stays */
     CHECK(unlink(at("kept")) == 0);
 }
 

@@ -127,7 +127,7 @@ static void test_distinct_values(void) {
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct == NULL && only()->gave_up && stats.kept_bytes < 64 * 1024);
     forget();
-    for (i = 0; i < 1000; i++) add_int(i); /* so few are kept, whatever they are */
+    for (i = 0; i < 1000; i++) add_int(i); /* up to so many distinct values are always kept */
     REQUIRE_OK(look(), &err);
     CHECK(only() != NULL && only()->distinct != NULL && only()->distinct->n == 1000);
     forget();

@@ -207,7 +207,7 @@ static void test_header_maxima_hold(void) {
     built_clear(&b);
 }
 
-/* ---- features_required: what the records use, and nothing else ---- */
+/* ---- features_required has exactly the bits that the records need ---- */
 
 static void add_plain_array(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     (void)i, (void)arrays;
@@ -329,7 +329,7 @@ static void test_refused_records(void) {
     rs_segment_close(&segment);
 }
 
-/* ---- Broken stores, sealed again: what rs_store_find says ---- */
+/* ---- Changed stores with matching checksums: the errors of rs_store_find ---- */
 
 static rs_status find_in(built *b, uint64_t index) {
     rs_store store;
