@@ -66,7 +66,7 @@ def scripted(monkeypatch):
 
 
 def test_a_trial_that_has_failed_ends_in_peace(scripted, capfd):
-    """The interpreter shuts down after the report, and a signal there would print a traceback: here it takes its time."""
+    """After its report the interpreter shuts down, here slowly: a signal then would print a traceback."""
     scripted("""
         import atexit
         atexit.register(time.sleep, 0.5)

@@ -1,7 +1,7 @@
 """Runs the code of README.md and of docs/, and looks at their links.
 
-Each python block of README.md runs by itself, as pasted into a new file in an empty folder. The blocks of another page run
-in their order as one module. What a pycon block prints is compared.
+Each python block of README.md runs by itself, as pasted into a new file in an empty folder. The blocks of another page
+run in their order as one module. What a pycon block prints is compared.
 """
 
 import doctest
@@ -146,7 +146,7 @@ def test_every_plot_is_shown():
 
 
 def test_the_first_two_commands():
-    """The main job and the tests, for a fresh clone; nothing installs recstore itself from an index, where it is not."""
+    """The main job and the tests, for a fresh clone. No page installs recstore from an index, where it is not."""
     commands = re.findall(r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert "recstore demo" in commands[0] and "pytest" in commands[1]
     for page in [README, *PAGES]:
