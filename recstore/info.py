@@ -10,13 +10,6 @@ from recstore.shm import process_memory
 
 __all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
-_KINDS = ("", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union", "ndarray",
-          "ext", "decimal", "numbers", "dict", "symbols", "concat", "digits", "hex", "same", "optional")  # fmt: skip
-_EXTS = ("", "complex", "bytearray", "set", "frozenset", "range", "slice", "Ellipsis", "OrderedDict", "Counter",
-         "defaultdict", "ChainMap", "deque", "date", "time", "datetime", "timedelta", "timezone", "ZoneInfo", "Decimal",
-         "Fraction", "UUID", "path", "enum",
-         "namedtuple", "dataclass", "attrs", "object", "pickled", "tensor", "StringDType")  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class Node:
@@ -223,14 +216,14 @@ def _paths(node, before=()):
 
 def _node(nodes, number, name):
     kind, param, fixed, children, size, bits, aux, flags, count = nodes[number]
-    label = _KINDS[kind]
+    label = kind_name = native.node_name(kind)
     detail = []
     if label in _DETAILS:
         detail.extend(_DETAILS[label](param, aux, count))
     elif label in ("list", "tuple") and param == 1:
         label = "tuple"
     elif label == "ext":
-        label = _EXTS[param]
+        label = native.ext_name(param)
         detail.extend(_class_name(aux))
     if flags & _REST:
         detail.append("to the end")
@@ -239,7 +232,7 @@ def _node(nodes, number, name):
     if label == "struct":
         names = _keys(aux, len(children))
     else:
-        names = ["[]" if label == "list" else _CHILDREN.get(_KINDS[kind], "|")] * len(children)
+        names = ["[]" if label == "list" else _CHILDREN.get(kind_name, "|")] * len(children)
     below = tuple(_node(nodes, child, key) for child, key in zip(children, names))
     return Node(name, label, ", ".join(detail), below)
 
@@ -282,7 +275,7 @@ _DETAILS = {
     "const": lambda param, aux, count: _const_text(aux),
     "decimal": _decimal,
     "numbers": _numbers,
-    "dict": _dict,
+    "dict-coded": _dict,
     "symbols": lambda param, aux, count: [f"of table {struct.unpack('<I', aux)[0]}"],
     "digits": _digits,
     "hex": lambda param, aux, count: [f"{count} digits"],

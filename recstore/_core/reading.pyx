@@ -10,6 +10,11 @@ cdef extern from *:
     int raise_what_is_set "rs_set_already"() except -1
 
 
+cdef extern from "format/rs_node_kinds.h" nogil:
+    const char *rs_node_name(unsigned kind)
+    const char *rs_ext_name(unsigned code)
+
+
 cdef class StoreReader:
     """Reads records of a store otherwise than its segment does: one that is no segment of its own yet, or without the
     classes. The bytes outlive it."""
@@ -165,3 +170,19 @@ cdef list list_blocks(rs_store *store):
         block = &store.blocks[i]
         out.append((block.first_record, block.n_records, block.tree, block.heap_size_bytes, block.arrays_size_bytes))
     return out
+
+
+def node_name(unsigned kind):
+    """The name of a kind of node, from the table of kinds in csrc/format/rs_format.h. ValueError for no kind."""
+    cdef const char *name = rs_node_name(kind)
+    if name == NULL:
+        raise ValueError(f"no kind of node has the number {kind}")
+    return name.decode()
+
+
+def ext_name(unsigned code):
+    """The name of a code of ext values, from the same file. ValueError for no code."""
+    cdef const char *name = rs_ext_name(code)
+    if name == NULL:
+        raise ValueError(f"no ext value has the code {code}")
+    return name.decode()

@@ -8,6 +8,7 @@ import pytest
 
 import recstore
 from recstore import RecordList
+from recstore._core import native
 from recstore.shm import process_memory
 
 RECORDS = [{"id": i, "name": "n" * (i % 7), "box": [0.5, i / 3], "tag": None if i % 2 else "x", "pair": (i % 2 == 0, b"k")}
@@ -34,7 +35,7 @@ def test_figures(info):
     assert (records, root.name, root.kind) == (2000, "record", "struct")
     assert 0 < heap <= info.sections["heap"]
     assert [child.name for child in root.children] == ["id", "name", "box", "tag", "pair"]
-    assert [child.kind for child in root.children] == ["int", "dict", "list", "optional", "dict"]
+    assert [child.kind for child in root.children] == ["int", "dict-coded", "list", "optional", "dict-coded"]
     assert [(table.number, table.entries) for table in info.tables] == [(0, 7), (1, 2)]
     assert 0 < sum(table.nbytes for table in info.tables) <= info.sections["heap"] - heap
 
@@ -42,7 +43,7 @@ def test_figures(info):
 def test_text(info):
     text = str(info)
     assert text.startswith(f"2,000 records, {info.nbytes:,} bytes (")
-    for part in ("sections: heap ", "1 blocks, 1 schema trees", "record: struct", "id: int 11 bits", "name: dict 7 entries, 3 bits, of table 0", "box: list",
+    for part in ("sections: heap ", "1 blocks, 1 schema trees", "record: struct", "id: int 11 bits", "name: dict-coded 7 entries, 3 bits, of table 0", "box: list",
                  "float 8 bytes", "tag: optional value or None", "?: const 'x'", "2 tables, ", "table 0: 7 entries, "):  # fmt: skip
         assert part in text, part
 
@@ -98,3 +99,11 @@ def test_huge_pages_of_other_mappings_do_not_count():
 def test_it_cannot_be_changed(info):
     with pytest.raises(AttributeError):
         info.records = 1
+
+
+def test_names_of_kinds_and_codes_come_from_the_core():
+    assert [native.node_name(kind) for kind in (1, 13, 16, 22)] == ["any", "ext", "dict-coded", "optional"]
+    assert [native.ext_name(code) for code in (1, 10, 30)] == ["complex", "defaultdict", "StringDType"]
+    for name, number in ((native.node_name, 0), (native.node_name, 99), (native.ext_name, 0), (native.ext_name, 31)):
+        with pytest.raises(ValueError, match=f"the (number|code) {number}"):
+            name(number)
