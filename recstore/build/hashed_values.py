@@ -7,6 +7,8 @@ The type comes first, then sizes, then contents. Only data is looked at: no meth
 import marshal
 import sys
 
+from recstore.text import size_text
+
 ASK = (
     '; give fingerprint="..." (any str that changes when the records would; files= adds the files that build reads),'
     " or let build make or read the value itself"
@@ -82,7 +84,7 @@ class ValueHash:
     def spend(self, size, where):
         self.budget.bytes -= size
         if self.budget.bytes < 0:
-            self.refuse(where, f"takes the fingerprint past {MOST_BYTES >> 20} MiB of values")
+            self.refuse(where, f"takes the fingerprint past {size_text(MOST_BYTES)} of values")
 
     def refuse(self, where, why):
         """TypeError with the name, the function that uses it, the reason and the remedy."""

@@ -164,7 +164,7 @@ def test_large_values_are_refused(monkeypatch):
     monkeypatch.setattr(hashed_values, "MOST_VALUES", 1000)
     source = "def build(): return x"
     made(source, x=["path"] * 50_000)
-    with pytest.raises(TypeError, match="the global x, which build\\(\\) uses, takes the fingerprint past 1 MiB"):
+    with pytest.raises(TypeError, match="the global x, which build\\(\\) uses, takes the fingerprint past 1.05 MB"):
         made(source, x=["a path of some length"] * 100_000)
     with pytest.raises(TypeError, match="takes the fingerprint past 1,000 values"):
         made(source, x=[[1]] * 1000)
