@@ -178,7 +178,7 @@ class ListOperations:
         raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
 
     def count(self, value):
-        """Projection many records equal `value`."""
+        """How many records equal `value`."""
         return operator.countOf(iter(self), value)
 
     def __contains__(self, value):
@@ -369,7 +369,7 @@ def _from_array(key, n, name):
 
 
 def _sizes(parts, n):
-    """Projection many of n records each part gets."""
+    """How many of n records each part gets."""
     if not hasattr(parts, "__iter__"):
         raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
     parts = list(parts)

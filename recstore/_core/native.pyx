@@ -1,4 +1,4 @@
-# cython: language_level=3, freethreading_compatible=False
+# cython: language_level=3, freethreading_compatible=False, auto_pickle=False
 """The one extension module of recstore: the files below, each of which may use what stands in those before it."""
 
 cimport cython

@@ -384,7 +384,7 @@ def pick(value, key):
     return False, None
 
 
-# ---- Projection they travel ----
+# ---- How they travel ----
 
 cpdef object dump(value):
     """A value as bytes, `(any value, arrays)`, and True where it holds a Record of a class: nothing in them is ever unpickled."""

@@ -110,7 +110,7 @@ cdef class Segment(Owner):
 
     @property
     def exported(self):
-        """Projection many arrays over the mapping are alive."""
+        """How many arrays over the mapping are alive."""
         return self.exports
 
     @property
@@ -226,11 +226,11 @@ cdef class Segment(Owner):
 
     @property
     def n_stores(self):
-        """Projection many stores the segment holds: a mapping has two."""
+        """How many stores the segment holds: a mapping has two."""
         return 1 + self.is_mapping
 
     def store_records(self, int store):
-        """Projection many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
+        """How many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
         self.require_open()
         if not 0 <= store <= self.is_mapping:
             raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")

@@ -4,13 +4,13 @@
 cdef enum:
     # Records of get_many that are located before the first of them is read.
     CHUNK = 256
-    # Projection many records ahead of the one that is read the offsets and, once they are there, the bytes are asked for.
+    # How many records ahead of the one that is read the offsets and, once they are there, the bytes are asked for.
     FAR = 16
     NEAR = 8
 
 
 cdef class Projection:
-    """Projection a record is read: decoded whole unless a subclass says otherwise. Immutable, picklable by `describe`."""
+    """The way in which a record is read: decoded whole unless a subclass says otherwise. Immutable, picklable by `describe`."""
     cdef object read(self, Segment segment, int store, Py_ssize_t index)
     cdef object read_position(self, Selection selection, Py_ssize_t position)
 

@@ -16,7 +16,7 @@ cdef extern from *:
 
 
 cdef class Projection:
-    """Projection a record is read: whole. Subclasses read a part of it."""
+    """The way in which a record is read: whole. Subclasses read a part of it."""
 
     cdef object read(self, Segment segment, int store, Py_ssize_t index):
         return segment.get(store, <uint64_t>index)
