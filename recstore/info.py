@@ -46,10 +46,10 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class StoreInfo:
-    """Figures of a store at the time of the call, which never change. `nbytes` counts all sections; `trees` are `(records, bytes, root)`, `tables` what their nodes
-    refer to by number; `kept_bytes` is the private memory that the build left behind in this process, None where it was
-    built elsewhere; `huge_bytes` is how much of this process's mapping lies in huge pages, as smaps says, None where
-    the system does not say."""
+    """Figures of a store at the time of the call, which never change. `nbytes` counts all sections; `trees` are
+    `(records, bytes, root)`, `tables` what their nodes refer to by number; `kept_bytes` is the private memory that
+    the build left behind in this process, None where it was built elsewhere; `huge_bytes` is how much of this
+    process's mapping lies in huge pages, as smaps says, None where the system does not say."""
 
     records: int
     nbytes: int
