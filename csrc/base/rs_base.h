@@ -62,18 +62,12 @@ static inline uint64_t rs_mul_high_portable(uint64_t a, uint64_t b) {
 /* The high 64 bits of a * b. The processor multiplies where the compiler has a 128-bit type. */
 #ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 rs_u128;
-static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) {
-    return (uint64_t)(((rs_u128)a * b) >> 64);
-}
+static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) { return (uint64_t)(((rs_u128)a * b) >> 64); }
 #else
-static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) {
-    return rs_mul_high_portable(a, b);
-}
+static inline uint64_t rs_mul_high(uint64_t a, uint64_t b) { return rs_mul_high_portable(a, b); }
 #endif
 
 /* Rounds n up to a multiple of `alignment`, a power of two. The caller knows that the result fits. */
-static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) {
-    return (n + alignment - 1) & ~(alignment - 1);
-}
+static inline uint64_t rs_align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) & ~(alignment - 1); }
 
 #endif

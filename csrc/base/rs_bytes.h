@@ -20,10 +20,26 @@ static inline rs_slice rs_slice_of(const void *data, size_t size) {
 
 static inline size_t rs_slice_left(const rs_slice *s) { return (size_t)(s->end - s->ptr); }
 
-static inline uint16_t rs_load_u16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return v; }
-static inline uint32_t rs_load_u32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return v; }
-static inline uint64_t rs_load_u64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return v; }
-static inline double rs_load_f64(const uint8_t *p) { double v; memcpy(&v, p, 8); return v; }
+static inline uint16_t rs_load_u16(const uint8_t *p) {
+    uint16_t v;
+    memcpy(&v, p, 2);
+    return v;
+}
+static inline uint32_t rs_load_u32(const uint8_t *p) {
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return v;
+}
+static inline uint64_t rs_load_u64(const uint8_t *p) {
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return v;
+}
+static inline double rs_load_f64(const uint8_t *p) {
+    double v;
+    memcpy(&v, p, 8);
+    return v;
+}
 static inline void rs_store_u16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
 static inline void rs_store_u32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
 static inline void rs_store_u64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }

@@ -3,9 +3,9 @@
 
 /* The remainders of the 16 half bytes by the polynomial 0x82F63B78 (reflected). A constant table of 16 needs no set-up
  * at run time, unlike one of 256 that is computed. */
-static const uint32_t RS_CRC_NIBBLE[16] = {
-    0x00000000u, 0x105EC76Fu, 0x20BD8EDEu, 0x30E349B1u, 0x417B1DBCu, 0x5125DAD3u, 0x61C69362u, 0x7198540Du,
-    0x82F63B78u, 0x92A8FC17u, 0xA24BB5A6u, 0xB21572C9u, 0xC38D26C4u, 0xD3D3E1ABu, 0xE330A81Au, 0xF36E6F75u};
+static const uint32_t RS_CRC_NIBBLE[16] = {0x00000000u, 0x105EC76Fu, 0x20BD8EDEu, 0x30E349B1u, 0x417B1DBCu, 0x5125DAD3u,
+                                           0x61C69362u, 0x7198540Du, 0x82F63B78u, 0x92A8FC17u, 0xA24BB5A6u, 0xB21572C9u,
+                                           0xC38D26C4u, 0xD3D3E1ABu, 0xE330A81Au, 0xF36E6F75u};
 
 static uint32_t crc_portable(uint32_t crc, const uint8_t *p, size_t size) {
     while (size-- > 0) {

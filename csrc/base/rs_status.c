@@ -7,24 +7,20 @@
 const char *rs_status_text(rs_status code) {
     switch (code) {
 #define RS_STATUS_TEXT(name, number, text) \
-    case number:                           \
-        return text;
+    case number: return text;
         RS_STATUS_LIST(RS_STATUS_TEXT)
 #undef RS_STATUS_TEXT
-    default:
-        return "unknown status";
+    default: return "unknown status";
     }
 }
 
 const char *rs_status_name(rs_status code) {
     switch (code) {
 #define RS_STATUS_NAME(name, number, text) \
-    case number:                           \
-        return #name;
+    case number: return #name;
         RS_STATUS_LIST(RS_STATUS_NAME)
 #undef RS_STATUS_NAME
-    default:
-        return "unknown status";
+    default: return "unknown status";
     }
 }
 

@@ -8,31 +8,31 @@
 typedef int rs_status;
 
 /* code, number, text */
-#define RS_STATUS_LIST(X)                                                                            \
-    X(RS_OK, 0, "ok")                                                                                \
-    X(RS_E_ARG_RANGE, 100, "argument out of range")                                                  \
-    X(RS_E_ARG_LIMIT, 101, "the value exceeds a limit of the format")                                \
-    X(RS_E_FMT_MAGIC, 200, "not a recstore segment")                                                 \
-    X(RS_E_FMT_VERSION, 201, "a format version or feature that this reader does not know")           \
-    X(RS_E_FMT_TRUNCATED, 202, "the bytes end too early")                                            \
-    X(RS_E_FMT_CHECKSUM, 203, "a checksum does not match")                                           \
-    X(RS_E_FMT_SECTION, 204, "a section lies outside the segment, overlaps or is misaligned")        \
-    X(RS_E_FMT_TREE, 205, "a schema tree is malformed")                                              \
-    X(RS_E_FMT_BLOCK, 206, "a block entry is malformed")                                             \
-    X(RS_E_FMT_OFFSET, 207, "a record offset is out of bounds")                                      \
-    X(RS_E_FMT_TAG, 208, "a tag with no meaning")                                                    \
-    X(RS_E_FMT_VALUE, 209, "a value is malformed")                                                   \
-    X(RS_E_FMT_LIMIT, 210, "a record exceeds the limits declared or accepted")                       \
-    X(RS_E_FMT_TRAILING, 211, "bytes are left over after a record")                                  \
-    X(RS_E_FMT_RESERVED, 212, "a reserved field is not zero")                                        \
-    X(RS_E_FMT_KEYS, 213, "the key index of a mapping is malformed")                                 \
-    X(RS_E_STATE_FINISHED, 300, "the builder is already finished")                                   \
-    X(RS_E_STATE_EXISTS, 301, "the name exists already")                                             \
-    X(RS_E_STATE_BUSY, 302, "another process has locked the file")                                   \
-    X(RS_E_SYS, 400, "a system call failed")                                                         \
-    X(RS_E_SYS_NOT_FOUND, 401, "no such segment")                                                    \
-    X(RS_E_SYS_NOT_OURS, 402, "the file is not one that recstore made for this user")                \
-    X(RS_E_MEM, 500, "out of memory")                                                                \
+#define RS_STATUS_LIST(X) \
+    X(RS_OK, 0, "ok") \
+    X(RS_E_ARG_RANGE, 100, "argument out of range") \
+    X(RS_E_ARG_LIMIT, 101, "the value exceeds a limit of the format") \
+    X(RS_E_FMT_MAGIC, 200, "not a recstore segment") \
+    X(RS_E_FMT_VERSION, 201, "a format version or feature that this reader does not know") \
+    X(RS_E_FMT_TRUNCATED, 202, "the bytes end too early") \
+    X(RS_E_FMT_CHECKSUM, 203, "a checksum does not match") \
+    X(RS_E_FMT_SECTION, 204, "a section lies outside the segment, overlaps or is misaligned") \
+    X(RS_E_FMT_TREE, 205, "a schema tree is malformed") \
+    X(RS_E_FMT_BLOCK, 206, "a block entry is malformed") \
+    X(RS_E_FMT_OFFSET, 207, "a record offset is out of bounds") \
+    X(RS_E_FMT_TAG, 208, "a tag with no meaning") \
+    X(RS_E_FMT_VALUE, 209, "a value is malformed") \
+    X(RS_E_FMT_LIMIT, 210, "a record exceeds the limits declared or accepted") \
+    X(RS_E_FMT_TRAILING, 211, "bytes are left over after a record") \
+    X(RS_E_FMT_RESERVED, 212, "a reserved field is not zero") \
+    X(RS_E_FMT_KEYS, 213, "the key index of a mapping is malformed") \
+    X(RS_E_STATE_FINISHED, 300, "the builder is already finished") \
+    X(RS_E_STATE_EXISTS, 301, "the name exists already") \
+    X(RS_E_STATE_BUSY, 302, "another process has locked the file") \
+    X(RS_E_SYS, 400, "a system call failed") \
+    X(RS_E_SYS_NOT_FOUND, 401, "no such segment") \
+    X(RS_E_SYS_NOT_OURS, 402, "the file is not one that recstore made for this user") \
+    X(RS_E_MEM, 500, "out of memory") \
     X(RS_E_SPACE, 501, "not enough space for the segment")
 
 enum {
@@ -47,11 +47,11 @@ enum { RS_ERROR_MESSAGE_SIZE = 256 };
  * RS_OK. */
 typedef struct rs_error {
     rs_status code;
-    int sys_errno;       /* errno of the failed system call; 0 when no call failed */
-    uint64_t offset;     /* byte position in the segment; RS_NOWHERE when there is none */
-    uint64_t record;     /* record number; RS_NOWHERE when there is none */
-    uint64_t needed;     /* of RS_E_SPACE: the bytes that were asked for */
-    uint64_t available;  /* of RS_E_SPACE: the bytes that the limit leaves */
+    int sys_errno;      /* errno of the failed system call; 0 when no call failed */
+    uint64_t offset;    /* byte position in the segment; RS_NOWHERE when there is none */
+    uint64_t record;    /* record number; RS_NOWHERE when there is none */
+    uint64_t needed;    /* of RS_E_SPACE: the bytes that were asked for */
+    uint64_t available; /* of RS_E_SPACE: the bytes that the limit leaves */
     char message[RS_ERROR_MESSAGE_SIZE];
 } rs_error;
 
@@ -65,8 +65,7 @@ void rs_error_clear(rs_error *err);
 
 /* Fills `err` (NULL is allowed) and returns `code`, so that a caller can `return rs_error_set(...)`. `offset` is a byte
  * position in the segment or RS_NOWHERE. The message is cut to RS_ERROR_MESSAGE_SIZE - 1 bytes. Allocates nothing. */
-RS_COLD rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...)
-    RS_PRINTF(4, 5);
+RS_COLD rs_status rs_error_set(rs_error *err, rs_status code, uint64_t offset, const char *format, ...) RS_PRINTF(4, 5);
 /* As rs_error_set without an offset. It stores the errno of a failed system call and appends its number to the
  * message. */
 RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errno, const char *format, ...)
@@ -75,9 +74,9 @@ RS_COLD rs_status rs_error_set_errno(rs_error *err, rs_status code, int sys_errn
 #define RS_NOWHERE UINT64_MAX
 
 /* Returns the status of `expr` when it is not RS_OK. For functions that hold nothing they would have to release. */
-#define RS_TRY(expr)                                   \
-    do {                                               \
-        rs_status rs_try_ = (expr);                    \
+#define RS_TRY(expr) \
+    do { \
+        rs_status rs_try_ = (expr); \
         if (RS_UNLIKELY(rs_try_ != RS_OK)) return rs_try_; \
     } while (0)
 

@@ -50,8 +50,8 @@ static rs_status field_take(rs_slice *in, uint64_t item_bytes, dtype_budget *bud
     RS_TRY(rs_array_shape_take(in, type.item_bytes, &ndim, dims, &size, err));
     if (off > item_bytes || size > item_bytes - off) {
         return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE,
-                            "a field of %llu bytes at %llu passes the item of %llu bytes",
-                            (unsigned long long)size, (unsigned long long)off, (unsigned long long)item_bytes);
+                            "a field of %llu bytes at %llu passes the item of %llu bytes", (unsigned long long)size,
+                            (unsigned long long)off, (unsigned long long)item_bytes);
     }
     return RS_OK;
 }
@@ -305,9 +305,7 @@ rs_status rs_any_skip(rs_slice *in, uint64_t arrays_size, rs_budget *budget, rs_
     case RS_FMT_TAG_TUPLE: return skip_container(in, 1, arrays_size, budget, err);
     case RS_FMT_TAG_DICT: return skip_container(in, 2, arrays_size, budget, err);
     case RS_FMT_TAG_NDARRAY: return rs_array_skip(in, arrays_size, &type, &shape, &n, &n, err);
-    case RS_FMT_TAG_EXT:
-        RS_TRY(rs_any_ext_head(in, &shape, err));
-        return rs_any_skip(in, arrays_size, budget, err);
+    case RS_FMT_TAG_EXT: RS_TRY(rs_any_ext_head(in, &shape, err)); return rs_any_skip(in, arrays_size, budget, err);
     default: return rs_error_set(err, RS_E_FMT_VERSION, RS_NOWHERE, "this reader does not know tag 0x%02x", tag);
     }
 }

@@ -10,12 +10,12 @@
 /* Array flags and dtype, as they stand in any values and in the aux of ndarray nodes. */
 typedef struct rs_array_type {
     uint8_t flags;
-    uint8_t code;         /* dtype code without the bit of big-endian */
+    uint8_t code; /* dtype code without the bit of big-endian */
     bool big_endian;
-    uint8_t unit;         /* datetime64, timedelta64 */
-    uint64_t multiple;    /* datetime64, timedelta64: the multiple of the unit */
+    uint8_t unit;      /* datetime64, timedelta64 */
+    uint64_t multiple; /* datetime64, timedelta64: the multiple of the unit */
     uint64_t item_bytes;
-    rs_slice descriptor;  /* flags and dtype as stored, borrowed */
+    rs_slice descriptor; /* flags and dtype as stored, borrowed */
 } rs_array_type;
 
 /* The functions below check rules 20 to 23 of FORMAT.md for the bytes that they take off `in`. Any thread may call

@@ -116,7 +116,8 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
  *   tail      which children may end with the node's own bytes: NONE, EACH, or the LAST of those that are not fixed
  *   part      whether it may be part of a concat: NONE, SOMETIMES, YES
  *   feature   the bit of features_required that it needs
- * rs_schema.c has the rules that are a kind's own. */
+ * rs_schema.c has the rules that are a kind's own. The columns stand by hand. */
+/* clang-format off */
 #define RS_FMT_NODE_ROWS(X)                                                                            \
     X(ANY,        1,  "any",        NONE,  NONE,     0,   0, 0,    0, 0,    NONE, NONE,      NONE)     \
     X(CONST,      2,  "const",      NONE,  NONE,     0,   0, 0,    0, MANY, NONE, SOMETIMES, NONE)     \
@@ -140,6 +141,7 @@ enum { RS_FMT_FLAG_FIXED = 1, RS_FMT_FLAG_REST = 2 };
     X(HEX,        20, "hex",        NONE,  ALWAYS,   1,   0, 0,    0, 0,    NONE, YES,       TEXT)     \
     X(SAME,       21, "same",       NONE,  ALWAYS,   0,   0, 0,    0, 0,    NONE, SOMETIMES, TEXT)     \
     X(OPTIONAL,   22, "optional",   NONE,  NONE,     1,   1, 1,    0, 0,    EACH, NONE,      OPTIONAL)
+/* clang-format on */
 #define RS_FMT_NODE_NUMBER(name, number, ...) RS_FMT_NODE_##name = number,
 enum { RS_FMT_NODE_ROWS(RS_FMT_NODE_NUMBER) RS_FMT_NODE_END, RS_FMT_NODE_LAST = RS_FMT_NODE_END - 1 };
 enum { RS_FMT_UNION_CHILDREN = 256, RS_FMT_CONCAT_CHILDREN = 64 };

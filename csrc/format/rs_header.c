@@ -15,8 +15,8 @@ static rs_status check_limits(const rs_header *h, const rs_limits *limits, rs_er
     if (h->max_values <= values && h->max_bytes <= bytes) return RS_OK;
     return rs_error_set(err, RS_E_FMT_LIMIT, h->max_values > values ? RS_FMT_H_MAX_VALUES : RS_FMT_H_MAX_BYTES,
                         "the largest record holds %llu values in %llu bytes, this reader accepts %llu and %llu",
-                        (unsigned long long)h->max_values, (unsigned long long)h->max_bytes,
-                        (unsigned long long)values, (unsigned long long)bytes);
+                        (unsigned long long)h->max_values, (unsigned long long)h->max_bytes, (unsigned long long)values,
+                        (unsigned long long)bytes);
 }
 
 rs_status rs_header_read(rs_slice segment, const rs_limits *limits, rs_header *out, rs_error *err) {
@@ -169,8 +169,7 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u occurs twice", kind);
     }
     self->seen[store] |= 1u << kind;
-    if (entry_size(kind) != 0 &&
-        (rs_mul_overflows(s.count, entry_size(kind), &expected) || expected != s.size_bytes)) {
+    if (entry_size(kind) != 0 && (rs_mul_overflows(s.count, entry_size(kind), &expected) || expected != s.size_bytes)) {
         return rs_error_set(err, RS_E_FMT_SECTION, at, "section %u: count and size disagree", kind);
     }
     self->stores[store].sections[kind] = s;

@@ -17,8 +17,8 @@
 /* An open key index. Borrows the bytes that it was opened on. Any number of threads may read it. */
 typedef struct rs_keys {
     const uint8_t *slots;
-    const uint8_t *opaque;   /* n_opaque numbers of 8 bytes */
-    uint64_t offset;         /* where the index begins in its segment, for error positions */
+    const uint8_t *opaque; /* n_opaque numbers of 8 bytes */
+    uint64_t offset;       /* where the index begins in its segment, for error positions */
     uint64_t seed;
     uint64_t n_entries;
     uint64_t n_slots;
@@ -28,7 +28,7 @@ typedef struct rs_keys {
     uint64_t check_mask;
     uint32_t slot_width;
     uint32_t index_bits;
-    uint32_t factory;        /* RS_FMT_FACTORY_* */
+    uint32_t factory; /* RS_FMT_FACTORY_* */
 } rs_keys;
 
 /* Returns the bytes of a number in the section ORDER. */
@@ -57,8 +57,8 @@ RS_NODISCARD rs_status rs_keys_find_twins(const uint64_t *hashes, const uint8_t 
 
 /* The state of a lookup. Owns nothing. */
 typedef struct rs_key_probe {
-    uint64_t slot;        /* the next slot */
-    uint64_t left;        /* the number of slots that may still be looked at */
+    uint64_t slot; /* the next slot */
+    uint64_t left; /* the number of slots that may still be looked at */
     uint64_t check_bits;
 } rs_key_probe;
 

@@ -17,8 +17,8 @@
 const rs_node_kind *rs_node_kind_of(unsigned kind) {
     static const rs_node_kind rows[RS_FMT_NODE_END] = {
 #define ROW(name, number, text, flag, count, param, min_children, max_children, min_aux, max_aux, tail, part, feature) \
-    [number] = {text,          FLAG_##flag,  param,        RS_COUNT_##count, RS_TAIL_##tail,   RS_CONCAT_PART_##part, \
-                min_children, max_children, min_aux, max_aux, FEATURE_##feature},
+    [number] = {text,         FLAG_##flag,  param,   RS_COUNT_##count, RS_TAIL_##tail,   RS_CONCAT_PART_##part, \
+                min_children, max_children, min_aux, max_aux,          FEATURE_##feature},
         RS_FMT_NODE_ROWS(ROW)
 #undef ROW
     };
@@ -42,11 +42,9 @@ const char *rs_ext_name(unsigned code) {
 const char *rs_section_name(unsigned kind) {
     switch (kind) {
 #define NAME(name, number, text) \
-    case number:                 \
-        return text;
+    case number: return text;
         RS_FMT_SECTION_ROWS(NAME)
 #undef NAME
-    default:
-        return NULL;
+    default: return NULL;
     }
 }

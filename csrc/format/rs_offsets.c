@@ -55,9 +55,9 @@ rs_status rs_block_parse(const uint8_t e[RS_FMT_BLOCK_SIZE], uint64_t at, const 
     default: goto bad;
     }
     if (out->n_records == 0 || out->n_records > RS_FMT_BLOCK_RECORDS || out->first_record >= RS_FMT_RECORDS ||
-        out->tree >= directory->sections[RS_FMT_SECTION_TREE_TABLE].count ||
-        out->heap_off % RS_FMT_ALIGNMENT != 0 || out->arrays_off % RS_FMT_ALIGNMENT != 0 ||
-        !inside(out->heap_off, out->heap_size_bytes, heap) || !inside(out->arrays_off, out->arrays_size_bytes, heap)) {
+        out->tree >= directory->sections[RS_FMT_SECTION_TREE_TABLE].count || out->heap_off % RS_FMT_ALIGNMENT != 0 ||
+        out->arrays_off % RS_FMT_ALIGNMENT != 0 || !inside(out->heap_off, out->heap_size_bytes, heap) ||
+        !inside(out->arrays_off, out->arrays_size_bytes, heap)) {
         goto bad;
     }
     return RS_OK;

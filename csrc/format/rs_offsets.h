@@ -33,9 +33,7 @@ RS_NODISCARD rs_status rs_block_parse(const uint8_t entry[RS_FMT_BLOCK_SIZE], ui
 void rs_block_write(const rs_block *block, uint8_t out[RS_FMT_BLOCK_SIZE]);
 
 /* Returns the bytes of an offset group whose ends have `width` bytes. */
-static inline uint64_t rs_offsets_group_size(uint32_t width) {
-    return 8 + (uint64_t)RS_FMT_GROUP_RECORDS * width;
-}
+static inline uint64_t rs_offsets_group_size(uint32_t width) { return 8 + (uint64_t)RS_FMT_GROUP_RECORDS * width; }
 
 /* Sets *out to the bytes of record number `local` of a checked block, and checks rule 15. *out borrows from the
  * segment. Any thread. */
@@ -56,7 +54,7 @@ RS_NODISCARD static inline rs_status rs_offsets_locate(const uint8_t *segment, c
         uint64_t end = rs_load_uint_unchecked(ends + (size_t)k * w, w);
         if (RS_UNLIKELY(base > block->heap_size_bytes || end > block->heap_size_bytes - base || begin > end)) {
             (void)rs_error_set(err, RS_E_FMT_OFFSET, (uint64_t)(group - segment),
-                                "record offsets %llu to %llu from %llu lie outside the block's heap",
+                               "record offsets %llu to %llu from %llu lie outside the block's heap",
                                (unsigned long long)begin, (unsigned long long)end, (unsigned long long)base);
             return RS_E_FMT_OFFSET; /* the literal, as in rs_decode.h */
         }

@@ -25,7 +25,7 @@ static bool sum_widths(const uint8_t *widths, uint64_t chunks, unsigned max_widt
         if (bytes <= 8 && chunks % 2 != 0) all &= ~(UINT64_C(0xF0) << (bytes - 1) * 8); /* unused bits */
         even = all & low, odd = all >> 4 & low;
         bad |= (even + over) | (odd + over);
-        sum += (even + odd) * ones >> 56; /* at most 16 times 15 */
+        sum += (even + odd) * ones >> 56;                                              /* at most 16 times 15 */
         some += (((even + low) >> 4 & ones) + ((odd + low) >> 4 & ones)) * ones >> 56; /* number of x above 0 */
         bytes -= bytes < 8 ? bytes : 8;
     }
@@ -60,8 +60,7 @@ bool rs_packed_ints_take(const rs_node *node, uint64_t n, rs_slice *in, rs_packe
 }
 
 /* Unpacks `count` fields of `width` bits at p. `before` bytes before p and `left` bytes from p on may be read. */
-static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned width, unsigned count,
-                          uint64_t *out) {
+static inline void unpack(const uint8_t *p, size_t before, size_t left, unsigned width, unsigned count, uint64_t *out) {
     const uint64_t mask = (UINT64_C(1) << (width & 63)) - 1;
     unsigned i;
     if (width == 0) {
@@ -99,8 +98,8 @@ static unsigned next_head(rs_packed_ints *self, unsigned n, const int64_t **out)
     uint64_t size = ((uint64_t)n * node->head_width + 7) / 8;
     unsigned i;
     for (i = 0; i < n; i++) {
-        to[i] = (int64_t)(node->base + rs_load_bits_unchecked(self->head, size, (uint64_t)i * node->head_width,
-                                                              node->head_width));
+        to[i] = (int64_t)(node->base +
+                          rs_load_bits_unchecked(self->head, size, (uint64_t)i * node->head_width, node->head_width));
     }
     self->done = n;
     *out = to;
@@ -259,7 +258,7 @@ uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes) {
 }
 
 void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsigned scale, int64_t base,
-                    uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
+                        uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]) {
     int64_t first = sizes->stride == 0 ? base : sizes->any ? sizes->min : 0;
     memset(aux, 0, RS_FMT_NUMBERS_AUX_SIZE);
     rs_store_u64(aux, (uint64_t)first);

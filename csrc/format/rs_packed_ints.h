@@ -89,12 +89,12 @@ bool rs_packed_ints_find_scale(double value, unsigned *scale);
  * rs_packed_ints_measure for each list, then rs_packed_ints_size. */
 typedef struct rs_packed_ints_sizes {
     unsigned stride;
-    uint64_t n_lists;    /* number of lists that are not empty */
-    int64_t min, max;    /* the range of the numbers in heads */
-    uint64_t head_bits_of[RS_FMT_STRIDE_MAX + 1]; /* number of lists, by the size of the head */
+    uint64_t n_lists;                              /* number of lists that are not empty */
+    int64_t min, max;                              /* the range of the numbers in heads */
+    uint64_t head_bits_of[RS_FMT_STRIDE_MAX + 1];  /* number of lists, by the size of the head */
     uint64_t chunks[RS_FMT_NUMBERS_CHUNK + 1][65]; /* number of chunks, by numbers in the chunk and by their width */
-    uint64_t width_bytes; /* bytes of the bit groups of widths */
-    bool any;            /* whether min and max are set */
+    uint64_t width_bytes;                          /* bytes of the bit groups of widths */
+    bool any;                                      /* whether min and max are set */
 } rs_packed_ints_sizes;
 
 /* Measures one list. With stride 0 `base` is the node's base, and no number is below it. */
@@ -103,11 +103,11 @@ void rs_packed_ints_measure(rs_packed_ints_sizes *sizes, const int64_t *numbers,
 uint64_t rs_packed_ints_size(const rs_packed_ints_sizes *sizes);
 /* Writes the aux of a numbers node that packs all measured lists. */
 void rs_packed_ints_aux(const rs_packed_ints_sizes *sizes, unsigned kind, unsigned scale, int64_t base,
-                    uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]);
+                        uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE]);
 
 /* Appends head and chunks of a list of n numbers, n not 0. RS_E_ARG_RANGE when they do not fit the node; RS_E_MEM.
  * After a failure `out` may hold a part of the list. */
 RS_NODISCARD rs_status rs_packed_ints_append(const rs_node *node, const int64_t *numbers, uint64_t n, rs_buffer *out,
-                                         rs_error *err);
+                                             rs_error *err);
 
 #endif

@@ -37,8 +37,7 @@ static const char *check_own_rules(const rs_node *n) {
         if (n->aux_size_bytes % 4 != 0) return "its aux is no list of table numbers";
         return n->param < 32 && n->count > UINT32_C(1) << n->param ? "its count is too large for its width" : NULL;
     case RS_FMT_NODE_DIGITS: return n->count > RS_FMT_DIGITS_MAX ? "its count is too large" : NULL;
-    case RS_FMT_NODE_HEX:
-        return n->count == 0 || n->count > RS_FMT_HEX_MAX ? "its count is 0 or too large" : NULL;
+    case RS_FMT_NODE_HEX: return n->count == 0 || n->count > RS_FMT_HEX_MAX ? "its count is 0 or too large" : NULL;
     default: return NULL;
     }
 }

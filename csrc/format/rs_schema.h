@@ -13,41 +13,41 @@ typedef struct rs_node {
     uint8_t kind;
     uint8_t param;
     uint16_t flags;
-    uint8_t bits;         /* the number of its bits in the parent's bit group, 0 to 64 */
-    bool fixed;           /* all bodies have size_bytes bytes */
-    bool payload;         /* its value is the payload of an ext node, maybe through unions and optionals */
-    uint32_t index;       /* its number in the tree */
+    uint8_t bits;   /* the number of its bits in the parent's bit group, 0 to 64 */
+    bool fixed;     /* all bodies have size_bytes bytes */
+    bool payload;   /* its value is the payload of an ext node, maybe through unions and optionals */
+    uint32_t index; /* its number in the tree */
     uint32_t n_children;
-    uint32_t count;       /* the field count of the stored node */
+    uint32_t count; /* the field count of the stored node */
     uint32_t aux_size_bytes;
-    uint32_t bit_off;     /* child of tuple, struct or concat: where its bits begin in the parent's bit group */
-    uint32_t body_off;    /* fixed child of the same: where its body begins in the parent's head */
-    uint32_t group_bytes; /* tuple, struct, concat: bytes of its bit group */
-    uint32_t head_bytes;  /* tuple, struct, concat: bytes of its head, which is the bit group and all fixed bodies */
-    uint32_t alone_bytes; /* bytes of the bit group when a value stands alone */
-    uint64_t size_bytes;  /* bytes of the body, when fixed */
-    uint64_t item_bytes;  /* ndarray: bytes of one item */
-    uint64_t data_bytes;  /* ndarray with FIXED, or scalar: bytes of the data */
-    uint64_t base;        /* int, decimal, numbers, digits */
-    uint64_t key_set_hash;  /* struct: rs_schema_hash_key over its keys */
+    uint32_t bit_off;      /* child of tuple, struct or concat: where its bits begin in the parent's bit group */
+    uint32_t body_off;     /* fixed child of the same: where its body begins in the parent's head */
+    uint32_t group_bytes;  /* tuple, struct, concat: bytes of its bit group */
+    uint32_t head_bytes;   /* tuple, struct, concat: bytes of its head, which is the bit group and all fixed bodies */
+    uint32_t alone_bytes;  /* bytes of the bit group when a value stands alone */
+    uint64_t size_bytes;   /* bytes of the body, when fixed */
+    uint64_t item_bytes;   /* ndarray: bytes of one item */
+    uint64_t data_bytes;   /* ndarray with FIXED, or scalar: bytes of the data */
+    uint64_t base;         /* int, decimal, numbers, digits */
+    uint64_t key_set_hash; /* struct: rs_schema_hash_key over its keys */
     const struct rs_node *children; /* of numbers, which has no children: the node that stands for its elements */
     const uint8_t *aux;
-    uint8_t scale;        /* decimal, numbers: the exponent of ten */
-    uint8_t correction;   /* decimal: number of correction bits */
-    uint8_t number_kind;  /* numbers: RS_FMT_NUMBERS_INTS or FLOATS */
+    uint8_t scale;                         /* decimal, numbers: the exponent of ten */
+    uint8_t correction;                    /* decimal: number of correction bits */
+    uint8_t number_kind;                   /* numbers: RS_FMT_NUMBERS_INTS or FLOATS */
     uint8_t stride, head_width, max_width; /* numbers */
-    bool partial;         /* struct: one of its children is an optional key */
-    double divisor;       /* decimal, numbers: 10^scale */
-    const struct rs_dict_coded *coded;   /* dict-coded: its tables, set when the store links the tree */
-    const struct rs_symbols *symbols;   /* symbols: its table, set when the store links the tree */
-    void *slot;           /* a pointer for the user's own use; NULL after compiling. Readers of the core ignore it */
+    bool partial;                          /* struct: one of its children is an optional key */
+    double divisor;                        /* decimal, numbers: 10^scale */
+    const struct rs_dict_coded *coded;     /* dict-coded: its tables, set when the store links the tree */
+    const struct rs_symbols *symbols;      /* symbols: its table, set when the store links the tree */
+    void *slot; /* a pointer for the user's own use; NULL after compiling. Readers of the core ignore it */
 } rs_node;
 
 /* Owns copies of nodes and bytes: what it was compiled from may change afterwards. Linked and compiled, it no longer
  * changes but for `slot` and `program`, so threads may read it together. */
 typedef struct rs_tree {
     rs_node *nodes;
-    uint8_t *bytes;      /* the tree as stored */
+    uint8_t *bytes; /* the tree as stored */
     uint32_t n_nodes;
     uint32_t size_bytes; /* of bytes */
     uint32_t levels;     /* the levels of rule 30; those of tables are added when the tree is linked */

@@ -5,11 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    STEP_FIRST = 1 << 20,
-    STEP_MOST = 32 << 20,
-    PAGE = 4096
-};
+enum { STEP_FIRST = 1 << 20, STEP_MOST = 32 << 20, PAGE = 4096 };
 
 /* Written between aligned runs. Zeros are written and not skipped, because bytes of a failed append may stand there,
  * and reading a hole may fault. */
@@ -115,13 +111,12 @@ static rs_status create_named(rs_segment_writer *self, bool allow_nameless, cons
 
 static bool is_named(rs_backing backing) { return backing == RS_BACKING_NAMED || backing == RS_BACKING_TEMPORARY; }
 
-static rs_status create(rs_segment_writer *self, rs_backing backing, const char *dir, const char *name,
-                        rs_error *err) {
+static rs_status create(rs_segment_writer *self, rs_backing backing, const char *dir, const char *name, rs_error *err) {
     if (backing == RS_BACKING_ANONYMOUS) return rs_os_create_anonymous(&self->fd, &self->sealable, err);
     if ((backing != RS_BACKING_DIRECTORY && backing != RS_BACKING_FILE && !is_named(backing)) || name == NULL ||
         (backing == RS_BACKING_FILE) != (dir == NULL)) {
-        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
-                            "backing %d does not go with this directory and name", (int)backing);
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "backing %d does not go with this directory and name",
+                            (int)backing);
     }
     RS_TRY(join_path(dir, name, &self->path, err));
     if (is_named(backing)) return create_named(self, backing == RS_BACKING_NAMED, dir, err);

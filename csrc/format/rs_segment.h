@@ -84,8 +84,8 @@ RS_NODISCARD rs_status rs_segment_writer_append(rs_segment_writer *self, const v
 RS_NODISCARD rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, rs_error *err);
 
 /* Overwrites n bytes at `offset`. RS_E_ARG_RANGE unless they lie within the bytes written so far. */
-RS_NODISCARD rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes,
-                                                  size_t n, rs_error *err);
+RS_NODISCARD rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes, size_t n,
+                                                  rs_error *err);
 
 /* Ends writing: cuts the file to position, protects it, gives up write access and maps the result as `out`. Anonymous
  * memory is sealed where possible. Other files get mode 0400, but a saved file (RS_BACKING_FILE) keeps the mode of the

@@ -7,9 +7,7 @@ void rs_symbols_bad_code(rs_error *err) {
     (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a string code is cut short or has no meaning");
 }
 
-void rs_symbols_no_room(rs_error *err) {
-    (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "no room for the string");
-}
+void rs_symbols_no_room(rs_error *err) { (void)rs_error_set(err, RS_E_SPACE, RS_NOWHERE, "no room for the string"); }
 
 static rs_status bad_table(rs_error *err, const char *what) {
     return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a symbol table %s", what);

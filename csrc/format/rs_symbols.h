@@ -15,12 +15,12 @@
 #include "base/rs_status.h"
 
 enum {
-    RS_SYMBOLS_HEAD = 8,       /* bytes before the entries */
-    RS_SYMBOLS_ENTRY = 3,      /* bytes of an entry */
-    RS_SYMBOLS_COPY = 16,      /* bytes that decoding copies for a symbol; also the number of zeros after the pool */
-    RS_SYMBOLS_MAX = 65536,    /* the most symbols of a table */
+    RS_SYMBOLS_HEAD = 8,    /* bytes before the entries */
+    RS_SYMBOLS_ENTRY = 3,   /* bytes of an entry */
+    RS_SYMBOLS_COPY = 16,   /* bytes that decoding copies for a symbol; also the number of zeros after the pool */
+    RS_SYMBOLS_MAX = 65536, /* the most symbols of a table */
     RS_SYMBOLS_LENGTH_BITS = 4,
-    RS_SYMBOLS_SLACK = 64      /* bytes that decoding may write after the string, because it copies whole symbols */
+    RS_SYMBOLS_SLACK = 64 /* bytes that decoding may write after the string, because it copies whole symbols */
 };
 
 /* An open table. Borrows the table's bytes. Any number of threads may read it. */
@@ -31,7 +31,7 @@ typedef struct rs_symbols {
     uint32_t n_short;    /* a first byte below it is a code of one byte */
     uint32_t pool_units; /* units of the pool; RS_SYMBOLS_COPY bytes follow them */
     uint32_t unit_bytes;
-    uint32_t max_units;  /* the most units of a symbol */
+    uint32_t max_units; /* the most units of a symbol */
 } rs_symbols;
 
 /* Returns the most units that a symbol may have. */

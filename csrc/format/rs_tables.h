@@ -10,19 +10,19 @@
 /* A table that was checked. Borrows the segment. The store owns it and its tree. */
 typedef struct rs_table {
     const uint8_t *segment;
-    rs_block block;        /* where the entries lie; first_record means nothing */
-    const rs_tree *tree;   /* of a value table: the tree of its entries */
-    rs_symbols symbols;    /* of a symbol table */
-    unsigned kind;         /* RS_FMT_TABLE_VALUES or RS_FMT_TABLE_SYMBOLS; 0 until the table is read */
-    void *slot;            /* a pointer for the reader's own use, such as a cache; NULL at first */
+    rs_block block;      /* where the entries lie; first_record means nothing */
+    const rs_tree *tree; /* of a value table: the tree of its entries */
+    rs_symbols symbols;  /* of a symbol table */
+    unsigned kind;       /* RS_FMT_TABLE_VALUES or RS_FMT_TABLE_SYMBOLS; 0 until the table is read */
+    void *slot;          /* a pointer for the reader's own use, such as a cache; NULL at first */
 } rs_table;
 
 /* The tables of one dict-coded node. The tree owns it. */
 typedef struct rs_dict_coded {
     uint32_t n_tables;
-    uint32_t count;                          /* the number of entries of all tables; also the count of the node */
+    uint32_t count; /* the number of entries of all tables; also the count of the node */
     const rs_table *tables[RS_FMT_DICT_CODED_TABLES];
-    uint32_t first[RS_FMT_DICT_CODED_TABLES + 1];  /* the number of each table's first entry, then count */
+    uint32_t first[RS_FMT_DICT_CODED_TABLES + 1]; /* the number of each table's first entry, then count */
 } rs_dict_coded;
 
 /* Reads table `number`, which is below the count of TABLES, and checks rule 29. The caller sets out->tree. */
@@ -40,7 +40,7 @@ static inline const rs_table *rs_dict_coded_table(const rs_dict_coded *coded, ui
 /* Sets *table to the table of entry i of a linked dict-coded node, and *out to the bytes of the entry. Both borrow from
  * the store. Errors: rule 31. Any thread. */
 RS_NODISCARD static inline rs_status rs_dict_coded_find(const rs_node *node, uint64_t i, const rs_table **table,
-                                                  rs_slice *out, rs_error *err) {
+                                                        rs_slice *out, rs_error *err) {
     uint32_t local;
     if (RS_UNLIKELY(i >= node->coded->count)) {
         (void)rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a dict-coded number has no entry");

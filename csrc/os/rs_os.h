@@ -19,10 +19,10 @@ typedef struct rs_os_identity {
 } rs_os_identity;
 
 enum {
-    RS_OS_LIMIT_NAME_SIZE = 128,   /* bytes for the name of a limit; longer cgroup paths lose their front */
-    RS_OS_HUGE_PAGE = 2 << 20,     /* the size on most systems; on others the code for huge pages does nothing useful */
-    RS_OS_WRITE_CHUNK = 1 << 30,   /* most bytes in one pwrite: macOS refuses INT_MAX and more */
-    RS_OS_KEPT_FREE_DIVISOR = 20   /* one part in 20 (5%) of every memory limit stays free */
+    RS_OS_LIMIT_NAME_SIZE = 128, /* bytes for the name of a limit; longer cgroup paths lose their front */
+    RS_OS_HUGE_PAGE = 2 << 20,   /* the size on most systems; on others the code for huge pages does nothing useful */
+    RS_OS_WRITE_CHUNK = 1 << 30, /* most bytes in one pwrite: macOS refuses INT_MAX and more */
+    RS_OS_KEPT_FREE_DIVISOR = 20 /* one part in 20 (5%) of every memory limit stays free */
 };
 
 /* --- Creating, opening, closing. The caller owns each descriptor that it gets. All are close-on-exec. --- */

@@ -175,8 +175,8 @@ static void unescape(char *text) {
     char *to = text;
     const char *from = text;
     while (*from != '\0') {
-        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
-            from[3] >= '0' && from[3] <= '7') {
+        if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' && from[3] >= '0' &&
+            from[3] <= '7') {
             *to++ = (char)((from[1] - '0') * 64 + (from[2] - '0') * 8 + (from[3] - '0'));
             from += 4;
         } else {

@@ -196,7 +196,7 @@ static bool is_no_space(int code) {
 static RS_COLD rs_status no_space(int fd, uint64_t needed, int code, rs_error *err) {
     struct statvfs vfs;
     uint64_t available = 0;
-    const char *limit = code == EDQUOT  ? "the quota"
+    const char *limit = code == EDQUOT   ? "the quota"
                         : code == ENOMEM ? "memory"
                         : code == EFBIG  ? "the limit on the size of a file"
                                          : "the file system";
@@ -292,10 +292,8 @@ bool rs_os_is_memory_backed(int fd) {
     switch ((uint32_t)fs.f_type) {
     case 0x01021994u: /* tmpfs, memfd */
     case 0x858458f6u: /* ramfs */
-    case 0x958458f6u: /* hugetlbfs */
-        return true;
-    default:
-        return false;
+    case 0x958458f6u: /* hugetlbfs */ return true;
+    default: return false;
     }
 #else
     (void)fd;
@@ -369,8 +367,7 @@ rs_status rs_os_sync_directory(const char *path, rs_error *err) {
     if (slash == NULL) dir[n++] = '.';
     dir[n] = '\0';
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    code = fd < 0 ? rs_error_set_errno(err, RS_E_SYS, errno, "cannot open the directory %s", dir)
-                  : rs_os_sync(fd, err);
+    code = fd < 0 ? rs_error_set_errno(err, RS_E_SYS, errno, "cannot open the directory %s", dir) : rs_os_sync(fd, err);
     rs_os_close(&fd);
     free(dir);
     return code;

@@ -91,9 +91,7 @@ static rs_status take_number(rs_column *self, rs_cursor *cursor, const rs_place 
     *taken = true;
     if (node == NULL) return take_any(self, cursor, taken, err);
     switch (node->kind) {
-    case RS_FMT_NODE_INT:
-        put_int(self, rs_decode_int_unchecked(node, place->body, place->bits));
-        return RS_OK;
+    case RS_FMT_NODE_INT: put_int(self, rs_decode_int_unchecked(node, place->body, place->bits)); return RS_OK;
     case RS_FMT_NODE_FLOAT: put_float(self, place->body); return RS_OK;
     case RS_FMT_NODE_DECIMAL: {
         uint8_t bytes[8];
@@ -132,10 +130,18 @@ static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows
     const uint64_t n = rows->n, at = rows->body_off;
     uint64_t k;
     switch (node->size_bytes) {
-    case 1: for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + ROW(rows, k)[at]); break;
-    case 2: for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u16(ROW(rows, k) + at)); break;
-    case 4: for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u32(ROW(rows, k) + at)); break;
-    case 8: for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u64(ROW(rows, k) + at)); break;
+    case 1:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + ROW(rows, k)[at]);
+        break;
+    case 2:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u16(ROW(rows, k) + at));
+        break;
+    case 4:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u32(ROW(rows, k) + at));
+        break;
+    case 8:
+        for (k = 0; k < n; k++) rs_store_u64(to + 8 * k, base + rs_load_u64(ROW(rows, k) + at));
+        break;
     default: {
         const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
         if (node->bits > 0 && shift + node->bits <= 64 && rows->least - byte >= 8) {
@@ -346,8 +352,8 @@ rs_status rs_column_take_lists(rs_column *self, const rs_cursor *cursor, const r
     const uint64_t count = node->count;
     rs_cursor own = *cursor;
     uint64_t k, all, group_bytes;
-    *taken = node->kind == RS_FMT_NODE_LIST && (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT ||
-                                                child->kind == RS_FMT_NODE_DECIMAL);
+    *taken = node->kind == RS_FMT_NODE_LIST &&
+             (child->kind == RS_FMT_NODE_FLOAT || child->kind == RS_FMT_NODE_INT || child->kind == RS_FMT_NODE_DECIMAL);
     if (!*taken) return RS_OK;
     RS_TRY(rs_decode_enter(&own, count, err));
     group_bytes = (count * child->bits + 7) / 8;
@@ -446,8 +452,8 @@ static rs_status take_row(rs_column *self, rs_cursor *cursor, const rs_place *ro
 
 static rs_status take_any_sequence(rs_column *self, rs_cursor *cursor, uint64_t *n, bool *taken, rs_error *err) {
     uint64_t i;
-    *taken = cursor->in.ptr != cursor->in.end &&
-             (*cursor->in.ptr == RS_FMT_TAG_LIST || *cursor->in.ptr == RS_FMT_TAG_TUPLE);
+    *taken =
+        cursor->in.ptr != cursor->in.end && (*cursor->in.ptr == RS_FMT_TAG_LIST || *cursor->in.ptr == RS_FMT_TAG_TUPLE);
     if (!*taken) return RS_OK;
     cursor->in.ptr++;
     RS_TRY(rs_path_any_enter(cursor, 1, n, err));

@@ -31,8 +31,8 @@ void rs_column_clear(rs_column *self);
 
 /* Appends the value at `place`. *kind says what it is, and *n is its number of numbers. Errors: rules 21 to 23 of
  * FORMAT.md, RS_E_MEM. After an error the contents of the column are unspecified. */
-RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind,
-                                      uint64_t *n, rs_error *err);
+RS_NODISCARD rs_status rs_column_take(rs_column *self, rs_cursor *cursor, const rs_place *place, int *kind, uint64_t *n,
+                                      rs_error *err);
 
 /* Makes room for n more numbers of 8 bytes each. RS_E_MEM. */
 RS_NODISCARD rs_status rs_column_reserve(rs_column *self, uint64_t n, rs_error *err);

@@ -165,8 +165,7 @@ static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *f
 /* Appends the values of a node that has the same offset in all rows. It stops at the first row that needs a walk or
  * whose value is of another kind. *n becomes the number of rows that were read. */
 static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
-                           const rs_column_rows *rows,
-                           uint64_t *n, rs_error *err);
+                           const rs_column_rows *rows, uint64_t *n, rs_error *err);
 
 static const uint8_t *row_at(const rs_column_rows *rows, uint64_t k) {
     return rows->records != NULL ? rows->records[k].ptr : rows->base + (int64_t)k * rows->stride_bytes;
@@ -181,7 +180,7 @@ static rs_column_rows rows_from(const rs_column_rows *rows, uint64_t begin, uint
 }
 
 static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
-                                const rs_column_rows *rows, uint64_t *n, rs_error *err) {
+                                      const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     bool fits = true;
     for (*n = 0; *n < rows->n; (*n)++) {
         const rs_entry *entry;
@@ -239,8 +238,7 @@ static rs_status end_values(rs_column_read *self, uint64_t n, rs_error *err) {
 }
 
 static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
-                           const rs_column_rows *rows,
-                           uint64_t *n, rs_error *err) {
+                           const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     bool taken = false;
     *n = 0;
     if (node->kind == RS_FMT_NODE_DICT_CODED) return take_dict_coded_rows(self, cursor, node, rows, n, err);
@@ -259,8 +257,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
 /* take_rows for rows of a compiled path, when its shared beginning is the whole path. It reads nothing until the kind
  * of the column is known. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
-                            const rs_compiled_path *compiled,
-                            rs_column_rows *rows, uint64_t *n, rs_error *err) {
+                            const rs_compiled_path *compiled, rs_column_rows *rows, uint64_t *n, rs_error *err) {
     const rs_cursor cursor = cursor_over(source, block, rs_slice_of(rows->base, 0));
     *n = 0;
     if (!rs_compiled_path_is_fixed(compiled) || self->kind == RS_COLUMN_OTHER) return RS_OK;
@@ -271,8 +268,7 @@ static rs_status take_fixed(rs_column_read *self, const rs_source *source, const
 }
 
 static rs_status take_one(rs_column_read *self, const rs_source *source, const rs_block *block,
-                          const rs_compiled_path *compiled,
-                          rs_slice bytes, int *why, rs_error *err) {
+                          const rs_compiled_path *compiled, rs_slice bytes, int *why, rs_error *err) {
     rs_cursor cursor = cursor_over(source, block, bytes);
     rs_place place;
     int found;
@@ -305,7 +301,8 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
     const rs_compiled_path *compiled = self->compiled_paths[begin];
     uint64_t long_end, i = begin, n;
     /* Rows are read together up to the first one that is too short; a walk reports the error of that one. */
-    for (long_end = begin; long_end < end && rs_slice_left(&self->records[long_end]) >= compiled->least; long_end++) {}
+    for (long_end = begin; long_end < end && rs_slice_left(&self->records[long_end]) >= compiled->least; long_end++) {
+    }
     while (i < end) {
         if (i < long_end) {
             rs_column_rows rows = {NULL, 0, self->records + i, long_end - i, 0, 0, 0};
@@ -332,8 +329,7 @@ static RS_COLD rs_status no_record(const rs_store *store, uint64_t index, rs_err
 /* Sets *out to the block of record stop->index, which may be a later one than GROUPS names. *out is unchanged, and
  * stop->why is set, when the block has no compiled path. */
 static rs_status find_block(const rs_source *source, rs_column_read_stop *stop, const rs_block **out,
-                            const rs_compiled_path **compiled,
-                            rs_error *err) {
+                            const rs_compiled_path **compiled, rs_error *err) {
     const rs_store *store = source->store;
     const uint64_t index = stop->index;
     uint64_t number, steps;
@@ -361,11 +357,12 @@ static rs_status find_block(const rs_source *source, rs_column_read_stop *stop, 
 /* Reads rows of the same size that follow one another in equal steps, and whose field has the same offset. Nothing but
  * the field is loaded. *taken becomes the number of rows read; 0 when the block is not like that. */
 static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
-                              const rs_compiled_path *compiled,
-                              int64_t step, uint64_t n, rs_column_read_stop *stop, uint64_t *taken, rs_error *err) {
+                              const rs_compiled_path *compiled, int64_t step, uint64_t n, rs_column_read_stop *stop,
+                              uint64_t *taken, rs_error *err) {
     const uint64_t local = stop->index - block->first_record, left = n - stop->done;
-    uint64_t count = step == 0 ? left : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
-                                                 : local / (0 - (uint64_t)step) + 1;
+    uint64_t count = step == 0  ? left
+                     : step > 0 ? (block->n_records - 1 - local) / (uint64_t)step + 1
+                                : local / (0 - (uint64_t)step) + 1;
     rs_column_rows rows = {NULL, 0, NULL, 0, 0, 0, 0};
     *taken = 0;
     if (block->index_width != 0 || block->row_size_bytes < compiled->least) return RS_OK;
@@ -402,7 +399,7 @@ static uint64_t index_in_window(const rs_column_read *self, uint64_t i) {
  * located records. It stops before a record that cannot be located. When that is the first, *n is 0, and stop->why or
  * the status gives the reason. */
 static rs_status locate_window(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
-                              int64_t step, uint64_t end, rs_column_read_stop *stop, uint64_t *n, rs_error *err) {
+                               int64_t step, uint64_t end, rs_column_read_stop *stop, uint64_t *n, rs_error *err) {
     const uint64_t most = end - stop->done < RS_COLUMN_READ_WINDOW ? end - stop->done : RS_COLUMN_READ_WINDOW;
     const uint8_t *segment = source->store->segment.ptr;
     const rs_block *block = NULL;
@@ -436,8 +433,7 @@ static rs_status locate_window(rs_column_read *self, const rs_source *source, co
 }
 
 rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
-                             int64_t step,
-                        uint64_t n, rs_column_read_stop *stop, rs_error *err) {
+                             int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err) {
     stop->why = RS_COLUMN_READ_DONE;
     while (stop->done < n && stop->why == RS_COLUMN_READ_DONE) {
         uint64_t first, count, i, k;
@@ -455,7 +451,8 @@ rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, cons
         RS_TRY(locate_window(self, source, positions, start, step, n, stop, &count, err));
         for (i = 0; i < count && stop->why == RS_COLUMN_READ_DONE; i = k) {
             rs_status status;
-            for (k = i + 1; k < count && self->compiled_paths[k] == self->compiled_paths[i]; k++) {}
+            for (k = i + 1; k < count && self->compiled_paths[k] == self->compiled_paths[i]; k++) {
+            }
             status = take_alike(self, source, i, k, stop, err);
             if (stop->done - first < count) stop->index = index_in_window(self, stop->done - first);
             if (status != RS_OK) return status;

@@ -72,13 +72,12 @@ void rs_column_read_clear(rs_column_read *self);
  * (without the loading of blocks), rs_compiled_path_walk, rs_column_take and rs_utf8_take; they are in record
  * stop->index. After an error `self` may only be cleared. */
 RS_NODISCARD rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions,
-                                          int64_t start,
-                                     int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err);
+                                          int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop,
+                                          rs_error *err);
 
 /* Appends the value at a place that the caller has looked up. *fits becomes false, and the value is not appended, when
  * it is of another kind than those before. */
 RS_NODISCARD rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place,
-                                           bool *fits,
-                                      rs_error *err);
+                                           bool *fits, rs_error *err);
 
 #endif

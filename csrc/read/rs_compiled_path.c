@@ -159,7 +159,8 @@ void rs_compiled_path_prepare(rs_compiled_path *self) {
     self->body_off = root->alone_bytes;
     self->row = NULL;
     self->name = self->part = 0;
-    while (self->row == NULL && self->name < self->keys->n_names && advance(self)) {}
+    while (self->row == NULL && self->name < self->keys->n_names && advance(self)) {
+    }
     self->least = self->body_off + (self->node->fixed ? self->node->size_bytes : 0);
 }
 

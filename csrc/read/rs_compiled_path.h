@@ -9,9 +9,9 @@
 
 enum {
     /* A step for a key and a node: the number of a child or element, or one of these. */
-    RS_STEP_NONE = -1,  /* the node has no such key */
-    RS_STEP_ASK = -2,   /* only the caller knows */
-    RS_STEP_OPEN = -3,  /* of an ext node: look up the same key in its payload */
+    RS_STEP_NONE = -1, /* the node has no such key */
+    RS_STEP_ASK = -2,  /* only the caller knows */
+    RS_STEP_OPEN = -3, /* of an ext node: look up the same key in its payload */
 
     /* The results of a walk. */
     RS_WALK_FOUND = 0,
@@ -22,10 +22,10 @@ enum {
 /* One key. Borrows the units of a str key; `units` is NULL for other keys. */
 typedef struct rs_path_key {
     const uint8_t *units;
-    uint64_t n;           /* number of units */
+    uint64_t n; /* number of units */
     unsigned unit_bytes;
-    bool is_index;        /* the key may also be the index of an element of a list or tuple */
-    int64_t index;        /* counted from the end when negative */
+    bool is_index; /* the key may also be the index of an element of a list or tuple */
+    int64_t index; /* counted from the end when negative */
 } rs_path_key;
 
 /* A name of a path: the key number `whole` or, where a record does not have it, the `n_parts` keys from number `parts`
@@ -58,15 +58,15 @@ typedef struct rs_compiled_path {
     size_t n_trees;
     /* The shared beginning of all walks: the node that it leads to, and the rest of the path. */
     const rs_node *node;
-    uint64_t group_off;   /* where the bit group with the node's bits begins, from the start of the record */
+    uint64_t group_off; /* where the bit group with the node's bits begins, from the start of the record */
     uint64_t group_bytes;
-    uint64_t bit_off;     /* where the node's bits begin in the group */
-    uint64_t body_off;    /* where the node's body begins, or, with `row`, the bodies that are not fixed */
-    uint64_t least;       /* a record of fewer bytes is truncated */
-    const rs_node *row;   /* NULL; or the parent of `node`, which is its child n_before: in each record the walk passes
+    uint64_t bit_off;   /* where the node's bits begin in the group */
+    uint64_t body_off;  /* where the node's body begins, or, with `row`, the bodies that are not fixed */
+    uint64_t least;     /* a record of fewer bytes is truncated */
+    const rs_node *row; /* NULL; or the parent of `node`, which is its child n_before: in each record the walk passes
                              the earlier children that are not fixed */
     uint32_t n_before;
-    uint32_t name, part;  /* the next key: names[name].whole when part is 0, else its part number part - 1 */
+    uint32_t name, part; /* the next key: names[name].whole when part is 0, else its part number part - 1 */
 } rs_compiled_path;
 
 /* Compiles a path for a linked tree, with RS_STEP_ASK for all steps. Free it with rs_compiled_path_clear. After
@@ -95,7 +95,6 @@ static inline bool rs_compiled_path_is_fixed(const rs_compiled_path *self) {
  * RS_WALK_FOUND. It may then be a dict-coded node, with the number of the entry as its bits. Errors: rules 21, 22 and
  * 31 of FORMAT.md. Any thread, each with a cursor of its own. */
 RS_NODISCARD rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place,
-                                             int *found,
-                                     rs_error *err);
+                                             int *found, rs_error *err);
 
 #endif

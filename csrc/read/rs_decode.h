@@ -10,11 +10,11 @@
 
 /* The state of reading a record. Borrows everything. One thread uses a cursor. */
 typedef struct rs_cursor {
-    rs_slice in;            /* the bytes of the record, or of an entry, that are left */
-    const uint8_t *arrays;  /* the block's arrays */
+    rs_slice in;           /* the bytes of the record, or of an entry, that are left */
+    const uint8_t *arrays; /* the block's arrays */
     uint64_t arrays_size;
     rs_budget budget;
-    bool shared;            /* `in` is of an entry of a table, which many records may name: its bytes are counted */
+    bool shared; /* `in` is of an entry of a table, which many records may name: its bytes are counted */
 } rs_cursor;
 
 /* These fill `err`; out of line because they are rare. The inline callers return a literal code (RS_FAIL), so that the
@@ -207,7 +207,7 @@ static inline int64_t rs_decode_int_unchecked(const rs_node *node, const uint8_t
 /* As rs_decode_int_unchecked, for a decimal node. */
 static inline double rs_decode_decimal_unchecked(const rs_node *node, const uint8_t *body, uint64_t bits) {
     return rs_packed_ints_decimal(node, node->size_bytes != 0 ? rs_load_uint_unchecked(body, (unsigned)node->size_bytes)
-                                                          : bits);
+                                                              : bits);
 }
 
 /* Loads a field of n_bits from a bit group. The caller has checked that the group holds it. */

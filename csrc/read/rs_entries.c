@@ -91,7 +91,8 @@ rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_no
         for (t = 0; t < coded->n_tables; t++) RS_TRY(find_table(self, coded->tables[t], &self->of_node[t], err));
         self->node = node;
     }
-    for (t = 0; i >= coded->first[t + 1]; t++) {}
+    for (t = 0; i >= coded->first[t + 1]; t++) {
+    }
     *out = self->of_node[t] + (i - coded->first[t]);
     if ((*out)->kind != RS_ENTRY_NEW) return RS_OK;
     return read_entry(self, *cursor, node, i, self->of_node[t] + (i - coded->first[t]), err);

@@ -7,7 +7,7 @@
 #include "read/rs_utf8.h"
 
 enum {
-    RS_ENTRY_NEW = 0,   /* not read yet */
+    RS_ENTRY_NEW = 0, /* not read yet */
     RS_ENTRY_BOOL = RS_COLUMN_BOOL,
     RS_ENTRY_INT = RS_COLUMN_INT,
     RS_ENTRY_FLOAT = RS_COLUMN_FLOAT,
@@ -16,7 +16,7 @@ enum {
     RS_ENTRY_OTHER = 32, /* another value, such as a container, which is not cached */
     RS_ENTRY_NUMBER = RS_ENTRY_BOOL | RS_ENTRY_INT | RS_ENTRY_FLOAT,
 
-    RS_ENTRY_COPY = 16   /* so many bytes may be read from the start of every text, however short it is */
+    RS_ENTRY_COPY = 16 /* so many bytes may be read from the start of every text, however short it is */
 };
 
 /* A cached entry. */
@@ -38,8 +38,8 @@ typedef struct rs_entries {
     rs_entries_of *known;
     size_t n_known;
     rs_buffer text;
-    rs_column number; /* scratch, for reading one entry */
-    const rs_node *node; /* the dict-coded node of the last call */
+    rs_column number;                            /* scratch, for reading one entry */
+    const rs_node *node;                         /* the dict-coded node of the last call */
     rs_entry *of_node[RS_FMT_DICT_CODED_TABLES]; /* the entries of its tables */
 } rs_entries;
 

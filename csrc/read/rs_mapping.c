@@ -10,8 +10,7 @@ static rs_status open_index(rs_mapping *self, rs_error *err) {
     self->n_entries = self->index.n_entries;
     self->order_width = rs_keys_order_width(n_records);
     if (self->n_entries != index->count) {
-        return rs_error_set(err, RS_E_FMT_KEYS, index->off,
-                            "the key index has %llu entries, the directory says %llu",
+        return rs_error_set(err, RS_E_FMT_KEYS, index->off, "the key index has %llu entries, the directory says %llu",
                             (unsigned long long)self->n_entries, (unsigned long long)index->count);
     }
     if (order->off == 0) {

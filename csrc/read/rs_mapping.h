@@ -11,9 +11,9 @@
 typedef struct rs_mapping {
     rs_store keys;
     rs_keys index;
-    const uint8_t *order;  /* the bytes of ORDER; NULL when entry e is record e of both stores */
-    uint32_t order_width;  /* bytes of a number in `order` */
-    uint64_t n_entries;    /* the length of the mapping */
+    const uint8_t *order; /* the bytes of ORDER; NULL when entry e is record e of both stores */
+    uint32_t order_width; /* bytes of a number in `order` */
+    uint64_t n_entries;   /* the length of the mapping */
 } rs_mapping;
 
 /* Opens the keys and the index of the mapping whose values `values` reads, and checks rules 24 to 26 of FORMAT.md. The

@@ -268,8 +268,7 @@ static void take_any(rs_cursor *c, rs_scalar *out) {
 static void take_text(rs_cursor *c, const rs_node *node, const uint8_t *body, uint64_t bits, rs_scalar *out) {
     rs_text text;
     rs_text_begin(&text);
-    if (rs_text_take(&text, c, node, body, bits, NULL) == RS_OK &&
-        text.n_units <= RS_SCALAR_TEXT / text.unit_bytes) {
+    if (rs_text_take(&text, c, node, body, bits, NULL) == RS_OK && text.n_units <= RS_SCALAR_TEXT / text.unit_bytes) {
         memcpy(out->within, text.units, (size_t)(text.n_units * text.unit_bytes));
         out->kind = RS_SCALAR_STR;
         out->units = out->within;

@@ -14,9 +14,9 @@ typedef struct rs_store {
     rs_header header;
     rs_directory directory;
     const uint8_t *groups;
-    rs_block *blocks;    /* n_records is 0 until the block is read */
-    rs_tree *trees;      /* nodes is NULL until the tree is compiled */
-    rs_table *tables;    /* kind is 0 until the table is read */
+    rs_block *blocks; /* n_records is 0 until the block is read */
+    rs_tree *trees;   /* nodes is NULL until the tree is compiled */
+    rs_table *tables; /* kind is 0 until the table is read */
     uint64_t n_blocks;
     uint64_t n_trees;
     uint64_t n_tables;
@@ -89,11 +89,11 @@ typedef enum rs_key_match { RS_KEY_DIFFERS = 0, RS_KEY_EQUAL = 1, RS_KEY_UNKNOWN
 typedef enum rs_scalar_kind {
     RS_SCALAR_UNKNOWN = 0, /* another value, or a malformed one */
     RS_SCALAR_NONE = 1,
-    RS_SCALAR_INT = 2,     /* also a bool */
+    RS_SCALAR_INT = 2, /* also a bool */
     RS_SCALAR_FLOAT = 3,
     RS_SCALAR_STR = 4,
     RS_SCALAR_BYTES = 5,
-    RS_SCALAR_BIGINT = 6,  /* an int beyond 64 bits; its value is not read, nor that of a tuple */
+    RS_SCALAR_BIGINT = 6, /* an int beyond 64 bits; its value is not read, nor that of a tuple */
     RS_SCALAR_TUPLE = 7
 } rs_scalar_kind;
 enum { RS_SCALAR_TEXT = 256 };
@@ -101,8 +101,8 @@ enum { RS_SCALAR_TEXT = 256 };
  * `within`, so the struct must not be copied. */
 typedef struct rs_scalar {
     rs_scalar_kind kind;
-    unsigned unit_bytes;   /* of a str: 1, 2 or 4, not always the narrowest possible */
-    uint64_t n;            /* number of units of a str, of bytes of a bytes value */
+    unsigned unit_bytes; /* of a str: 1, 2 or 4, not always the narrowest possible */
+    uint64_t n;          /* number of units of a str, of bytes of a bytes value */
     const uint8_t *units;
     int64_t integer;
     double number;

@@ -10,7 +10,7 @@ enum { RS_TEXT_INLINE = 1024 };
 /* A text in memory of the reader. Owns `owned`. Call rs_text_begin, and rs_text_clear at the end; the struct must not
  * be moved in between. One thread at a time may use it. */
 typedef struct rs_text {
-    uint8_t *units;      /* n_units of unit_bytes each */
+    uint8_t *units; /* n_units of unit_bytes each */
     uint64_t n_units;
     uint64_t capacity;   /* in bytes */
     unsigned unit_bytes; /* 1, 2 or 4: the widest of the parts, not always the narrowest possible */

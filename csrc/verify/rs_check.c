@@ -86,8 +86,7 @@ static rs_status check_fixed(rs_cursor *self, const rs_node *node, const uint8_t
     }
     case RS_FMT_NODE_EXT: return check_fixed(self, node->children, body, bits, err);
     case RS_FMT_NODE_DICT_CODED: return check_entry(self, node, bits, err);
-    case RS_FMT_NODE_OPTIONAL:
-        return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
+    case RS_FMT_NODE_OPTIONAL: return (bits & 1) == 0 ? RS_OK : check_fixed(self, node->children, body, bits >> 1, err);
     case RS_FMT_NODE_CONCAT:
     case RS_FMT_NODE_DIGITS: return check_text(self, node, body, bits, err);
     case RS_FMT_NODE_HEX: return rs_decode_spend_bytes(self, node->count, err);

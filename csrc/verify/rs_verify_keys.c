@@ -24,7 +24,7 @@ static form normalize(rs_scalar *key) {
         }
     }
     return key->kind == RS_SCALAR_UNKNOWN || key->kind == RS_SCALAR_BIGINT || key->kind == RS_SCALAR_TUPLE ? FORM_OTHER
-                                                                                                        : FORM_KNOWN;
+                                                                                                           : FORM_KNOWN;
 }
 
 static uint32_t unit_at(const rs_scalar *s, uint64_t i) {

@@ -16,7 +16,7 @@ typedef struct rs_batch {
     rs_buffer raw;
     rs_buffer arrays;
     rs_buffer array_slots;
-    rs_buffer ends;   /* u64: where each record ends in raw */
+    rs_buffer ends; /* u64: where each record ends in raw */
     rs_scan scan;
 } rs_batch;
 
@@ -48,7 +48,7 @@ typedef struct rs_batch_reader {
     uint64_t next;      /* number of the next record */
     uint64_t n_array_slots;
     uint64_t next_array_slot;
-    uint64_t at;        /* where the next record begins in raw */
+    uint64_t at; /* where the next record begins in raw */
     const uint8_t *ends;
     const uint8_t *array_slots;
     rs_slice raw;

@@ -25,16 +25,14 @@ void rs_block_encoding_clear(rs_block_encoding *self) {
 }
 
 rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off, uint32_t *crc,
-                         rs_error *err) {
+                                  rs_error *err) {
     RS_TRY(rs_segment_writer_align(writer, RS_FMT_ALIGNMENT, err));
     *off = writer->position;
     *crc = rs_crc32c(0, part->data, part->size_bytes);
     return part->size_bytes == 0 ? RS_OK : rs_segment_writer_append(writer, part->data, part->size_bytes, err);
 }
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block");
-}
+static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for a block"); }
 
 static rs_status grow_ends(rs_encoded_run *run, uint32_t n, rs_error *err) {
     uint64_t *ends;
@@ -72,8 +70,8 @@ static rs_status intern_tree(rs_block_encoding *self, const uint8_t *bytes, size
             return RS_OK;
         }
     }
-    RS_TRY(rs_buffer_append_zeros(
-        &self->trees, (size_t)(rs_align_up(self->trees.size_bytes, 8) - self->trees.size_bytes), err));
+    RS_TRY(rs_buffer_append_zeros(&self->trees,
+                                  (size_t)(rs_align_up(self->trees.size_bytes, 8) - self->trees.size_bytes), err));
     rs_store_u64(entry, self->trees.size_bytes);
     rs_store_u32(entry + 8, (uint32_t)size);
     rs_store_u32(entry + 12, crc);
@@ -142,8 +140,7 @@ static uint64_t table_bytes(const rs_block_encoding *self) {
 
 /* Makes a tree for these values, compiled and with its links set. */
 static rs_status make_tree(rs_block_encoding *self, const rs_values *values, rs_scan *scan, uint64_t position_id,
-                           unsigned hops,
-                           rs_tree *tree, rs_links *links, rs_error *err) {
+                           unsigned hops, rs_tree *tree, rs_links *links, rs_error *err) {
     rs_buffer bytes = {NULL, 0, 0};
     rs_status status = rs_infer_tree(values, scan, &self->dictionaries, position_id, hops, &bytes, links, err);
     memset(tree, 0, sizeof *tree);
@@ -190,8 +187,7 @@ static void keep_last(rs_block_encoding *self, rs_tree *tree, rs_links *links, u
 }
 
 rs_status rs_block_encoding_choose(rs_block_encoding *self, const rs_values *values, rs_scan *scan,
-                                   uint64_t position_id, unsigned hops,
-                          rs_encoded_run *out, rs_error *err) {
+                                   uint64_t position_id, unsigned hops, rs_encoded_run *out, rs_error *err) {
     rs_tree tree;
     rs_links links;
     rs_status status;

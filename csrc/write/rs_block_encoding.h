@@ -16,7 +16,7 @@ typedef struct rs_block_encoding {
     rs_dictionaries dictionaries;
     rs_buffer trees, tree_table;
     uint32_t n_trees;
-    uint64_t features;         /* bits of features_required that the trees need */
+    uint64_t features; /* bits of features_required that the trees need */
     /* The tree of the last block, which a short block after it may use again. */
     rs_tree last;
     rs_links last_links;
@@ -26,11 +26,11 @@ typedef struct rs_block_encoding {
 
 /* The encoding of a run. Zero it before the first use; it may be used for many runs. Owns its buffers. */
 typedef struct rs_encoded_run {
-    rs_buffer encoded;  /* the encoded bytes, unless is_raw */
-    uint64_t *ends;     /* where each value ends in `encoded` */
-    uint32_t capacity;  /* of ends */
-    uint32_t tree;      /* the number of the tree */
-    bool is_raw;        /* the raw values are used, under a tree of one `any` node */
+    rs_buffer encoded; /* the encoded bytes, unless is_raw */
+    uint64_t *ends;    /* where each value ends in `encoded` */
+    uint32_t capacity; /* of ends */
+    uint32_t tree;     /* the number of the tree */
+    bool is_raw;       /* the raw values are used, under a tree of one `any` node */
 } rs_encoded_run;
 
 /* Each frees what the struct owns, and zeroes it. */
@@ -42,12 +42,11 @@ void rs_block_encoding_clear(rs_block_encoding *self);
  * `position_id` is that of its dictionary and `hops` the number of tables between the values and a block. After a
  * failure `self` may only be cleared. RS_E_MEM, and the errors of the writer. */
 RS_NODISCARD rs_status rs_block_encoding_choose(rs_block_encoding *self, const rs_values *values, rs_scan *scan,
-                                                uint64_t position_id,
-                                       unsigned hops, rs_encoded_run *out, rs_error *err);
+                                                uint64_t position_id, unsigned hops, rs_encoded_run *out,
+                                                rs_error *err);
 
 /* Writes the bytes of a heap or section at the next multiple of 64. *off becomes their offset, *crc their crc. */
 RS_NODISCARD rs_status rs_block_encoding_write(rs_segment_writer *writer, const rs_buffer *part, uint64_t *off,
-                                               uint32_t *crc,
-                                      rs_error *err);
+                                               uint32_t *crc, rs_error *err);
 
 #endif

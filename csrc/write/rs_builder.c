@@ -180,8 +180,8 @@ static rs_status write_block(rs_builder *self, rs_error *err) {
     RS_TRY(rs_block_encoding_write(self->writer, heap, &block.heap_off, &block.heap_crc, err));
     RS_TRY(rs_block_encoding_write(self->writer, &input->arrays, &block.arrays_off, &block.arrays_crc, err));
     block.index_off = self->offsets.size_bytes; /* relative to OFFSETS; place_index makes it absolute */
-    RS_TRY(rs_offsets_append(self->run.is_raw ? input->ends : self->run.ends, input->n_records, &block,
-                             &self->offsets, err));
+    RS_TRY(rs_offsets_append(self->run.is_raw ? input->ends : self->run.ends, input->n_records, &block, &self->offsets,
+                             err));
     RS_TRY(add_groups(self, (uint32_t)(self->blocks.size_bytes / RS_FMT_BLOCK_SIZE), err));
     rs_block_write(&block, entry);
     RS_TRY(rs_buffer_append(&self->blocks, entry, sizeof entry, err));
@@ -284,12 +284,11 @@ rs_status rs_builder_write_tables(rs_builder *self, rs_directory *directory, rs_
                                     err));
     RS_TRY(rs_builder_write_section(self, &encoding->trees, encoding->n_trees, &sections[RS_FMT_SECTION_TREES], err));
     RS_TRY(rs_builder_write_section(self, &encoding->tree_table, encoding->n_trees,
-                                    &sections[RS_FMT_SECTION_TREE_TABLE],
-                                    err));
+                                    &sections[RS_FMT_SECTION_TREE_TABLE], err));
     if (rs_dictionaries_n_tables(&encoding->dictionaries) == 0) return RS_OK;
     return rs_builder_write_section(self, &encoding->dictionaries.tables,
-                                    rs_dictionaries_n_tables(&encoding->dictionaries),
-                                    &sections[RS_FMT_SECTION_TABLES], err);
+                                    rs_dictionaries_n_tables(&encoding->dictionaries), &sections[RS_FMT_SECTION_TABLES],
+                                    err);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }

@@ -12,9 +12,9 @@
 
 /* A full block that is to be written. Owns its buffers. */
 typedef struct rs_block_input {
-    rs_buffer raw;          /* the records as any values */
+    rs_buffer raw; /* the records as any values */
     rs_buffer arrays;
-    uint64_t *ends;         /* where each record ends in raw */
+    uint64_t *ends; /* where each record ends in raw */
     size_t ends_capacity;
     uint32_t n_records;
     uint64_t first_record;
@@ -38,27 +38,27 @@ typedef struct rs_flusher {
 typedef struct rs_builder {
     rs_segment_writer *writer;
     bool finished;
-    rs_flusher *flusher; /* set before the first record; NULL when the caller's thread writes the blocks */
+    rs_flusher *flusher;        /* set before the first record; NULL when the caller's thread writes the blocks */
     uint64_t features_required; /* bits that the caller adds to those of the header */
-    rs_slice label;      /* the bytes of LABEL, borrowed until finish; empty when the segment has none */
+    rs_slice label;             /* the bytes of LABEL, borrowed until finish; empty when the segment has none */
     uint64_t label_pairs;
     /* The open block, which the caller fills. */
     rs_buffer raw;
     rs_buffer arrays;
     uint64_t *ends;
     size_t ends_capacity;
-    uint32_t n_open;     /* number of records in the open block */
-    uint64_t n_records;  /* number of all records */
+    uint32_t n_open;    /* number of records in the open block */
+    uint64_t n_records; /* number of all records */
     rs_scan scan;
     /* The fields that follow belong to the thread that writes a block: the flusher's while there is one. */
     rs_block_input block;
-    rs_encoded_run run;  /* the encoded records of `block` */
-    rs_span *spans;      /* the spans of the records in block.raw */
+    rs_encoded_run run; /* the encoded records of `block` */
+    rs_span *spans;     /* the spans of the records in block.raw */
     size_t spans_capacity;
     uint64_t raw_size;
     rs_buffer offsets, groups, blocks;
     rs_block_encoding encoding;
-    rs_status failed;    /* the status of a block that could not be written; no block can follow it */
+    rs_status failed; /* the status of a block that could not be written; no block can follow it */
     rs_error failure;
 } rs_builder;
 
@@ -79,9 +79,8 @@ void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);
 /* Returns whether the open block is full. The caller then flushes it before the next record. */
 static inline bool rs_builder_is_full(const rs_builder *self) {
     uint64_t raw = self->raw.size_bytes + self->arrays.size_bytes;
-    return raw >= RS_FMT_BLOCK_RAW_HARD ||
-           (self->n_open % RS_FMT_GROUP_RECORDS == 0 &&
-            (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
+    return raw >= RS_FMT_BLOCK_RAW_HARD || (self->n_open % RS_FMT_GROUP_RECORDS == 0 &&
+                                            (self->n_open >= RS_FMT_BLOCK_RECORDS || raw >= RS_FMT_BLOCK_RAW));
 }
 
 /* Encodes the open block under a tree and writes it. Needs no lock. After a failure the builder may only be closed, and

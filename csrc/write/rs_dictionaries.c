@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 enum {
-    MAX_ENTRIES = 1 << 20,            /* of one dictionary */
-    KEPT_BYTES = 24 * 1024 * 1024,    /* bytes of all entries; above it, dictionaries are not extended */
-    SAMPLE_STEP = 16,                 /* one string in so many is coded to try an old table */
-    MIN_UNITS = 1024,                 /* fewer units are not worth a table */
-    REMEMBERED_RUNS = 12,             /* a failed attempt is repeated after so many runs */
+    MAX_ENTRIES = 1 << 20,         /* of one dictionary */
+    KEPT_BYTES = 24 * 1024 * 1024, /* bytes of all entries; above it, dictionaries are not extended */
+    SAMPLE_STEP = 16,              /* one string in so many is coded to try an old table */
+    MIN_UNITS = 1024,              /* fewer units are not worth a table */
+    REMEMBERED_RUNS = 12,          /* a failed attempt is repeated after so many runs */
     MAX_NOTES = 65536
 };
 
@@ -75,9 +75,7 @@ void rs_dictionaries_note(rs_dictionaries *self, uint64_t position_id, unsigned 
     note->flags |= flags;
 }
 
-static rs_status no_memory(rs_error *err) {
-    return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables");
-}
+static rs_status no_memory(rs_error *err) { return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for tables"); }
 
 void rs_dictionaries_begin_run(rs_dictionaries *self) { self->run++; }
 
@@ -184,8 +182,7 @@ static rs_status append_table(rs_dictionaries *self, rs_dictionary *d, const rs_
 }
 
 rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bool fresh, const rs_values *values,
-                                 unsigned hops,
-                           rs_dictionary **out, rs_error *err) {
+                                 unsigned hops, rs_dictionary **out, rs_error *err) {
     rs_dictionary *d = newest(self, position_id);
     rs_values added = *values;
     rs_span *spans = (rs_span *)malloc((values->n + (size_t)1) * sizeof *spans);
@@ -272,8 +269,7 @@ static rs_status make_symbols(rs_dictionaries *self, uint64_t position_id, const
 }
 
 rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id, const rs_symbol_string *strings,
-                                  size_t n,
-                            unsigned unit_bytes, rs_symbol_table **out, rs_error *err) {
+                                  size_t n, unsigned unit_bytes, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
     uint64_t total = 0, units = 0, coded = 0, worth;
     rs_buffer scratch = {NULL, 0, 0};
@@ -347,8 +343,8 @@ static rs_status weigh_groups(const rs_symbols_encoder *encoder, rs_symbol_group
 /* Makes a table for the groups and keeps it when it saves more than `least` bytes and its own. Else *out is
  * unchanged. */
 static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
-                             unsigned unit_bytes,
-                             uint64_t least, rs_buffer *bytes, rs_symbol_table **out, rs_error *err) {
+                             unsigned unit_bytes, uint64_t least, rs_buffer *bytes, rs_symbol_table **out,
+                             rs_error *err) {
     rs_symbols_encoder *encoder;
     uint64_t coded, units = 0;
     weight found;
@@ -372,8 +368,7 @@ static rs_status make_shared(rs_dictionaries *self, uint64_t position_id, rs_sym
 }
 
 rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups, uint32_t n,
-                                unsigned unit_bytes,
-                          uint64_t least, rs_symbol_table **out, rs_error *err) {
+                                unsigned unit_bytes, uint64_t least, rs_symbol_table **out, rs_error *err) {
     rs_symbol_table *old = newest_symbols(self, position_id, unit_bytes), *made = NULL;
     rs_buffer bytes = {NULL, 0, 0};
     weight found = {0, 0, 0};

@@ -10,7 +10,7 @@
 /* The value tables that the dict-coded node of one position refers to, with all their entries in order. */
 typedef struct rs_dictionary {
     uint64_t position_id;
-    uint64_t made, used;  /* the run in which it was made, and the last run that used it */
+    uint64_t made, used; /* the run in which it was made, and the last run that used it */
     uint32_t tables[RS_FMT_DICT_CODED_TABLES];
     uint32_t n_tables;
     rs_buffer bytes;      /* the entries as any values */
@@ -21,19 +21,19 @@ typedef struct rs_dictionary {
 /* A symbol table of a position. */
 typedef struct rs_symbol_table {
     uint64_t position_id;
-    uint64_t used;         /* the last run that used it */
-    uint32_t number;       /* of the table in TABLES */
+    uint64_t used;   /* the last run that used it */
+    uint32_t number; /* of the table in TABLES */
     unsigned unit_bytes;
     rs_symbols_encoder *encoder; /* NULL when a newer table of the position has replaced it */
-    uint64_t units, coded; /* units, and bytes of their codes, of the strings that it was made for */
+    uint64_t units, coded;       /* units, and bytes of their codes, of the strings that it was made for */
     struct rs_symbol_table *next;
 } rs_symbol_table;
 
 /* Attempts that failed for a position in one run, so that the next runs need not repeat them. The flags name them. */
 enum { RS_POSITION_NO_DICTIONARY = 1, RS_POSITION_NO_TEMPLATE = 2, RS_POSITION_NO_SHARED_TABLE = 4 };
 typedef struct rs_position_note {
-    uint64_t position_id;   /* 0: an empty slot */
-    uint32_t run;           /* the run in which the flags were set */
+    uint64_t position_id; /* 0: an empty slot */
+    uint32_t run;         /* the run in which the flags were set */
     uint32_t flags;
 } rs_position_note;
 
@@ -51,13 +51,13 @@ typedef struct rs_dictionaries {
     void *owner;
     rs_write_values write_values;
     rs_write_bytes write_bytes;
-    rs_buffer tables;      /* the bytes of TABLES */
-    rs_dictionary *first;  /* the newest; `next` leads to older ones. The same of symbols */
+    rs_buffer tables;     /* the bytes of TABLES */
+    rs_dictionary *first; /* the newest; `next` leads to older ones. The same of symbols */
     rs_symbol_table *symbols;
-    uint64_t kept_bytes;   /* bytes of the entries of all dictionaries */
+    uint64_t kept_bytes;     /* bytes of the entries of all dictionaries */
     rs_position_note *notes; /* a hash table by position_id of n_notes slots, a power of two; NULL when n_notes is 0 */
     uint32_t n_notes, used_notes;
-    uint32_t run;          /* the number of the current run: of the block whose values are being encoded */
+    uint32_t run; /* the number of the current run: of the block whose values are being encoded */
 } rs_dictionaries;
 
 /* Frees everything. */
@@ -81,8 +81,8 @@ rs_dictionary *rs_dictionaries_find(const rs_dictionaries *self, uint64_t positi
  * made in this run holds at least half of the values. *out lives as long as `self`, and keeps its entries at least
  * until the next run. RS_E_MEM, and the errors of write_values. */
 RS_NODISCARD rs_status rs_dictionaries_extend(rs_dictionaries *self, uint64_t position_id, bool fresh,
-                                              const rs_values *values,
-                                        unsigned hops, rs_dictionary **out, rs_error *err);
+                                              const rs_values *values, unsigned hops, rs_dictionary **out,
+                                              rs_error *err);
 
 /* Returns the flags RS_POSITION_* that the last runs noted for a position. */
 unsigned rs_dictionaries_known(const rs_dictionaries *self, uint64_t position_id);
@@ -96,8 +96,8 @@ uint32_t rs_dictionary_find(const rs_dictionary *self, rs_slice value);
  * it was made; else a new one is tried. *out becomes NULL when no table saves bytes. It lives as long as `self`.
  * RS_E_MEM, and the errors of write_bytes. */
 RS_NODISCARD rs_status rs_dictionaries_symbols(rs_dictionaries *self, uint64_t position_id,
-                                               const rs_symbol_string *strings, size_t n,
-                                         unsigned unit_bytes, rs_symbol_table **out, rs_error *err);
+                                               const rs_symbol_string *strings, size_t n, unsigned unit_bytes,
+                                               rs_symbol_table **out, rs_error *err);
 
 /* The strings of one of the positions that may share a symbol table. */
 typedef struct rs_symbol_group {
@@ -110,7 +110,7 @@ typedef struct rs_symbol_group {
  * save, in the groups that join, more than `least` bytes; a new table must save its own bytes too. Else *out becomes
  * NULL, and the position is noted. Errors as of rs_dictionaries_symbols. */
 RS_NODISCARD rs_status rs_dictionaries_share(rs_dictionaries *self, uint64_t position_id, rs_symbol_group *groups,
-                                             uint32_t n,
-                                       unsigned unit_bytes, uint64_t least, rs_symbol_table **out, rs_error *err);
+                                             uint32_t n, unsigned unit_bytes, uint64_t least, rs_symbol_table **out,
+                                             rs_error *err);
 
 #endif

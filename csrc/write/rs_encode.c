@@ -34,8 +34,7 @@ static bool array_fits(const rs_node *node, rs_slice in) {
     if (*rest.ptr++ != RS_FMT_TAG_NDARRAY || !starts_with(rest, aux.ptr, rs_slice_left(&aux))) return false;
     if ((node->flags & RS_FMT_FLAG_FIXED) != 0) return true;
     /* A longer descriptor could begin with the same bytes. */
-    return rs_array_type_take(&rest, &type, NULL) == RS_OK &&
-           rs_slice_left(&type.descriptor) == node->aux_size_bytes;
+    return rs_array_type_take(&rest, &type, NULL) == RS_OK && rs_slice_left(&type.descriptor) == node->aux_size_bytes;
 }
 
 /* Takes tag, code and EXTRA when they are those of the node. No any value is a prefix of another, so comparing the
@@ -404,8 +403,9 @@ static rs_status put_counted(encoder *self, const rs_node *node, rs_slice *in) {
     in->ptr++;
     n = rs_scan_varint_unchecked(in);
     if ((node->flags & RS_FMT_FLAG_REST) == 0) {
-        RS_TRY(rs_buffer_append_varint(
-            self->out, node->kind == RS_FMT_NODE_STR && node->param == 0 ? n << 2 | shift : n, self->err));
+        RS_TRY(rs_buffer_append_varint(self->out,
+                                       node->kind == RS_FMT_NODE_STR && node->param == 0 ? n << 2 | shift : n,
+                                       self->err));
     }
     RS_TRY(rs_buffer_append(self->out, in->ptr, (size_t)(n << shift), self->err));
     in->ptr += n << shift;
@@ -445,9 +445,7 @@ static rs_status put_appended(encoder *self, const rs_node *node, rs_slice *in, 
     case RS_FMT_NODE_STRUCT:
         RS_TRY(rs_buffer_append_zeros(self->out, node->head_bytes, self->err));
         return put_row(self, node, in, at);
-    case RS_FMT_NODE_UNION:
-        RS_TRY(choose(self, node, *in, bits));
-        return put_alone(self, &node->children[*bits], in);
+    case RS_FMT_NODE_UNION: RS_TRY(choose(self, node, *in, bits)); return put_alone(self, &node->children[*bits], in);
     case RS_FMT_NODE_NDARRAY: return put_array(self, node, in);
     case RS_FMT_NODE_EXT: return take_ext_head(node, in) ? put_appended(self, node->children, in, bits) : misfit(self);
     default: return misfit(self);

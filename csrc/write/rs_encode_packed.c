@@ -84,8 +84,8 @@ bool rs_encode_decimal(const rs_node *node, double value, uint64_t *stored) {
 static bool take_number(const rs_node *node, rs_slice *in, int64_t *out) {
     uint8_t tag = *in->ptr;
     if (node->number_kind == RS_FMT_NUMBERS_FLOATS) {
-        if (tag != RS_FMT_TAG_FLOAT || !rs_packed_ints_from_float(rs_load_f64(in->ptr + 1), node->scale,
-                                                                  out)) return false;
+        if (tag != RS_FMT_TAG_FLOAT || !rs_packed_ints_from_float(rs_load_f64(in->ptr + 1), node->scale, out))
+            return false;
         in->ptr += 9;
         return true;
     }
@@ -239,7 +239,7 @@ static bool fit_entry(const rs_node *node, rs_slice text, uint64_t *number) {
 /* Checks that one part fits its node, and sets *bits. With `out` not NULL it also writes the body; the concat's head is
  * zeroed at `at`. */
 static rs_status put_part(const rs_node *child, rs_slice text, rs_buffer *out, size_t at, uint64_t *bits,
-                           rs_error *err) {
+                          rs_error *err) {
     uint64_t stored = 0;
     *bits = 0;
     switch (child->kind) {

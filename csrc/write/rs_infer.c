@@ -129,9 +129,8 @@ static rs_status settle_little(infer *self, rs_plan *root, unsigned unit) {
     }
     for (i = 0; i < self->stats.values.n; i++) least += self->stats.values.spans[i].size_bytes;
     least /= LITTLE_GAIN;
-    status = rs_dictionaries_share(self->dictionaries, self->stats.root.position_id ^ (LITTLE_TEXT_PATH + unit),
-                                   groups, n, unit, least,
-                             &table, self->err);
+    status = rs_dictionaries_share(self->dictionaries, self->stats.root.position_id ^ (LITTLE_TEXT_PATH + unit), groups,
+                                   n, unit, least, &table, self->err);
     for (i = 0; i < n && status == RS_OK && table != NULL; i++) {
         if (groups[i].joins) status = settle_strings(self, plans[i], table);
     }
@@ -234,8 +233,7 @@ static rs_status emit_tree(const rs_plan *root, rs_links *links, rs_buffer *out,
 }
 
 rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_dictionaries *dictionaries, uint64_t position_id,
-                        unsigned hops,
-                        rs_buffer *out, rs_links *links, rs_error *err) {
+                        unsigned hops, rs_buffer *out, rs_links *links, rs_error *err) {
     infer self;
     rs_plan *root = NULL;
     rs_status status;

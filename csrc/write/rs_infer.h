@@ -13,8 +13,8 @@
  * that of its dictionary and `hops` the number of tables between the values and a block. RS_E_ARG_LIMIT when no tree
  * within the limits describes the values: the caller then uses `any`. RS_E_MEM. Needs no lock. */
 RS_NODISCARD rs_status rs_infer_tree(const rs_values *values, rs_scan *scan, rs_dictionaries *dictionaries,
-                                     uint64_t position_id,
-                                     unsigned hops, rs_buffer *out, rs_links *links, rs_error *err);
+                                     uint64_t position_id, unsigned hops, rs_buffer *out, rs_links *links,
+                                     rs_error *err);
 
 /* Appends a tree of one `any` node. */
 RS_NODISCARD rs_status rs_infer_any_tree(rs_buffer *out, rs_error *err);

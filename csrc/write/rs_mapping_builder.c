@@ -101,8 +101,7 @@ static rs_status make_order(const uint64_t *order, uint64_t n, uint64_t n_record
         if (key >= n_records || value >= n_records || (i > 0 && key <= order[2 * i - 2])) {
             return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE,
                                 "entry %llu cannot have the records %llu and %llu of %llu", (unsigned long long)i,
-                                (unsigned long long)key, (unsigned long long)value,
-                                (unsigned long long)n_records);
+                                (unsigned long long)key, (unsigned long long)value, (unsigned long long)n_records);
         }
         memcpy(out->data + out->size_bytes, &key, w);
         memcpy(out->data + out->size_bytes + w, &value, w);
@@ -115,8 +114,8 @@ static rs_status write_order(rs_mapping_builder *self, const uint64_t *order, ui
     rs_buffer bytes = {NULL, 0, 0};
     rs_status status = make_order(order, n, self->keys.n_records, &bytes, err);
     if (status == RS_OK) {
-        status = rs_builder_write_section(&self->keys, &bytes, n, &self->directories[1].sections[RS_FMT_SECTION_ORDER],
-                                          err);
+        status =
+            rs_builder_write_section(&self->keys, &bytes, n, &self->directories[1].sections[RS_FMT_SECTION_ORDER], err);
     }
     rs_buffer_clear(&bytes);
     return status;

@@ -6,15 +6,15 @@
 #include "format/rs_packed_ints.h"
 
 enum {
-    MAX_CONST_BYTES = 4096,   /* a longer constant stays in the heap */
-    FRUGAL_CONST_BYTES = 64,  /* the same for a frugal plan */
+    MAX_CONST_BYTES = 4096,                       /* a longer constant stays in the heap */
+    FRUGAL_CONST_BYTES = 64,                      /* the same for a frugal plan */
     TABLE_NUMBERS = 4 * RS_FMT_DICT_CODED_TABLES, /* the most bytes of a dict-coded node's aux */
-    TABLE_BITS = 8 * 240,     /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
-    ENTRY_BITS = 17,          /* cost of an entry beside its bytes: its offset */
-    FEW = 4096,               /* up to so many entries that are a small part of all bytes, no other node is tried */
-    SYMBOLS_BYTES = 2048,     /* the least cost of a symbol table */
-    WORTH_NOTING = 1024,      /* a failed attempt is noted only for a position with so many values */
-    MAX_HOPS = 3              /* the longest chain of tables that name tables */
+    TABLE_BITS = 8 * 240, /* cost of a table beside its entries: the element of TABLES, a tree, offsets */
+    ENTRY_BITS = 17,      /* cost of an entry beside its bytes: its offset */
+    FEW = 4096,           /* up to so many entries that are a small part of all bytes, no other node is tried */
+    SYMBOLS_BYTES = 2048, /* the least cost of a symbol table */
+    WORTH_NOTING = 1024,  /* a failed attempt is noted only for a position with so many values */
+    MAX_HOPS = 3          /* the longest chain of tables that name tables */
 };
 
 typedef struct chooser {
@@ -158,7 +158,7 @@ static rs_status plan_part(chooser *self, const rs_template_part *part, uint64_t
 
 static rs_status plan_template(chooser *self, const rs_template *template, uint64_t position_id, rs_plan **out) {
     static const uint8_t classes[RS_TEMPLATE_CLASSES] = {0, RS_TEMPLATE_WORDS, RS_TEMPLATE_FINE, RS_TEMPLATE_PATHS,
-                                                       RS_TEMPLATE_FIELDS};
+                                                         RS_TEMPLATE_FIELDS};
     uint32_t i;
     rs_plan *d = rs_plan_inner(self->stats, RS_FMT_NODE_CONCAT, 0, template->n);
     if (d == NULL) return no_memory(self);

@@ -58,7 +58,7 @@ static rs_slice value_at(const rs_stats *stats, uint32_t where) {
  * the node; the caller stores them under another child of a union. The frame begins at the minimum or ends at the
  * maximum. */
 rs_status rs_plan_ints(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
-                        rs_error *err) {
+                       rs_error *err) {
     uint64_t above[65] = {0}, below[65] = {0}, seen, best = *bits;
     unsigned whole = rs_plan_width((uint64_t)a->max - (uint64_t)a->min), width = whole, w;
     bool from_max = false;
@@ -108,8 +108,8 @@ static int64_t ulps(double value, double from) {
 
 /* Finds the correction bits that all floats need at a scale, and the range of their integers. Returns false when a
  * float needs more than MAX_CORRECTION bits. */
-static bool correct(const rs_stats *stats, const rs_alternative *a, unsigned scale, unsigned *correction,
-                    int64_t *min, int64_t *max) {
+static bool correct(const rs_stats *stats, const rs_alternative *a, unsigned scale, unsigned *correction, int64_t *min,
+                    int64_t *max) {
     double power = rs_schema_divisor(scale);
     uint64_t widest = 0;
     uint32_t i;
@@ -180,7 +180,7 @@ static uint64_t range_at(const rs_stats *stats, const rs_alternative *a, unsigne
 }
 
 rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
-                          rs_error *err) {
+                         rs_error *err) {
     unsigned scale, correction, width;
     uint64_t n, cost, seen = 0;
     int64_t min = 0, max = 0;
@@ -218,8 +218,8 @@ rs_status rs_plan_floats(rs_stats *stats, const rs_alternative *a, rs_plan **out
 typedef struct lists {
     rs_stats *stats;
     const rs_alternative *a;
-    int64_t *numbers;  /* the numbers of one list */
-    unsigned scale;    /* the scale at which floats are tried */
+    int64_t *numbers;          /* the numbers of one list */
+    unsigned scale;            /* the scale at which floats are tried */
     uint64_t n_fits, elements; /* number of lists that are exact at the scale, and of their elements */
     int64_t min, max;
     rs_packed_ints_sizes trials[STRIDES];
@@ -337,7 +337,7 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
     if (cost + cost / 64 < *bits) {
         uint8_t aux[RS_FMT_NUMBERS_AUX_SIZE];
         rs_packed_ints_aux(&self->trials[best], floats ? RS_FMT_NUMBERS_FLOATS : RS_FMT_NUMBERS_INTS,
-                       floats ? self->scale : 0, self->min, aux);
+                           floats ? self->scale : 0, self->min, aux);
         *out = rs_plan_leaf(self->stats, RS_FMT_NODE_NUMBERS, a->param, aux, sizeof aux);
         if (*out == NULL) return no_memory(err);
         *bits = cost;
@@ -346,8 +346,8 @@ static rs_status plan_list(lists *self, rs_plan **out, uint64_t *bits, uint64_t 
     return RS_OK;
 }
 
-rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits,
-                           uint64_t *n_fits, rs_error *err) {
+rs_status rs_plan_numbers(rs_stats *stats, const rs_alternative *a, rs_plan **out, uint64_t *bits, uint64_t *n_fits,
+                          rs_error *err) {
     lists *self;
     rs_status status = RS_OK;
     unsigned whole = NO_SCALE;

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 enum {
-    MAX_ALTERNATIVES = 250,      /* of a position; with `any` they still fit the 256 children of a union */
-    MAX_TUPLE = 64,              /* longer tuples are stored like lists */
-    MAX_MERGED = 512,            /* keys of a struct that dicts of several key sets share */
-    MAX_KEY_SETS = 2048,         /* key sets of all structs, because each dict is looked up among them */
-    MAX_COMPARED = 1 << 25,      /* keys compared for merging, which bounds the time when all key sets differ */
-    MAX_DISTINCT = 65536,        /* the most values of a table */
+    MAX_ALTERNATIVES = 250,       /* of a position; with `any` they still fit the 256 children of a union */
+    MAX_TUPLE = 64,               /* longer tuples are stored like lists */
+    MAX_MERGED = 512,             /* keys of a struct that dicts of several key sets share */
+    MAX_KEY_SETS = 2048,          /* key sets of all structs, because each dict is looked up among them */
+    MAX_COMPARED = 1 << 25,       /* keys compared for merging, which bounds the time when all key sets differ */
+    MAX_DISTINCT = 65536,         /* the most values of a table */
     KEPT_BYTES = 16 * 1024 * 1024 /* of all sets and offsets of the stats */
 };
 
@@ -127,8 +127,8 @@ static bool same_alternative(rs_alternative *a, const head *h) {
     switch (h->kind) {
     case RS_FMT_NODE_STR: return a->elements == h->elements;
     case RS_FMT_NODE_LIST:
-        return a->param == h->param && (a->elements == h->elements || h->elements == RS_ELEMENTS_NONE ||
-                                        a->elements == RS_ELEMENTS_NONE);
+        return a->param == h->param &&
+               (a->elements == h->elements || h->elements == RS_ELEMENTS_NONE || a->elements == RS_ELEMENTS_NONE);
     case RS_FMT_NODE_TUPLE: return a->n_children == h->n_children;
     case RS_FMT_NODE_STRUCT: return find_key_set(a, h->key_set_hash) != NULL;
     case RS_FMT_NODE_EXT:
@@ -252,8 +252,8 @@ static bool plain_keys(const rs_slice *keys, uint32_t n) {
 /* Merges n keys of a dict with those of `a`, so that both keep their order. children[i] becomes the index of key i in
  * the merged order, *common the number of keys in both, *merged the number of keys in all. Returns false when the two
  * orders disagree. */
-static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children,
-                        uint32_t *common, uint32_t *merged) {
+static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t n, uint32_t *children, uint32_t *common,
+                        uint32_t *merged) {
     uint32_t at = 0, i, k, fresh = 0;
     *common = 0;
     for (i = 0; i < n; i++) {
@@ -275,7 +275,7 @@ static bool merge_order(const rs_alternative *a, const rs_slice *keys, uint32_t 
 }
 
 static rs_status add_key_set(rs_stats *self, rs_alternative *a, uint64_t hash, uint32_t n, uint32_t *children,
-                           rs_error *err) {
+                             rs_error *err) {
     if (a->n_key_sets == a->key_sets_capacity) {
         uint32_t capacity = a->key_sets_capacity == 0 ? 1 : a->key_sets_capacity * 2;
         rs_key_set *grown = (rs_key_set *)grow(self, a->key_sets, a->n_key_sets, capacity, sizeof *grown);
@@ -405,8 +405,7 @@ static void name_alternative(const rs_stats *self, const rs_position *at, rs_alt
     }
 }
 
-static rs_status find_alternative(rs_stats *self, rs_position *at, const head *h, rs_alternative **out,
-                                  rs_error *err) {
+static rs_status find_alternative(rs_stats *self, rs_position *at, const head *h, rs_alternative **out, rs_error *err) {
     uint32_t i;
     if (at->n > 0 && same_alternative(&at->alternatives[at->last], h)) {
         *out = &at->alternatives[at->last];
@@ -539,16 +538,10 @@ static rs_status observe_body(rs_stats *self, rs_alternative *a, const head *h, 
     case RS_FMT_NODE_STR: observe_units(a, (unsigned)(h->tag - RS_FMT_TAG_STR1), in); return RS_OK;
     case RS_FMT_NODE_BYTES: observe_units(a, 0, in); return RS_OK;
     case RS_FMT_NODE_LIST:
-    case RS_FMT_NODE_TUPLE:
-        (void)rs_scan_varint_unchecked(in);
-        return observe_elements(self, a, h, in, err);
-    case RS_FMT_NODE_STRUCT:
-        (void)rs_scan_varint_unchecked(in);
-        return observe_struct(self, a, h, in, err);
+    case RS_FMT_NODE_TUPLE: (void)rs_scan_varint_unchecked(in); return observe_elements(self, a, h, in, err);
+    case RS_FMT_NODE_STRUCT: (void)rs_scan_varint_unchecked(in); return observe_struct(self, a, h, in, err);
     case RS_FMT_NODE_NDARRAY: return observe_array(a, in, err);
-    case RS_FMT_NODE_EXT:
-        in->ptr += rs_slice_left(&h->descriptor);
-        return observe(self, a->children, in, err);
+    case RS_FMT_NODE_EXT: in->ptr += rs_slice_left(&h->descriptor); return observe(self, a->children, in, err);
     default: return RS_OK;
     }
 }

@@ -36,28 +36,28 @@ typedef struct rs_key_set {
 
 /* One kind of value at a position. It borrows the bytes of the values; its arrays lie in the arena. */
 typedef struct rs_alternative {
-    uint8_t kind;       /* the node kind that stores such values plainly */
-    uint8_t param;      /* list or tuple: the Python type */
-    uint8_t elements;   /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, each its own alternative */
-    bool constant;      /* every value so far has the bytes of `first` */
-    bool same_shape;    /* ndarray: all values so far have the same shape */
+    uint8_t kind;     /* the node kind that stores such values plainly */
+    uint8_t param;    /* list or tuple: the Python type */
+    uint8_t elements; /* list: rs_elements. str: 0, 1, 2 for units of 1, 2, 4 bytes, each its own alternative */
+    bool constant;    /* every value so far has the bytes of `first` */
+    bool same_shape;  /* ndarray: all values so far have the same shape */
     uint32_t n_children;
-    uint64_t n;         /* number of values so far */
-    uint64_t raw_bytes; /* bytes of all values as any values */
-    uint64_t counts_bytes; /* str, bytes, list: bytes of all counts as varints */
-    uint64_t total;     /* list: number of all elements. str, bytes: number of all units */
-    rs_slice first;     /* the bytes of the first value */
-    int64_t min, max;   /* int */
+    uint64_t n;                    /* number of values so far */
+    uint64_t raw_bytes;            /* bytes of all values as any values */
+    uint64_t counts_bytes;         /* str, bytes, list: bytes of all counts as varints */
+    uint64_t total;                /* list: number of all elements. str, bytes: number of all units */
+    rs_slice first;                /* the bytes of the first value */
+    int64_t min, max;              /* int */
     uint64_t count_min, count_max; /* list */
     rs_slice descriptor, shape;    /* ndarray; descriptor also ext: code and EXTRA */
-    rs_slice *keys;     /* struct: the key of each child */
+    rs_slice *keys;                /* struct: the key of each child */
     struct rs_position *children;
-    rs_key_set *key_sets;   /* struct */
+    rs_key_set *key_sets; /* struct */
     uint32_t n_key_sets, key_sets_capacity, last_key_set;
-    uint32_t *where;    /* int, float, str, list of numbers: the offset of each value from the base of the run */
+    uint32_t *where; /* int, float, str, list of numbers: the offset of each value from the base of the run */
     uint32_t n_where, where_capacity; /* n_where is below n when memory for the offsets ran out */
-    rs_value_set *distinct; /* the distinct values; NULL when they are not kept */
-    bool gave_up;       /* distinct values are not collected (any more): too many, or known to be of no use */
+    rs_value_set *distinct;           /* the distinct values; NULL when they are not kept */
+    bool gave_up;         /* distinct values are not collected (any more): too many, or known to be of no use */
     uint64_t position_id; /* a hash of the path from the root: the same for the same position in other runs */
 } rs_alternative;
 
@@ -65,8 +65,8 @@ typedef struct rs_alternative {
 typedef struct rs_position {
     rs_alternative *alternatives;
     uint32_t n, capacity, last; /* last: the alternative of the last value */
-    bool payload;       /* the payload of an ext value, which alone is never a value of a table */
-    bool closed;        /* a dict was put under `any`: no struct may take its key set, or any new one, afterwards */
+    bool payload;               /* the payload of an ext value, which alone is never a value of a table */
+    bool closed; /* a dict was put under `any`: no struct may take its key set, or any new one, afterwards */
     uint64_t position_id;
 } rs_position;
 
@@ -74,7 +74,7 @@ typedef struct rs_position {
  * Then call rs_stats_collect, and rs_stats_clear at the end. It owns the arena and borrows the rest. */
 typedef struct rs_stats {
     rs_values values;
-    rs_scan *scan;      /* has scanned the values in their order */
+    rs_scan *scan;                              /* has scanned the values in their order */
     const struct rs_dictionaries *dictionaries; /* its notes say which attempts failed in earlier runs; may be NULL */
     rs_arena arena;
     rs_position root;

@@ -34,11 +34,11 @@ typedef struct rs_match_entry {
 /* Owns its arrays. Call rs_matcher_init, and rs_matcher_clear at the end. In between any number of threads may
  * match. */
 typedef struct rs_matcher {
-    uint64_t *heads;         /* hash table: first bytes (high 32 bits), number of the first entry + 1; 0 when empty */
+    uint64_t *heads; /* hash table: first bytes (high 32 bits), number of the first entry + 1; 0 when empty */
     rs_match_entry *entries;
-    uint32_t *shorts;        /* for the first two bytes: a match of one or two bytes, or none */
-    uint32_t *singles;       /* for the first byte: a match of one byte, or none; used for units of one byte */
-    unsigned shift;          /* 64 less the binary logarithm of the number of slots */
+    uint32_t *shorts;  /* for the first two bytes: a match of one or two bytes, or none */
+    uint32_t *singles; /* for the first byte: a match of one byte, or none; used for units of one byte */
+    unsigned shift;    /* 64 less the binary logarithm of the number of slots */
     unsigned unit_bytes;
 } rs_matcher;
 

@@ -18,12 +18,12 @@ enum {
     SAMPLE_PART = 16,             /* between the two, one part in so many of all bytes */
     EXCERPT_BYTES = 4096,         /* taken from a string at a time, so that a long one is not the whole sample */
     EXCERPTS = SAMPLE_BYTES / EXCERPT_BYTES,
-    CANDIDATES_MAX = 32768,       /* the most symbols of the first pass */
-    PAIR_BITS_MIN = 10,           /* binary logarithms of the size of the table of pairs */
+    CANDIDATES_MAX = 32768, /* the most symbols of the first pass */
+    PAIR_BITS_MIN = 10,     /* binary logarithms of the size of the table of pairs */
     PAIR_BITS_MAX = 17,
     PAIR_COUNT_BITS = 8,
-    PAIR_THRESHOLD = 3,           /* occurrences of a pair that make it a symbol */
-    ESCAPE = CANDIDATES_MAX       /* the number of the escape during training */
+    PAIR_THRESHOLD = 3,     /* occurrences of a pair that make it a symbol */
+    ESCAPE = CANDIDATES_MAX /* the number of the escape during training */
 };
 
 /* The memory of a training. */
@@ -33,16 +33,16 @@ typedef struct trainer {
     uint64_t *excerpt_ends; /* in units */
     uint64_t n_excerpts;
     uint64_t n_sampled, n_all; /* units of the sample, and of all strings */
-    rs_trie trie;           /* finds symbols in the first pass */
-    rs_matcher matcher;     /* finds symbols in the other passes */
-    uint32_t *pairs;        /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
+    rs_trie trie;              /* finds symbols in the first pass */
+    rs_matcher matcher;        /* finds symbols in the other passes */
+    uint32_t *pairs;           /* hash table of pairs: a tag and a count of PAIR_COUNT_BITS in each slot */
     unsigned pair_bits;
-    uint8_t *symbols;       /* RS_SYMBOLS_COPY bytes for each symbol */
-    const uint8_t **units;  /* a pointer to each symbol in `symbols` */
-    uint8_t *n_units;       /* units of each symbol; 0 when it was dropped */
-    uint32_t *counts;       /* uses of each symbol in the sample; counts[ESCAPE] is that of the escape */
-    uint32_t *places;       /* the offset of each symbol in the pool, in units */
-    uint32_t *order;        /* the symbols of the table in its order: numbers of candidates, or ESCAPE */
+    uint8_t *symbols;           /* RS_SYMBOLS_COPY bytes for each symbol */
+    const uint8_t **units;      /* a pointer to each symbol in `symbols` */
+    uint8_t *n_units;           /* units of each symbol; 0 when it was dropped */
+    uint32_t *counts;           /* uses of each symbol in the sample; counts[ESCAPE] is that of the escape */
+    uint32_t *places;           /* the offset of each symbol in the pool, in units */
+    uint32_t *order;            /* the symbols of the table in its order: numbers of candidates, or ESCAPE */
     uint32_t n_symbols, n_kept; /* number of candidates, and of symbols of the table */
 } trainer;
 

@@ -56,9 +56,8 @@ rs_status rs_trie_init(rs_trie *self, unsigned unit_bytes, rs_error *err) {
     if (unit_bytes == 1) self->pairs = (uint32_t *)calloc(65536, sizeof *self->pairs);
     self->n_nodes = 1;
     self->capacity = FIRST_NODES;
-    if (self->first == NULL || self->best == NULL ||
-        (unit_bytes == 1 && self->pairs == NULL) || map_init(&self->edges, FIRST_BITS, err) != RS_OK ||
-        map_init(&self->jumps, FIRST_BITS, err) != RS_OK) {
+    if (self->first == NULL || self->best == NULL || (unit_bytes == 1 && self->pairs == NULL) ||
+        map_init(&self->edges, FIRST_BITS, err) != RS_OK || map_init(&self->jumps, FIRST_BITS, err) != RS_OK) {
         rs_trie_clear(self);
         return no_memory(err);
     }

@@ -23,11 +23,11 @@ typedef struct rs_trie_map {
 
 /* Owns its arrays. Call rs_trie_init, and rs_trie_clear at the end. Node 0 is the root. One thread at a time. */
 typedef struct rs_trie {
-    rs_trie_map edges;  /* slots of node (24 bits), unit (16 bits) and child (24 bits) */
-    rs_trie_map jumps;  /* slots of the first 4 bytes and their node */
-    uint32_t *first;    /* the node of each first unit, 0 when there is none */
-    uint32_t *pairs;    /* the node of each two first units of one byte; NULL for units of two bytes */
-    uint32_t *best;     /* the longest symbol of each node: its number + 1 and its units; 0 when there is none */
+    rs_trie_map edges; /* slots of node (24 bits), unit (16 bits) and child (24 bits) */
+    rs_trie_map jumps; /* slots of the first 4 bytes and their node */
+    uint32_t *first;   /* the node of each first unit, 0 when there is none */
+    uint32_t *pairs;   /* the node of each two first units of one byte; NULL for units of two bytes */
+    uint32_t *best;    /* the longest symbol of each node: its number + 1 and its units; 0 when there is none */
     uint32_t n_nodes, capacity;
     unsigned unit_bytes;
 } rs_trie;

@@ -14,7 +14,10 @@
 #endif
 
 /* Returns NULL from the calling function, with an exception set, when a step of the core fails. */
-#define TRY(call) do { if (RS_UNLIKELY((call) != RS_OK)) return failed(self); } while (0)
+#define TRY(call) \
+    do { \
+        if (RS_UNLIKELY((call) != RS_OK)) return failed(self); \
+    } while (0)
 
 static COLD PyObject *failed(decode_state *self) {
     (void)codec_raise(&self->err);
@@ -343,8 +346,7 @@ static bool put_numbers(PyObject **items, const rs_node *child, uint64_t n, cons
             child, bodies + i * child->size_bytes, rs_decode_bits_unchecked(group, i * child->bits, child->bits))));
     }
     switch (child->size_bytes) {
-    case 0:
-        PUT_ALL(NEW_INT((int64_t)(base + rs_decode_bits_unchecked(group, i * child->bits, child->bits))));
+    case 0: PUT_ALL(NEW_INT((int64_t)(base + rs_decode_bits_unchecked(group, i * child->bits, child->bits))));
     case 1: PUT_ALL(NEW_INT((int64_t)(base + bodies[i])));
     case 2: PUT_ALL(NEW_INT((int64_t)(base + rs_load_u16(bodies + 2 * i))));
     case 4: PUT_ALL(NEW_INT((int64_t)(base + rs_load_u32(bodies + 4 * i))));

@@ -32,11 +32,11 @@ enum { DECODE_KEYS = 512 };
  * rs_table.slot of a value table is NULL, or an array of the values of its entries that this process keeps
  * (codec_keep_entry); an entry that is not kept is NULL. */
 typedef struct decode_state {
-    rs_cursor cursor;   /* the bytes and the budget that are left */
-    PyObject *program;  /* the Program of the tree */
-    PyObject *owner;    /* the Owner of the mapping, for arrays that are views of it; NULL when arrays are copied */
-    PyObject **keys;    /* cache of DECODE_KEYS dict keys of any values, each a str or NULL; NULL when there is none */
-    rs_error err;       /* the error of the last call of the core */
+    rs_cursor cursor;  /* the bytes and the budget that are left */
+    PyObject *program; /* the Program of the tree */
+    PyObject *owner;   /* the Owner of the mapping, for arrays that are views of it; NULL when arrays are copied */
+    PyObject **keys;   /* cache of DECODE_KEYS dict keys of any values, each a str or NULL; NULL when there is none */
+    rs_error err;      /* the error of the last call of the core */
 } decode_state;
 
 /* Makes the value of a node that stands alone at the cursor. */

@@ -4,7 +4,9 @@
 
 #include "rs_make.h"
 
-enum { COLUMNS_PART = 400 }; /* the words change after so many records, so a block that ends there is followed by new ones */
+enum {
+    COLUMNS_PART = 400
+}; /* the words change after so many records, so a block that ends there is followed by new ones */
 
 static inline void columns_optional(uint64_t i, rs_buffer *raw) {
     make_head(raw, 0x0F, 1 + (i % 3 != 0));
@@ -23,12 +25,14 @@ static inline void columns_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays)
     make_str(raw, "id"), make_int(raw, (int64_t)(i * 3));
     make_str(raw, "score"), make_float(raw, (double)(i * 37 % 1000) / 100);
     k = i * 7 % 23; /* the strings follow no one pattern, so no template fits */
-    (void)snprintf(text, sizeof text, "%.*s, %s of %llu", (int)(k % 9) + 3, "ab cd, ef-gh ij", names[k % 4], (unsigned long long)part);
+    (void)snprintf(text, sizeof text, "%.*s, %s of %llu", (int)(k % 9) + 3, "ab cd, ef-gh ij", names[k % 4],
+                   (unsigned long long)part);
     make_str(raw, "word"), make_str(raw, text);
-    (void)snprintf(text, sizeof text, "%s and then %s goes%c%llu times", names[i % 4], names[i / 4 % 4], (int)('a' + i % 26),
-                   (unsigned long long)(i * i % 911));
+    (void)snprintf(text, sizeof text, "%s and then %s goes%c%llu times", names[i % 4], names[i / 4 % 4],
+                   (int)('a' + i % 26), (unsigned long long)(i * i % 911));
     make_str(raw, "text"), make_str(raw, text);
-    (void)snprintf(text, sizeof text, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9), (unsigned)(i * 7919 % 65536));
+    (void)snprintf(text, sizeof text, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9),
+                   (unsigned)(i * 7919 % 65536));
     make_str(raw, "path"), make_str(raw, text);
     make_str(raw, "ring"), make_head(raw, 0x0D, i % 12);
     for (k = 0; k < i % 12; k++) make_float(raw, (double)(i * 10 + k * 3) / 10);

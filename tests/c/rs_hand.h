@@ -65,7 +65,9 @@ static inline hand_values *hand_table(hand *h, uint32_t tree) {
 }
 
 /* A table of one entry. */
-static inline void hand_table_of(hand *h, uint32_t tree, const void *bytes, size_t n) { hand_put(hand_table(h, tree), bytes, n); }
+static inline void hand_table_of(hand *h, uint32_t tree, const void *bytes, size_t n) {
+    hand_put(hand_table(h, tree), bytes, n);
+}
 
 static inline void hand_symbols(hand *h, const void *bytes, size_t n) {
     hand_values *t = hand_table(h, 0);
@@ -77,14 +79,17 @@ static inline void hand_align(rs_buffer *out) {
     if (rs_buffer_append_zeros(out, (64 - out->size_bytes % 64) % 64, NULL) != RS_OK) abort();
 }
 
-static inline void hand_section(rs_buffer *out, rs_directory *d, unsigned kind, const rs_buffer *bytes, uint64_t count) {
+static inline void hand_section(rs_buffer *out, rs_directory *d, unsigned kind, const rs_buffer *bytes,
+                                uint64_t count) {
     hand_align(out);
-    d->sections[kind].off = out->size_bytes, d->sections[kind].size_bytes = bytes->size_bytes, d->sections[kind].count = count;
+    d->sections[kind].off = out->size_bytes, d->sections[kind].size_bytes = bytes->size_bytes,
+    d->sections[kind].count = count;
     make_bytes(out, bytes->data, bytes->size_bytes);
 }
 
 /* The heap of `v` to `out` and its entry; offsets are from the start of OFFSETS still. */
-static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_values *v, uint64_t first, rs_buffer *entries) {
+static inline void hand_entry(rs_buffer *out, rs_buffer *offsets, const hand_values *v, uint64_t first,
+                              rs_buffer *entries) {
     rs_block block;
     uint8_t e[RS_FMT_BLOCK_SIZE];
     memset(&block, 0, sizeof block);
@@ -156,7 +161,8 @@ static inline void hand_finish(hand *h, uint32_t tree) {
     h->block.tree = tree;
     if (h->block.n > 0) hand_entry(&out, &offsets, &h->block, 0, &blocks);
     for (i = 0; i < h->n_tables; i++) {
-        hand_entry(&out, &offsets, &h->tables[i], h->tables[i].symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES, &tables);
+        hand_entry(&out, &offsets, &h->tables[i], h->tables[i].symbols ? RS_FMT_TABLE_SYMBOLS : RS_FMT_TABLE_VALUES,
+                   &tables);
     }
     hand_align(&out);
     d->sections[RS_FMT_SECTION_HEAP].off = RS_FMT_HEADER_SIZE;
@@ -180,7 +186,8 @@ static inline void hand_finish(hand *h, uint32_t tree) {
     h->header.max_depth = RS_FMT_DEPTH;
     h->data = make_exact(out.data, out.size_bytes), h->size = out.size_bytes;
     hand_seal(h);
-    rs_buffer_clear(&out), rs_buffer_clear(&offsets), rs_buffer_clear(&blocks), rs_buffer_clear(&tables), rs_buffer_clear(&groups);
+    rs_buffer_clear(&out), rs_buffer_clear(&offsets), rs_buffer_clear(&blocks), rs_buffer_clear(&tables),
+        rs_buffer_clear(&groups);
 }
 
 static inline void hand_clear(hand *h) {

@@ -49,9 +49,7 @@ static inline void make_int(rs_buffer *out, int64_t v) {
     }
 }
 
-static inline void make_float(rs_buffer *out, double v) {
-    make_tag(out, 0x08), make_bytes(out, &v, 8);
-}
+static inline void make_float(rs_buffer *out, double v) { make_tag(out, 0x08), make_bytes(out, &v, 8); }
 
 static inline void make_str(rs_buffer *out, const char *text) {
     make_tag(out, 0x09), make_varint(out, strlen(text)), make_bytes(out, text, strlen(text));
@@ -66,9 +64,7 @@ static inline void make_units(rs_buffer *out, unsigned tag, size_t n, size_t uni
 }
 
 /* The head of a list (0x0D), tuple (0x0E) or dict (0x0F); the elements follow. */
-static inline void make_head(rs_buffer *out, unsigned tag, uint64_t n) {
-    make_tag(out, tag), make_varint(out, n);
-}
+static inline void make_head(rs_buffer *out, unsigned tag, uint64_t n) { make_tag(out, tag), make_varint(out, n); }
 
 /* A one-dimensional int16 array of n elements; from 512 on its data stands in the arrays at `position`. */
 static inline void make_array(rs_buffer *out, uint64_t n, uint64_t position) {
@@ -187,7 +183,8 @@ static inline void make_random_value(rs_buffer *out, unsigned depth) {
         i = make_random(6);
         make_ext(out, i < 3 ? 4 : 25, i < 3 ? NULL : keys[i - 3]);
         at = out->size_bytes;
-        do out->size_bytes = at, make_random_value(out, depth - 1); while (out->data[at] == 0x11);
+        do out->size_bytes = at, make_random_value(out, depth - 1);
+        while (out->data[at] == 0x11);
         break;
     default:
         n = make_random(5);

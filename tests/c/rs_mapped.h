@@ -15,10 +15,10 @@ typedef void (*mapped_part)(uint64_t i, rs_buffer *raw);
 typedef struct mapped_input {
     mapped_part key, value;
     uint64_t n;
-    const uint8_t *opaque;  /* NULL when no entry is opaque */
-    const uint64_t *order;  /* 2 n_entries numbers; NULL when no record is dead */
-    uint64_t n_entries;     /* only with order */
-    uint64_t flush_every;   /* records of a block; 0 for as many as fit */
+    const uint8_t *opaque; /* NULL when no entry is opaque */
+    const uint64_t *order; /* 2 n_entries numbers; NULL when no record is dead */
+    uint64_t n_entries;    /* only with order */
+    uint64_t flush_every;  /* records of a block; 0 for as many as fit */
 } mapped_input;
 
 static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_input *input, uint64_t *hashes, rs_error *err) {
@@ -37,7 +37,8 @@ static inline rs_status mapped_add(rs_mapping_builder *b, const mapped_input *in
     return rs_mapping_builder_write_tables(b, err);
 }
 
-static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_input *input, const uint64_t *hashes, rs_error *err) {
+static inline rs_status mapped_finish(rs_mapping_builder *b, const mapped_input *input, const uint64_t *hashes,
+                                      rs_error *err) {
     rs_buffer table = {0};
     uint64_t n = input->order == NULL ? input->n : input->n_entries, i;
     uint64_t *living = (uint64_t *)calloc((size_t)n + 1, 8);
@@ -118,7 +119,8 @@ static inline void mapped_seal(built *b, const mapped_layout *layout) {
         }
         for (kind = 2; kind <= RS_FMT_SECTION_LAST; kind++) {
             if (s[kind].off == 0) continue;
-            rs_store_u32(mapped_entry(b, layout, store, kind) + 32, rs_crc32c(0, b->data + s[kind].off, s[kind].size_bytes));
+            rs_store_u32(mapped_entry(b, layout, store, kind) + 32,
+                         rs_crc32c(0, b->data + s[kind].off, s[kind].size_bytes));
         }
     }
     if (count > layout->header.directory_count) count = layout->header.directory_count;

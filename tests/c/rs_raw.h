@@ -57,7 +57,8 @@ static inline void raw_array(rs_cursor *c, const rs_node *node, rs_buffer *out) 
     make_tag(&head, 0x10), make_bytes(&head, aux.ptr, node->aux_size_bytes);
     make_bytes(out, head.data, head.size_bytes);
     size = head.size_bytes;
-    make_bytes(&head, c->in.ptr, rs_slice_left(&c->in)); /* what follows makes it a value, whose size tells what is ours */
+    make_bytes(&head, c->in.ptr,
+               rs_slice_left(&c->in)); /* what follows makes it a value, whose size tells what is ours */
     whole.in = rs_slice_of(head.data, head.size_bytes);
     size = raw_any_size(whole.in) - size;
     make_bytes(out, raw_take(c, size), (size_t)size);

@@ -19,9 +19,9 @@ static inline void say(const char *format, ...) {
 }
 
 static inline void say_kind(unsigned kind) {
-    static const char *const names[] = {"", "any", "const", "int", "float", "bool", "str", "bytes", "list", "tuple", "struct", "union",
-                                        "ndarray", "ext", "decimal", "numbers", "dict", "symbols", "concat", "digits", "hex", "same",
-                                        "optional"};
+    static const char *const names[] = {"",     "any",     "const",  "int",    "float",   "bool", "str",     "bytes",
+                                        "list", "tuple",   "struct", "union",  "ndarray", "ext",  "decimal", "numbers",
+                                        "dict", "symbols", "concat", "digits", "hex",     "same", "optional"};
     say("%s", names[kind]);
 }
 

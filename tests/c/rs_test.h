@@ -25,8 +25,8 @@ static inline bool rs_test_check(bool ok, const char *file, int line, const char
 
 static inline bool rs_test_check_u64(uint64_t a, uint64_t b, const char *file, int line, const char *text) {
     if (!rs_test_check(a == b, file, line, text)) {
-        (void)fprintf(stderr, "    %llu (0x%llx) against %llu (0x%llx)\n", (unsigned long long)a,
-                      (unsigned long long)a, (unsigned long long)b, (unsigned long long)b);
+        (void)fprintf(stderr, "    %llu (0x%llx) against %llu (0x%llx)\n", (unsigned long long)a, (unsigned long long)a,
+                      (unsigned long long)b, (unsigned long long)b);
     }
     return a == b;
 }
@@ -48,20 +48,20 @@ static inline bool rs_test_check_code(rs_status got, rs_status wanted, const rs_
 #define CHECK_OK(expr, err) CHECK_CODE(expr, RS_OK, err)
 
 /* Checks after which the test cannot continue when they fail: they return from it. */
-#define REQUIRE(x)            \
-    do {                      \
+#define REQUIRE(x) \
+    do { \
         if (!CHECK(x)) return; \
     } while (0)
-#define REQUIRE_OK(expr, err)            \
-    do {                                 \
+#define REQUIRE_OK(expr, err) \
+    do { \
         if (!CHECK_OK(expr, err)) return; \
     } while (0)
 
 /* Runs one `static void test(void)`. */
-#define RUN(test)                   \
-    do {                            \
+#define RUN(test) \
+    do { \
         rs_test_state.name = #test; \
-        test();                     \
+        test(); \
     } while (0)
 
 /* The last line of a main: `return rs_test_finish("test_bytes");`. No check at all is a failure too. */

@@ -43,9 +43,9 @@ static const struct {
     {RS_OK, 4, {0x0F, 1, 0x90, 0x00}},
     {RS_OK, 1, {0x80}},
     {RS_OK, 1, {0xFF}},
-    {RS_OK, 9, {0x10, 0, 3, 1, 2, 1, 0, 2, 0}},    /* int16[2] */
-    {RS_OK, 5, {0x10, 2, 0x83, 0, 1}},             /* a big-endian int16 scalar */
-    {RS_OK, 5, {0x10, 1, 1, 0, 1}},                /* a bool array of no dimensions */
+    {RS_OK, 9, {0x10, 0, 3, 1, 2, 1, 0, 2, 0}}, /* int16[2] */
+    {RS_OK, 5, {0x10, 2, 0x83, 0, 1}},          /* a big-endian int16 scalar */
+    {RS_OK, 5, {0x10, 1, 1, 0, 1}},             /* a bool array of no dimensions */
     {RS_E_FMT_TRUNCATED, 0, {0}},
     {RS_E_FMT_VERSION, 1, {0x12}},
     {RS_E_FMT_VERSION, 1, {0x7F}},
@@ -58,7 +58,7 @@ static const struct {
     {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0F, 0, 0}},
     {RS_E_FMT_VALUE, 7, {0x0F, 1, 0x10, 0, 2, 1, 0}},
     {RS_E_FMT_TRUNCATED, 4, {0x0F, 1, 0x10, 2}},
-    {RS_E_FMT_TRUNCATED, 3, {0x0F, 1, 0x90}},      /* a key without a value */
+    {RS_E_FMT_TRUNCATED, 3, {0x0F, 1, 0x90}}, /* a key without a value */
     {RS_OK, 5, {0x0F, 1, 0x0E, 0, 0}},
     {RS_E_FMT_VALUE, 4, {0x10, 4, 3, 0}},
     {RS_E_FMT_TAG, 4, {0x10, 0, 0, 0}},
@@ -66,33 +66,35 @@ static const struct {
     {RS_E_FMT_VERSION, 4, {0x10, 0, 23, 0}},
     {RS_E_FMT_VERSION, 4, {0x10, 0, 127, 0}},
     {RS_E_FMT_VALUE, 4, {0x10, 0, 2, 65}},
-    {RS_E_FMT_VALUE, 5, {0x10, 0, 16, 5, 0}},      /* U of 5 bytes */
+    {RS_E_FMT_VALUE, 5, {0x10, 0, 16, 5, 0}}, /* U of 5 bytes */
     {RS_OK, 6, {0x10, 2, 15, 2, 'a', 'b'}},
     {RS_OK, 13, {0x10, 2, 18, 9, 1, 0, 0, 0, 0, 0, 0, 0}},
     {RS_E_FMT_TRUNCATED, 5, {0x10, 2, 19, 14, 1}},
     {RS_E_FMT_TAG, 5, {0x10, 2, 18, 15, 1}},
     {RS_E_FMT_VALUE, 15, {0x10, 0, 5, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0}}, /* 2^60 int64 */
-    {RS_E_FMT_VALUE, 16, {0x10, 0, 5, 2, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0}}, /* (0, 2^60) */
+    {RS_E_FMT_VALUE,
+     16,
+     {0x10, 0, 5, 2, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0}}, /* (0, 2^60) */
     {RS_E_FMT_TRUNCATED, 6, {0x10, 0, 2, 1, 2, 7}},
-    {RS_OK, 7, {0x10, 0, 2, 1, 0x80, 0x08, 0}},    /* 1024 bytes of the 1024 in the arrays */
+    {RS_OK, 7, {0x10, 0, 2, 1, 0x80, 0x08, 0}}, /* 1024 bytes of the 1024 in the arrays */
     {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x81, 0x08, 0}},
     {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 0x08, 1}},
     /* Ext values: an EXTRA, then a payload. */
     {RS_OK, 4, {0x11, 7, 0x00, 0x00}},
     {RS_OK, 4, {0x11, 30, 0x00, 0x90}},
     {RS_OK, 5, {0x11, 12, 0x91, 0x0D, 0}},
-    {RS_OK, 6, {0x11, 12, 0x04, 0, 1, 0x00}},                                 /* an int16 as EXTRA */
-    {RS_OK, 7, {0x11, 12, 0x07, 2, 0, 1, 0x00}},                              /* a long int as EXTRA */
-    {RS_OK, 7, {0x11, 22, 0x0A, 1, 0x00, 0xD8, 0x00}},                        /* a str of 2-byte units */
+    {RS_OK, 6, {0x11, 12, 0x04, 0, 1, 0x00}},          /* an int16 as EXTRA */
+    {RS_OK, 7, {0x11, 12, 0x07, 2, 0, 1, 0x00}},       /* a long int as EXTRA */
+    {RS_OK, 7, {0x11, 22, 0x0A, 1, 0x00, 0xD8, 0x00}}, /* a str of 2-byte units */
     {RS_OK, 18, {0x11, 24, 0x0E, 3, 9, 1, 'm', 9, 1, 'P', 0x0E, 1, 9, 1, 'x', 0x0E, 1, 0x91}},
-    {RS_OK, 12, {0x11, 24, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x00, 0x00}},  /* 4 tuples deep */
+    {RS_OK, 12, {0x11, 24, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x00, 0x00}}, /* 4 tuples deep */
     {RS_E_FMT_VALUE, 14, {0x11, 24, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x0E, 1, 0x00, 0x00}},
     {RS_OK, 7, {0x11, 3, 0x00, 0x0D, 1, 0x0C, 0}},
-    {RS_OK, 9, {0x11, 4, 0x00, 0x0E, 1, 0x11, 7, 0x00, 0x00}},                /* ext within a container within ext */
-    {RS_E_FMT_VALUE, 7, {0x11, 4, 0x00, 0x11, 7, 0x00, 0x00}},                /* and directly */
-    {RS_E_FMT_VALUE, 7, {0x11, 4, 0x11, 7, 0x00, 0x00, 0x00}},                /* ext as EXTRA */
+    {RS_OK, 9, {0x11, 4, 0x00, 0x0E, 1, 0x11, 7, 0x00, 0x00}}, /* ext within a container within ext */
+    {RS_E_FMT_VALUE, 7, {0x11, 4, 0x00, 0x11, 7, 0x00, 0x00}}, /* and directly */
+    {RS_E_FMT_VALUE, 7, {0x11, 4, 0x11, 7, 0x00, 0x00, 0x00}}, /* ext as EXTRA */
     {RS_E_FMT_VALUE, 9, {0x11, 4, 0x0E, 1, 0x11, 7, 0x00, 0x00, 0x00}},
-    {RS_E_FMT_VALUE, 5, {0x11, 4, 0x0F, 0, 0x00}},                            /* a dict, a list, bytes, a bool, an array as EXTRA */
+    {RS_E_FMT_VALUE, 5, {0x11, 4, 0x0F, 0, 0x00}}, /* a dict, a list, bytes, a bool, an array as EXTRA */
     {RS_E_FMT_VALUE, 5, {0x11, 4, 0x0D, 0, 0x00}},
     {RS_E_FMT_VALUE, 5, {0x11, 4, 0x0C, 0, 0x00}},
     {RS_E_FMT_VALUE, 4, {0x11, 4, 0x01, 0x00}},
@@ -102,29 +104,30 @@ static const struct {
     {RS_E_FMT_VERSION, 4, {0x11, 0, 0x00, 0x00}},
     {RS_E_FMT_VERSION, 4, {0x11, 31, 0x00, 0x00}},
     {RS_E_FMT_VERSION, 4, {0x11, 255, 0x00, 0x00}},
-    {RS_OK, 8, {0x0F, 1, 0x11, 4, 0x00, 0x0E, 0, 0x00}},                      /* a frozenset as key; a set; a bytearray */
+    {RS_OK, 8, {0x0F, 1, 0x11, 4, 0x00, 0x0E, 0, 0x00}}, /* a frozenset as key; a set; a bytearray */
     {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 3, 0x00, 0x0D, 0, 0x00}},
     {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 2, 0x00, 0x0C, 0, 0x00}},
     /* Struct dtypes: item size, aligned, n; name, offset, dtype, ndim of each field. */
     {RS_OK, 17, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 0, 1, 1, 0, 0, 0, 0}},
-    {RS_OK, 7, {0x10, 2, 20, 1, 1, 0, 0}},                                    /* no fields */
+    {RS_OK, 7, {0x10, 2, 20, 1, 1, 0, 0}}, /* no fields */
     {RS_OK, 19, {0x10, 0, 20, 4, 0, 2, 1, 'a', 0, 3, 0, 2, 0xC3, 0xA9, 2, 0x83, 0, 1, 0}},
     {RS_OK, 23, {0x10, 2, 20, 4, 0, 1, 1, 'a', 0, 20, 4, 0, 1, 1, 'b', 3, 6, 0, 0}},
-    {RS_OK, 17, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 2, 0}},               /* int16[2] in an array of no dimensions */
-    {RS_E_FMT_VALUE, 13, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 3, 0}},      /* int16[3] */
-    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 3, 3, 0, 0}},         /* beyond by its offset */
-    {RS_E_FMT_VALUE, 21, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 3, 0, 0}},
-    {RS_E_FMT_VALUE, 7, {0x10, 2, 20, 0, 2, 0, 0}},                           /* an aligned flag of 2 */
-    {RS_E_FMT_VALUE, 11, {0x10, 0, 20, 4, 0, 1, 0, 0, 3, 0, 0}},              /* a name of no bytes */
-    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xFF, 0, 3, 0, 0}},        /* no UTF-8; overlong; a surrogate */
+    {RS_OK, 17, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 2, 0}},          /* int16[2] in an array of no dimensions */
+    {RS_E_FMT_VALUE, 13, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 3, 1, 3, 0}}, /* int16[3] */
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 3, 3, 0, 0}},    /* beyond by its offset */
+    {RS_E_FMT_VALUE, 21, {0x10, 0,    20,   4,    0,    1,    1, 'a', 0xFF, 0xFF, 0xFF,
+                          0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 3,   0,    0}},
+    {RS_E_FMT_VALUE, 7, {0x10, 2, 20, 0, 2, 0, 0}},                    /* an aligned flag of 2 */
+    {RS_E_FMT_VALUE, 11, {0x10, 0, 20, 4, 0, 1, 0, 0, 3, 0, 0}},       /* a name of no bytes */
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xFF, 0, 3, 0, 0}}, /* no UTF-8; overlong; a surrogate */
     {RS_E_FMT_VALUE, 13, {0x10, 0, 20, 4, 0, 1, 2, 0xC0, 0x80, 0, 3, 0, 0}},
     {RS_E_FMT_VALUE, 14, {0x10, 0, 20, 4, 0, 1, 3, 0xED, 0xA0, 0x80, 0, 3, 0, 0}},
-    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xE2, 0, 3, 0, 0}},        /* a character cut off */
+    {RS_E_FMT_VALUE, 12, {0x10, 0, 20, 4, 0, 1, 1, 0xE2, 0, 3, 0, 0}}, /* a character cut off */
     {RS_E_FMT_TAG, 6, {0x10, 0, 20 | 0x80, 4, 0, 0}},
-    {RS_E_FMT_TAG, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 0, 0, 0}},           /* a field of no dtype; of a later one */
+    {RS_E_FMT_TAG, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 0, 0, 0}}, /* a field of no dtype; of a later one */
     {RS_E_FMT_VERSION, 12, {0x10, 0, 20, 4, 0, 1, 1, 'a', 0, 23, 0, 0}},
     {RS_E_FMT_VALUE, 10, {0x10, 0, 20, 0x80, 0x80, 0x80, 0x80, 8, 0, 0}},
-    {RS_E_FMT_TRUNCATED, 7, {0x10, 0, 20, 4, 0, 0x80, 0x08}},              /* 1024 fields may be, 1025 not */
+    {RS_E_FMT_TRUNCATED, 7, {0x10, 0, 20, 4, 0, 0x80, 0x08}}, /* 1024 fields may be, 1025 not */
     {RS_E_FMT_VALUE, 8, {0x10, 0, 20, 4, 0, 0x81, 0x08, 0}},
     {RS_OK, 19, {0x10, 2, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
     {RS_OK, 35, {0x10, 2, 22 | 0x80}},
@@ -135,7 +138,8 @@ static void test_literals(void) {
     size_t i, cut;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t n = cases[i].n;
-        if (!CHECK_CODE(skip_freely(cases[i].bytes, n), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
+        if (!CHECK_CODE(skip_freely(cases[i].bytes, n), cases[i].code, &err))
+            (void)fprintf(stderr, "    case %zu\n", i);
         for (cut = 0; cases[i].code == RS_OK && cut < n; cut++) {
             CHECK_CODE(skip_freely(cases[i].bytes, cut), RS_E_FMT_TRUNCATED, &err);
         }

@@ -130,7 +130,8 @@ static void add_orders(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
     make_head(raw, 0x0F, 3);
     for (k = 0; k < 3; k++) {
         key[0] = order[k];
-        (void)snprintf(word, sizeof word, "%s %c word %u of block %u", order, order[k], (unsigned)(i / 5 % 12), (unsigned)(i / COLUMNS_PART));
+        (void)snprintf(word, sizeof word, "%s %c word %u of block %u", order, order[k], (unsigned)(i / 5 % 12),
+                       (unsigned)(i / COLUMNS_PART));
         make_str(raw, key), make_str(raw, word);
     }
 }

@@ -14,7 +14,8 @@ static void append_pattern(rs_buffer *b) {
 
 static bool holds_pattern(const rs_buffer *b, size_t n) {
     size_t i;
-    for (i = 0; i < n && b->data[i] == pattern(i); i++) {}
+    for (i = 0; i < n && b->data[i] == pattern(i); i++) {
+    }
     return b->size_bytes >= n && i == n;
 }
 
@@ -63,7 +64,10 @@ static void test_zeros_and_varints(void) {
         uint64_t value;
         size_t n;
         uint8_t bytes[10];
-    } varints[] = {{0, 1, {0}}, {127, 1, {0x7F}}, {128, 2, {0x80, 1}}, {300, 2, {0xAC, 2}},
+    } varints[] = {{0, 1, {0}},
+                   {127, 1, {0x7F}},
+                   {128, 2, {0x80, 1}},
+                   {300, 2, {0xAC, 2}},
                    {UINT64_MAX, 10, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1}}};
     rs_buffer b = {0};
     size_t i, at;
@@ -76,7 +80,8 @@ static void test_zeros_and_varints(void) {
     at = b.size_bytes;
     REQUIRE_OK(rs_buffer_append_zeros(&b, 5000, &err), &err);
     CHECK_U64(b.size_bytes, at + 5000);
-    for (i = at; i < b.size_bytes && b.data[i] == 0; i++) {}
+    for (i = at; i < b.size_bytes && b.data[i] == 0; i++) {
+    }
     CHECK_U64(i, b.size_bytes);
     rs_buffer_clear(&b);
 }

@@ -31,7 +31,8 @@ static void test_varint_round_trip(void) {
     unsigned shift, cut;
     for (shift = 0; shift < 64; shift++) {
         uint64_t values[3], i;
-        values[0] = UINT64_C(1) << shift, values[1] = values[0] - 1, values[2] = values[0] | make_random(UINT64_C(1) << 53);
+        values[0] = UINT64_C(1) << shift, values[1] = values[0] - 1,
+        values[2] = values[0] | make_random(UINT64_C(1) << 53);
         for (i = 0; i < 3; i++) {
             uint8_t bytes[10];
             unsigned n = rs_put_varint(bytes, values[i]);
@@ -77,7 +78,8 @@ static void test_take(void) {
 }
 
 static void test_loads(void) {
-    static const uint8_t bytes[9] = {0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88}; /* from 1: nothing is aligned */
+    static const uint8_t bytes[9] = {0,    0x11, 0x22, 0x33, 0x44,
+                                     0x55, 0x66, 0x77, 0x88}; /* from 1: nothing is aligned */
     CHECK_U64(rs_load_u16(bytes + 1), 0x2211);
     CHECK_U64(rs_load_u32(bytes + 1), 0x44332211);
     CHECK_U64(rs_load_u64(bytes + 1), UINT64_C(0x8877665544332211));

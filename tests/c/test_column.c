@@ -50,7 +50,8 @@ static void check_ints(rs_node node, uint64_t bit_off, uint64_t body_off) {
         for (k = 0; k < ROWS; k++) {
             const uint8_t *row = exact + (way == 0 ? k : way == 1 ? ROWS - 1 - k : k * 3 % ROWS) * STRIDE;
             uint64_t bits = rs_load_bits_unchecked(row, STRIDE, bit_off, node.bits);
-            CHECK_U64(rs_load_u64(column.values.data + 8 * (way * ROWS + k)), rs_decode_int_unchecked(&node, row + body_off, bits));
+            CHECK_U64(rs_load_u64(column.values.data + 8 * (way * ROWS + k)),
+                      rs_decode_int_unchecked(&node, row + body_off, bits));
         }
     }
     rs_column_clear(&column);
@@ -61,7 +62,8 @@ static void test_ints(void) {
     unsigned bits, off;
     size_t i;
     for (i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)make_random(256);
-    for (i = 1; i <= 8; i *= 2) check_ints(node_of(INT, 0, i, 0), 0, STRIDE - i), check_ints(node_of(INT, 0, i, UINT64_MAX - 5), 0, 1);
+    for (i = 1; i <= 8; i *= 2)
+        check_ints(node_of(INT, 0, i, 0), 0, STRIDE - i), check_ints(node_of(INT, 0, i, UINT64_MAX - 5), 0, 1);
     for (bits = 0; bits <= 64; bits++) {
         for (off = 0; off + bits <= STRIDE * 8; off += 5) check_ints(node_of(INT, (uint8_t)bits, 0, 77), off, 0);
     }
@@ -72,7 +74,8 @@ static double float_at(const rs_column *column, size_t i) { return rs_load_f64(c
 static void test_kinds_that_meet(void) {
     static const uint8_t seven[] = {0x97}, text[] = {0x09, 1, 'a'};
     const rs_cursor c = cursor(0);
-    rs_node yes = node_of(BOOL, 1, 0, 0), number = node_of(INT, 0, 1, 0), real = node_of(FLOAT, 0, 8, 0), same = node_of(CONST, 0, 0, 0);
+    rs_node yes = node_of(BOOL, 1, 0, 0), number = node_of(INT, 0, 1, 0), real = node_of(FLOAT, 0, 8, 0),
+            same = node_of(CONST, 0, 0, 0);
     rs_node other = node_of(STR, 0, 0, 0);
     rs_column_rows rows = rows_over(bytes, 4, 0);
     rs_column column = {{0}, 0};
@@ -114,7 +117,8 @@ static void test_kinds_that_meet(void) {
 }
 
 static void test_lists(void) {
-    rs_node bits = node_of(INT, 3, 0, 10), half = node_of(INT, 0, 2, 0), real = node_of(FLOAT, 0, 8, 0), text = node_of(STR, 0, 0, 0);
+    rs_node bits = node_of(INT, 3, 0, 10), half = node_of(INT, 0, 2, 0), real = node_of(FLOAT, 0, 8, 0),
+            text = node_of(STR, 0, 0, 0);
     rs_node list = node_of(LIST, 0, 0, 0);
     rs_cursor c = cursor(5);
     rs_column_rows rows = rows_over(bytes, 0, 1);
@@ -167,7 +171,8 @@ static void check_decimals(rs_node node, uint64_t bit_off, uint64_t body_off) {
     CHECK(taken && column.seen == RS_COLUMN_FLOAT && column.values.size_bytes == ROWS * 8);
     for (k = 0; k < ROWS; k++) {
         const uint8_t *row = bytes + k * STRIDE;
-        double one = rs_decode_decimal_unchecked(&node, row + body_off, rs_load_bits_unchecked(row, STRIDE, bit_off, node.bits));
+        double one =
+            rs_decode_decimal_unchecked(&node, row + body_off, rs_load_bits_unchecked(row, STRIDE, bit_off, node.bits));
         CHECK(memcmp(column.values.data + 8 * k, &one, 8) == 0);
     }
     list.children = &node, list.count = 2, rows.body_off = 0;
@@ -194,7 +199,8 @@ static void test_decimals(void) {
 
 /* Packed numbers join what was there, whatever it is. */
 static void test_packed(void) {
-    static const uint8_t ints[] = {3, 0x64, 2, 6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
+    static const uint8_t ints[] = {3, 0x64, 2,
+                                   6}; /* FORMAT.md: n, a head of 8 bits, a width, 2 bits each: 100, 101, 100 */
     static const int64_t wanted[] = {100, 101, 100};
     unsigned first, floats, k;
     for (first = 0; first < 4; first++) {

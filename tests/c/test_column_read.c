@@ -44,7 +44,8 @@ typedef struct opened {
 } opened;
 
 static rs_status open_over(opened *o, const char *key) {
-    memset(&o->source, 0, sizeof o->source), memset(o->compiled_paths, 0, sizeof o->compiled_paths), memset(o->by_block, 0, sizeof o->by_block);
+    memset(&o->source, 0, sizeof o->source), memset(o->compiled_paths, 0, sizeof o->compiled_paths),
+        memset(o->by_block, 0, sizeof o->by_block);
     o->key.units = (const uint8_t *)key, o->key.n = strlen(key), o->key.unit_bytes = 1, o->key.is_index = false;
     memset(&o->name, 0, sizeof o->name);
     o->path.keys = &o->key, o->path.names = &o->name, o->path.n_keys = 1, o->path.n_names = 1;
@@ -76,7 +77,8 @@ static rs_status know(opened *o, uint64_t block) {
             if (node->kind != RS_FMT_NODE_STRUCT) continue;
             rs_compiled_path_set(compiled, 0, 0, i, RS_STEP_NONE);
             for (k = 0; k < node->n_children; k++, at += 2 + at[1]) {
-                if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0) rs_compiled_path_set(compiled, 0, 0, i, (int32_t)k);
+                if (at[1] == o->key.n && memcmp(at + 2, o->key.units, at[1]) == 0)
+                    rs_compiled_path_set(compiled, 0, 0, i, (int32_t)k);
             }
         }
         rs_compiled_path_prepare(compiled);
@@ -86,7 +88,8 @@ static rs_status know(opened *o, uint64_t block) {
 }
 
 /* Runs to the end, or to a stop that `know` does not settle. */
-static rs_status run(opened *o, rs_column_read *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n, rs_column_read_stop *stop) {
+static rs_status run(opened *o, rs_column_read *got, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
+                     rs_column_read_stop *stop) {
     memset(stop, 0, sizeof *stop);
     for (;;) {
         RS_TRY(rs_column_read_run(got, &o->source, positions, start, step, n, stop, &err));
@@ -125,7 +128,9 @@ static void check_order(opened *o, const char *key, const int64_t *positions, in
         if (key[0] == 't') ok = same_text(&got, k, i);
         else if (key[0] == 'w') ok = same_floats(&got, k, i);
         else if (key[0] == 'i') ok = rs_load_u64(got.numbers.values.data + 8 * k) == i;
-        else ok = got.valid.data[k] == (i % 4 != 0) && rs_load_u64(got.numbers.values.data + 8 * k) == (i % 4 == 0 ? 0 : i);
+        else
+            ok = got.valid.data[k] == (i % 4 != 0) &&
+                 rs_load_u64(got.numbers.values.data + 8 * k) == (i % 4 == 0 ? 0 : i);
     }
     if (!CHECK(ok)) (void)fprintf(stderr, "    %s, %llu\n", key, (unsigned long long)k);
     rs_column_read_clear(&got);
@@ -169,7 +174,8 @@ static void test_rows_of_one_size(void) {
     CHECK(o.by_block[0] != NULL && rs_compiled_path_is_fixed(o.by_block[0]) && o.store.blocks[0].index_width == 0);
     CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == N && got.n_null == 0 && got.valid.size_bytes == N);
     for (k = 0; ok && k < N; k++) {
-        ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k && rs_load_f64(got.numbers.values.data + 16 * k) == (double)(N - 1 - k) / 3;
+        ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k &&
+             rs_load_f64(got.numbers.values.data + 16 * k) == (double)(N - 1 - k) / 3;
     }
     CHECK(ok);
     rs_column_read_clear(&got);
@@ -291,7 +297,8 @@ typedef struct changing {
 static void change(void *argument) {
     changing *c = (changing *)argument;
     uint64_t i;
-    for (i = 0; !atomic_load(&c->stop); i++) c->positions[i % 256] = i % 3 == 0 ? INT64_C(1) << 40 : (int64_t)(i % 2000);
+    for (i = 0; !atomic_load(&c->stop); i++)
+        c->positions[i % 256] = i % 3 == 0 ? INT64_C(1) << 40 : (int64_t)(i % 2000);
 }
 
 static void test_positions_that_change(void) {

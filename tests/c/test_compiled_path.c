@@ -10,7 +10,8 @@ static rs_error err;
 #define KEY(text) {(const uint8_t *)(text), sizeof(text) - 1, 1, false, 0}
 #define INDEX(i) {NULL, 0, 0, true, i}
 
-static rs_status walk(const rs_compiled_path *compiled, const uint8_t *bytes, size_t n, rs_place *place, rs_cursor *cursor, int *found) {
+static rs_status walk(const rs_compiled_path *compiled, const uint8_t *bytes, size_t n, rs_place *place,
+                      rs_cursor *cursor, int *found) {
     memset(cursor, 0, sizeof *cursor);
     cursor->in = rs_slice_of(bytes, n);
     cursor->budget.values = 100, cursor->budget.bytes = 100, cursor->budget.depth = 10, cursor->shared = false;
@@ -19,11 +20,22 @@ static rs_status walk(const rs_compiled_path *compiled, const uint8_t *bytes, si
 
 /* {"t": str, "a": {"b": i8, "c": [f8, f8]}, "u": i3 or str, "v": any} with the keys "a", "b" and "a.b". */
 static const make_node NODES[] = {
-    {STRUCT, 0, 0, 4, 1, 0, 12, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}, {STRUCT, 0, 0, 2, 5, 12, 6, 0}, {UNION, 0, 0, 2, 7, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0},
-    {INT, 8, 0, 0, 0, 18, 8, 0}, {LIST, 0, 1, 1, 9, 0, 0, 2}, {INT, 3, 0, 0, 0, 18, 8, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}, {FLOAT, 0, 0, 0, 0, 0, 0, 0},
+    {STRUCT, 0, 0, 4, 1, 0, 12, 0}, {STR, 1, 0, 0, 0, 0, 0, 0},  {STRUCT, 0, 0, 2, 5, 12, 6, 0},
+    {UNION, 0, 0, 2, 7, 0, 0, 0},   {ANY, 0, 0, 0, 0, 0, 0, 0},  {INT, 8, 0, 0, 0, 18, 8, 0},
+    {LIST, 0, 1, 1, 9, 0, 0, 2},    {INT, 3, 0, 0, 0, 18, 8, 0}, {STR, 1, 0, 0, 0, 0, 0, 0},
+    {FLOAT, 0, 0, 0, 0, 0, 0, 0},
 };
-static const uint8_t AUX[] = "\x09\x01t\x09\x01" "a\x09\x01u\x09\x01v" "\x09\x01" "b\x09\x01" "c\0\0\0\0\0\0\0";
-static const uint8_t RECORD[] = "\x00" "\x05" "\0\0\0\0\0\0\xE0\x3F\0\0\0\0\0\0\xF0\x3F" "\x02hi" "\x06" "\x0F\x01\x09\x01k\x0E\x02\x91\x92";
+static const uint8_t AUX[] = "\x09\x01t\x09\x01"
+                             "a\x09\x01u\x09\x01v"
+                             "\x09\x01"
+                             "b\x09\x01"
+                             "c\0\0\0\0\0\0\0";
+static const uint8_t RECORD[] = "\x00"
+                                "\x05"
+                                "\0\0\0\0\0\0\xE0\x3F\0\0\0\0\0\0\xF0\x3F"
+                                "\x02hi"
+                                "\x06"
+                                "\x0F\x01\x09\x01k\x0E\x02\x91\x92";
 enum { RECORD_SIZE = 1 + 1 + 16 + 3 + 1 + 9 };
 
 static rs_tree compiled(void) {
@@ -36,10 +48,12 @@ static rs_tree compiled(void) {
 }
 
 /* A compiled path over one-name paths of keys without dots. `at` says of the root which child each key is, `below` of struct a. */
-static void open_route(rs_compiled_path *compiled, const rs_key_path *path, const rs_tree *tree, const int32_t *at, const int32_t *below) {
+static void open_route(rs_compiled_path *compiled, const rs_key_path *path, const rs_tree *tree, const int32_t *at,
+                       const int32_t *below) {
     uint32_t k;
     if (!CHECK_OK(rs_compiled_path_open(compiled, path, tree, &err), &err)) abort();
-    for (k = 0; k < path->n_keys; k++) rs_compiled_path_set(compiled, 0, k, 0, at[k]), rs_compiled_path_set(compiled, 0, k, 2, below[k]);
+    for (k = 0; k < path->n_keys; k++)
+        rs_compiled_path_set(compiled, 0, k, 0, at[k]), rs_compiled_path_set(compiled, 0, k, 2, below[k]);
     rs_compiled_path_prepare(compiled);
 }
 
@@ -60,7 +74,8 @@ static void test_shared_part(void) {
     CHECK_U64(compiled.least, 18);
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
     CHECK(found == RS_WALK_FOUND && rs_load_f64(place.body) == 1.0);
-    for (cut = 0; cut < RECORD_SIZE; cut++) CHECK_CODE(walk(&compiled, RECORD, cut, &place, &cursor, &found), cut < 18 ? RS_E_FMT_TRUNCATED : RS_OK, &err);
+    for (cut = 0; cut < RECORD_SIZE; cut++)
+        CHECK_CODE(walk(&compiled, RECORD, cut, &place, &cursor, &found), cut < 18 ? RS_E_FMT_TRUNCATED : RS_OK, &err);
     rs_compiled_path_clear(&compiled);
     path.n_names = 0; /* the whole record */
     open_route(&compiled, &path, &tree, at, below);
@@ -72,7 +87,8 @@ static void test_shared_part(void) {
 }
 
 /* What a path of `n` keys finds: the i8 or bits where it is an int, the first `any` tag, -1 lacking, -2 unsure. */
-static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n, const int32_t *at, const int32_t *below) {
+static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n, const int32_t *at,
+                        const int32_t *below) {
     static const rs_path_name names[] = {{0, 0, 0}, {1, 0, 0}, {2, 0, 0}};
     const rs_key_path path = {keys, names, n, n};
     rs_compiled_path compiled;
@@ -91,17 +107,22 @@ static int64_t found_by(const rs_tree *tree, const rs_path_key *keys, uint32_t n
         free(exact);
     }
     CHECK_OK(walk(&compiled, RECORD, RECORD_SIZE, &place, &cursor, &found), &err);
-    out = found == RS_WALK_LACKING ? -1 : found == RS_WALK_UNSURE ? -2 : place.node == NULL ? *cursor.in.ptr
-          : place.node->kind == INT ? rs_decode_int_unchecked(place.node, place.body, place.bits) : place.node->kind;
+    out = found == RS_WALK_LACKING  ? -1
+          : found == RS_WALK_UNSURE ? -2
+          : place.node == NULL      ? *cursor.in.ptr
+          : place.node->kind == INT ? rs_decode_int_unchecked(place.node, place.body, place.bits)
+                                    : place.node->kind;
     rs_compiled_path_clear(&compiled);
     return out;
 }
 
 static void test_walks(void) {
-    static const rs_path_key ab[] = {KEY("a"), KEY("b")}, u[] = {KEY("u")}, vk[] = {KEY("v"), KEY("k"), INDEX(1)}, vq[] = {KEY("v"), KEY("q")},
-                              vi[] = {KEY("v"), INDEX(0)}, q[] = {KEY("q")}, ux[] = {KEY("u"), KEY("x")}, t[] = {KEY("t")}, a9[] = {KEY("a"), KEY("c"), INDEX(2)};
-    static const int32_t to_ab[] = {1, -1}, in_ab[] = {-1, 0}, to_u[] = {2, -1}, to_v[] = {3, -1, -1}, none[] = {-1, -1, -1}, ask[] = {-2, -2, -2},
-                         to_t[] = {0}, to_a[] = {1, -1, -1}, in_c[] = {-1, 1, -1};
+    static const rs_path_key ab[] = {KEY("a"), KEY("b")}, u[] = {KEY("u")}, vk[] = {KEY("v"), KEY("k"), INDEX(1)},
+                             vq[] = {KEY("v"), KEY("q")}, vi[] = {KEY("v"), INDEX(0)}, q[] = {KEY("q")},
+                             ux[] = {KEY("u"), KEY("x")}, t[] = {KEY("t")}, a9[] = {KEY("a"), KEY("c"), INDEX(2)};
+    static const int32_t to_ab[] = {1, -1}, in_ab[] = {-1, 0}, to_u[] = {2, -1}, to_v[] = {3, -1, -1},
+                         none[] = {-1, -1, -1}, ask[] = {-2, -2, -2}, to_t[] = {0}, to_a[] = {1, -1, -1},
+                         in_c[] = {-1, 1, -1};
     rs_tree tree = compiled();
     CHECK_U64(found_by(&tree, ab, 2, to_ab, in_ab), 5);
     CHECK_U64(found_by(&tree, u, 1, to_u, none), 6);
@@ -118,9 +139,11 @@ static void test_walks(void) {
 
 /* The whole of "a.b" is tried first, then its parts; and where only a walk can tell, that goes back as far. */
 static void test_dotted_names(void) {
-    static const rs_path_key keys[] = {KEY("a.b"), KEY("a"), KEY("b")}, in_any[] = {KEY("v"), KEY("k.x"), KEY("k"), INDEX(0)};
+    static const rs_path_key keys[] = {KEY("a.b"), KEY("a"), KEY("b")},
+                             in_any[] = {KEY("v"), KEY("k.x"), KEY("k"), INDEX(0)};
     static const rs_path_name dotted[] = {{0, 1, 2}}, later[] = {{0, 0, 0}, {1, 2, 2}};
-    static const int32_t parts[] = {-1, 1, -1}, whole[] = {0, 1, -1}, inner[] = {-1, -1, 0}, to_v[] = {3, -1, -1, -1}, none[] = {-1, -1, -1, -1};
+    static const int32_t parts[] = {-1, 1, -1}, whole[] = {0, 1, -1}, inner[] = {-1, -1, 0}, to_v[] = {3, -1, -1, -1},
+                         none[] = {-1, -1, -1, -1};
     const rs_key_path path = {keys, dotted, 3, 1}, path_in_any = {in_any, later, 4, 2};
     rs_tree tree = compiled();
     rs_compiled_path compiled;

@@ -17,8 +17,9 @@ static uint32_t slow_crc(uint32_t crc, const uint8_t *p, size_t n) {
 }
 
 static void test_vectors(void) {
-    static const uint8_t read_command[48] = {0x01, 0xC0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 4, 0,
-                                             0,    0,    0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0};
+    static const uint8_t read_command[48] = {0x01, 0xC0, 0,    0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0, 0,
+                                             0,    0x14, 0,    0, 0, 0, 0, 4, 0, 0, 0, 0, 0x14, 0, 0,
+                                             0,    0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0,    0};
     uint8_t bytes[32];
     unsigned i;
     memset(bytes, 0, sizeof bytes);

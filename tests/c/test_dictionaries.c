@@ -26,7 +26,8 @@ static rs_status write_bytes(void *owner, const rs_buffer *bytes, rs_block *out,
 
 static void start(void) {
     memset(&dictionaries, 0, sizeof dictionaries);
-    dictionaries.owner = &dictionaries, dictionaries.write_values = write_values, dictionaries.write_bytes = write_bytes;
+    dictionaries.owner = &dictionaries, dictionaries.write_values = write_values,
+    dictionaries.write_bytes = write_bytes;
     written = 0;
     rs_dictionaries_begin_run(&dictionaries);
 }

@@ -34,9 +34,9 @@ static rs_status encode(const make_node *nodes, uint32_t n, const void *aux, uin
 static bool encoded_is(const void *bytes, size_t n) {
     return encoded.size_bytes == n && (n == 0 || memcmp(encoded.data, bytes, n) == 0);
 }
-#define CHECK_ENCODED(...)                          \
-    do {                                            \
-        const uint8_t wanted_[] = {__VA_ARGS__};    \
+#define CHECK_ENCODED(...) \
+    do { \
+        const uint8_t wanted_[] = {__VA_ARGS__}; \
         CHECK(encoded_is(wanted_, sizeof wanted_)); \
     } while (0)
 
@@ -146,8 +146,11 @@ static void test_list(void) {
 
 /* (bool, str, int3, float): bits of all, bodies of the fixed, bodies of the others. */
 static void test_tuple(void) {
-    static const make_node nodes[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {BOOL, 0, 0, 0, 0, 0, 0, 0}, {STR, 1, 0, 0, 0, 0, 0, 0},
-                                      {INT, 3, 0, 0, 0, 0, 8, 0},   {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
+    static const make_node nodes[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
+                                      {BOOL, 0, 0, 0, 0, 0, 0, 0},
+                                      {STR, 1, 0, 0, 0, 0, 0, 0},
+                                      {INT, 3, 0, 0, 0, 0, 8, 0},
+                                      {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
     unsigned n;
     for (n = 3; n <= 4; n++) {
         make_head(&block.raw, 0x0E, n);
@@ -159,14 +162,17 @@ static void test_tuple(void) {
 }
 
 static void test_struct(void) {
-    static const make_node nodes[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {BYTES, 0, 0, 0, 0, 0, 0, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
+    static const make_node nodes[] = {
+        {STRUCT, 0, 0, 2, 1, 8, 6, 0}, {BYTES, 0, 0, 0, 0, 0, 0, 0}, {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b";
     make_head(&block.raw, 0x0F, 2);
-    make_str(&block.raw, "a"), make_units(&block.raw, 0x0C, 1, 1, 7), make_str(&block.raw, "b"), make_int(&block.raw, 3);
+    make_str(&block.raw, "a"), make_units(&block.raw, 0x0C, 1, 1, 7), make_str(&block.raw, "b"),
+        make_int(&block.raw, 3);
     CHECK_OK(encode(nodes, 3, aux, 14), &err);
     CHECK_ENCODED(3, 1, 7);
     make_head(&block.raw, 0x0F, 2); /* the other order of keys is another shape */
-    make_str(&block.raw, "b"), make_int(&block.raw, 3), make_str(&block.raw, "a"), make_units(&block.raw, 0x0C, 1, 1, 7);
+    make_str(&block.raw, "b"), make_int(&block.raw, 3), make_str(&block.raw, "a"),
+        make_units(&block.raw, 0x0C, 1, 1, 7);
     CHECK_CODE(encode(nodes, 3, aux, 14), RS_E_ARG_RANGE, &err);
     make_head(&block.raw, 0x0D, 0);
     CHECK_CODE(encode(nodes, 3, aux, 14), RS_E_ARG_RANGE, &err);
@@ -174,8 +180,11 @@ static void test_struct(void) {
 
 /* [union(int3, str1, None)]: two bits an element, then each child standing alone. */
 static void test_union(void) {
-    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {UNION, 0, 0, 3, 2, 0, 0, 0}, {INT, 3, 0, 0, 0, 0, 8, 0},
-                                      {STR, 1, 0, 0, 0, 0, 0, 0},  {CONST, 0, 0, 0, 0, 0, 1, 0}};
+    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0},
+                                      {UNION, 0, 0, 3, 2, 0, 0, 0},
+                                      {INT, 3, 0, 0, 0, 0, 8, 0},
+                                      {STR, 1, 0, 0, 0, 0, 0, 0},
+                                      {CONST, 0, 0, 0, 0, 0, 1, 0}};
     make_head(&block.raw, 0x0D, 3);
     make_tag(&block.raw, 0), make_str(&block.raw, "u"), make_int(&block.raw, 6);
     CHECK_OK(encode(nodes, 5, base_0, 8), &err);
@@ -186,7 +195,9 @@ static void test_union(void) {
 
 /* A union whose children all take one byte is fixed: its bodies stand side by side. */
 static void test_fixed_union(void) {
-    static const make_node nodes[] = {{LIST, 0, 1, 1, 1, 0, 0, 3}, {UNION, 0, 0, 2, 2, 0, 0, 0}, {INT, 8, 0, 0, 0, 0, 8, 0},
+    static const make_node nodes[] = {{LIST, 0, 1, 1, 1, 0, 0, 3},
+                                      {UNION, 0, 0, 2, 2, 0, 0, 0},
+                                      {INT, 8, 0, 0, 0, 0, 8, 0},
                                       {BOOL, 0, 0, 0, 0, 0, 0, 0}};
     make_head(&block.raw, 0x0D, 3);
     make_int(&block.raw, 9), make_tag(&block.raw, 2), make_int(&block.raw, 7);
@@ -213,10 +224,12 @@ static void test_array(void) {
 
 /* The tag, the code and EXTRA are the tree's; bits and body the payload's. */
 static void test_ext(void) {
-    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
+    static const make_node nodes[] = {
+        {LIST, 0, 0, 1, 1, 0, 0, 0}, {EXT, 13, 0, 1, 2, 8, 1, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
     static const make_node text[] = {{EXT, 22, 0, 1, 1, 0, 3, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}};
-    static const make_node either[] = {{UNION, 0, 0, 3, 1, 0, 0, 0}, {EXT, 22, 0, 1, 4, 0, 3, 0}, {EXT, 22, 0, 1, 5, 3, 3, 0},
-                                       {ANY, 0, 0, 0, 0, 0, 0, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}, {STR, 1, 0, 0, 0, 0, 0, 0}};
+    static const make_node either[] = {{UNION, 0, 0, 3, 1, 0, 0, 0}, {EXT, 22, 0, 1, 4, 0, 3, 0},
+                                       {EXT, 22, 0, 1, 5, 3, 3, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0},
+                                       {STR, 1, 0, 0, 0, 0, 0, 0},   {STR, 1, 0, 0, 0, 0, 0, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\0";
     unsigned i;
     make_head(&block.raw, 0x0D, 4);
@@ -233,7 +246,11 @@ static void test_ext(void) {
     make_bytes(&block.raw, "\x11\x16\x09\1q\x09\1x", 8);
     CHECK_CODE(encode(text, 2, "\x09\1p", 3), RS_E_ARG_RANGE, &err);
     for (i = 0; i < 3; i++) { /* the child is chosen by EXTRA */
-        make_bytes(&block.raw, i == 0 ? "\x11\x16\x09\1p\x09\1x" : i == 1 ? "\x11\x16\x09\1q\x09\1x" : "\x11\x16\x09\1r\x09\1x", 8);
+        make_bytes(&block.raw,
+                   i == 0   ? "\x11\x16\x09\1p\x09\1x"
+                   : i == 1 ? "\x11\x16\x09\1q\x09\1x"
+                            : "\x11\x16\x09\1r\x09\1x",
+                   8);
         CHECK_OK(encode(either, 6, "\x09\1p\x09\1q", 6), &err);
         CHECK(encoded.data[0] == i && encoded.size_bytes == (i < 2 ? 3 : 9));
     }
@@ -241,7 +258,8 @@ static void test_ext(void) {
 
 /* A list of many small values against a tree of large fixed elements: refused before room is made for them. */
 static void test_no_room_for_misfits(void) {
-    static const make_node nodes[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {LIST, 0, 1, 1, 2, 0, 0, 1000000}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
+    static const make_node nodes[] = {
+        {LIST, 0, 0, 1, 1, 0, 0, 0}, {LIST, 0, 1, 1, 2, 0, 0, 1000000}, {FLOAT, 0, 0, 0, 0, 0, 0, 0}};
     make_ints(0x0D, 100000);
     CHECK_CODE(encode(nodes, 3, NULL, 0), RS_E_ARG_LIMIT, &err);
     CHECK(encoded.capacity_bytes < 1 << 20);

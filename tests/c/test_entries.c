@@ -74,7 +74,8 @@ static rs_cursor cursor_of(uint64_t bytes) {
 }
 
 static bool is_text(const rs_entries *entries, const rs_entry *e, const char *text) {
-    return e->kind == RS_ENTRY_TEXT && e->size_bytes == strlen(text) && memcmp(entries->text.data + e->bits, text, e->size_bytes) == 0;
+    return e->kind == RS_ENTRY_TEXT && e->size_bytes == strlen(text) &&
+           memcmp(entries->text.data + e->bits, text, e->size_bytes) == 0;
 }
 
 static void test_every_kind(void) {

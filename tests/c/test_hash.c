@@ -20,10 +20,10 @@ static void test_published(void) {
         size_t n;
         uint64_t seed, hash;
     } cases[] = {
-        {0, 0, UINT64_C(0xEF46DB3751D8E999)},        {0, PRIME32, UINT64_C(0xAC75FDA2929B17EF)},
-        {1, 0, UINT64_C(0xE934A84ADB052768)},        {1, PRIME32, UINT64_C(0x5014607643A9B4C3)},
-        {4, 0, UINT64_C(0x9136A0DCA57457EE)},        {14, 0, UINT64_C(0x8282DCC4994E35C8)},
-        {14, PRIME32, UINT64_C(0xC3BD6BF63DEB6DF0)}, {222, 0, UINT64_C(0xB641AE8CB691C174)},
+        {0, 0, UINT64_C(0xEF46DB3751D8E999)},         {0, PRIME32, UINT64_C(0xAC75FDA2929B17EF)},
+        {1, 0, UINT64_C(0xE934A84ADB052768)},         {1, PRIME32, UINT64_C(0x5014607643A9B4C3)},
+        {4, 0, UINT64_C(0x9136A0DCA57457EE)},         {14, 0, UINT64_C(0x8282DCC4994E35C8)},
+        {14, PRIME32, UINT64_C(0xC3BD6BF63DEB6DF0)},  {222, 0, UINT64_C(0xB641AE8CB691C174)},
         {222, PRIME32, UINT64_C(0x20CB8AB7AE10C14A)},
     };
     static const struct {
@@ -47,8 +47,12 @@ static void test_published(void) {
 
 /* ---- The steps of the specification, byte by byte ---- */
 
-static const uint64_t P[6] = {0, UINT64_C(11400714785074694791), UINT64_C(14029467366897019727), UINT64_C(1609587929392839161),
-                              UINT64_C(9650029242287828579), UINT64_C(2870177450012600261)};
+static const uint64_t P[6] = {0,
+                              UINT64_C(11400714785074694791),
+                              UINT64_C(14029467366897019727),
+                              UINT64_C(1609587929392839161),
+                              UINT64_C(9650029242287828579),
+                              UINT64_C(2870177450012600261)};
 
 static uint64_t turn(uint64_t v, int by) {
     while (by-- > 0) v = (v << 1) + (v >> 63);

@@ -103,8 +103,8 @@ static const struct {
     {3, 10, 2, 0, 0, RS_E_FMT_VERSION, 10},
     {3, 10, 2, 2, SEAL, RS_E_FMT_VERSION, 10},
     {4, 4092, 4, 0, 0, RS_E_FMT_CHECKSUM, 4092},
-    {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE}, /* ext values */
-    {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE}, /* dtypes */
+    {5, 16, 8, 1, SEAL, RS_OK, RS_NOWHERE},       /* ext values */
+    {5, 16, 8, 4, SEAL, RS_OK, RS_NOWHERE},       /* dtypes */
     {5, 16, 8, 127 - 2, SEAL, RS_OK, RS_NOWHERE}, /* every feature but MAPPING */
     {5, 16, 8, 128, SEAL, RS_E_FMT_VERSION, 16},
     {5, 16, 8, UINT64_C(1) << 63, SEAL, RS_E_FMT_VERSION, 16},
@@ -128,12 +128,12 @@ static const struct {
     {9, 72, 8, 0, SEAL, RS_E_FMT_SECTION, 72},
     {9, 72, 8, UINT64_MAX - 63, SEAL, RS_E_FMT_SECTION, 72},
     {9, 108, 4, 1, SEAL_HEADER, RS_E_FMT_CHECKSUM, DIRECTORY},
-    {10, AT(1, 8), 8, 4032, SEAL, RS_E_FMT_SECTION, AT_ENTRY(1)},             /* within the header */
-    {10, AT(2, 8), 8, HEAP, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},             /* overlaps the heap */
-    {10, AT(2, 8), 8, BLOCKS, SEAL, RS_E_FMT_SECTION, AT_ENTRY(3)},           /* not sorted */
-    {10, AT(1, 16), 8, 65, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},              /* reaches into the next */
-    {10, AT(6, 8), 8, TABLE + 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},        /* not aligned */
-    {10, AT(6, 8), 8, DIRECTORY, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},        /* beyond the directory's start */
+    {10, AT(1, 8), 8, 4032, SEAL, RS_E_FMT_SECTION, AT_ENTRY(1)},      /* within the header */
+    {10, AT(2, 8), 8, HEAP, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},      /* overlaps the heap */
+    {10, AT(2, 8), 8, BLOCKS, SEAL, RS_E_FMT_SECTION, AT_ENTRY(3)},    /* not sorted */
+    {10, AT(1, 16), 8, 65, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},       /* reaches into the next */
+    {10, AT(6, 8), 8, TABLE + 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)}, /* not aligned */
+    {10, AT(6, 8), 8, DIRECTORY, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)}, /* beyond the directory's start */
     {10, AT(6, 8), 8, UINT64_MAX - 63, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
     {10, AT(6, 16), 8, 65, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
     {10, AT(6, 16), 8, UINT64_MAX, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
@@ -141,19 +141,19 @@ static const struct {
     {10, AT(4, 24), 8, 0, SEAL, RS_E_FMT_SECTION, AT_ENTRY(4)},
     {10, AT(4, 24), 8, (UINT64_MAX / 80 + 1) + 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(4)}, /* the product wraps */
     {10, AT(6, 16), 8, 17, SEAL, RS_E_FMT_SECTION, AT_ENTRY(6)},
-    {11, AT(2, 0), 2, 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},                /* HEAP twice */
-    {11, AT(2, 0), 2, 32768, SEAL, RS_E_FMT_SECTION, DIRECTORY},              /* OFFSETS missing */
-    {11, 68, 4, 5, SEAL, RS_E_FMT_SECTION, DIRECTORY},                        /* TREE_TABLE missing */
+    {11, AT(2, 0), 2, 1, SEAL, RS_E_FMT_SECTION, AT_ENTRY(2)},   /* HEAP twice */
+    {11, AT(2, 0), 2, 32768, SEAL, RS_E_FMT_SECTION, DIRECTORY}, /* OFFSETS missing */
+    {11, 68, 4, 5, SEAL, RS_E_FMT_SECTION, DIRECTORY},           /* TREE_TABLE missing */
     {11, 68, 4, 0, SEAL, RS_E_FMT_SECTION, DIRECTORY},
     {11, AT(5, 0), 2, 7, SEAL, RS_E_FMT_VERSION, AT_ENTRY(5)},
     {11, AT(5, 0), 2, 32767, SEAL, RS_E_FMT_VERSION, AT_ENTRY(5)},
-    {11, AT(5, 2), 2, 1, SEAL, RS_E_FMT_VERSION, AT_ENTRY(5)},                /* the keys of a mapping */
+    {11, AT(5, 2), 2, 1, SEAL, RS_E_FMT_VERSION, AT_ENTRY(5)}, /* the keys of a mapping */
     {11, AT(4, 4), 4, 1, SEAL, RS_E_FMT_RESERVED, AT_ENTRY(4)},
     {11, AT(4, 36), 4, 1, SEAL, RS_E_FMT_RESERVED, AT_ENTRY(4)},
     {12, 80, 8, 0, SEAL, RS_E_FMT_BLOCK, 80},
     {12, 80, 8, (UINT64_C(1) << 48) + 1, SEAL, RS_E_FMT_BLOCK, 80},
     {12, 80, 8, UINT64_MAX, SEAL, RS_E_FMT_BLOCK, 80},
-    {10, 80, 8, 65, SEAL, RS_E_FMT_SECTION, 80},                              /* one group for two */
+    {10, 80, 8, 65, SEAL, RS_E_FMT_SECTION, 80}, /* one group for two */
     {10, 80, 8, UINT64_C(1) << 48, SEAL, RS_E_FMT_SECTION, 80},
 };
 

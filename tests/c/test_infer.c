@@ -12,7 +12,8 @@ static make_block block;
 
 static void say_node(const rs_node *n) {
     uint32_t i;
-    say_kind(n->kind == RS_FMT_NODE_TUPLE && n->param != 1 ? RS_FMT_NODE_LIST : n->kind); /* a tuple node makes lists too */
+    say_kind(n->kind == RS_FMT_NODE_TUPLE && n->param != 1 ? RS_FMT_NODE_LIST
+                                                           : n->kind); /* a tuple node makes lists too */
     if (n->kind == RS_FMT_NODE_INT) say("%u+%lld", n->param, (long long)n->base);
     if (n->kind == RS_FMT_NODE_STR) say("%u", n->param);
     if ((n->kind == RS_FMT_NODE_LIST || n->kind == RS_FMT_NODE_NUMBERS) && n->param == 1) say("-tuple");
@@ -190,7 +191,8 @@ static void test_sequences(void) {
     add_sequence(0x0E, 2, 0), add_sequence(0x0E, 2, 1);
     CHECK_STR(inferred(), "tuple(int1+0, int1+1)");
     add_sequence(0x0E, 2, 0), add_sequence(0x0E, 1, 0);
-    CHECK_STR(inferred(), "union(tuple(const, const), tuple(const))"); /* a small int seen once is cheaper in the tree */
+    CHECK_STR(inferred(),
+              "union(tuple(const, const), tuple(const))"); /* a small int seen once is cheaper in the tree */
     add_sequence(0x0E, 65, 0), add_sequence(0x0E, 66, 0);
     CHECK_STR(inferred(), "numbers-tuple");
     add_sequence(0x0D, 0, 0), add_sequence(0x0D, 0, 0);
@@ -203,7 +205,8 @@ static void test_sequences(void) {
 
 static void add_struct(const char *a, const char *b, int64_t value) {
     make_head(&block.raw, 0x0F, 2);
-    make_str(&block.raw, a), make_int(&block.raw, value), make_str(&block.raw, b), make_float(&block.raw, (double)value);
+    make_str(&block.raw, a), make_int(&block.raw, value), make_str(&block.raw, b),
+        make_float(&block.raw, (double)value);
     make_record_end(&block);
 }
 
@@ -220,10 +223,9 @@ static void test_structs(void) {
 
 /* What the tree of [{"a": 5}, {"a": 6}] is, byte for byte. */
 static void test_tree_bytes(void) {
-    static const uint8_t wanted[] = {2, 0, 0, 0, 11, 0, 0, 0,
-                                     10, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
-                                     3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,
-                                     9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t wanted[] = {2, 0, 0, 0, 11, 0, 0, 0, 10, 0, 0, 0, 1,   0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+                                     0, 3, 0, 0, 0,  0, 0, 0, 0,  3, 1, 0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 3, 0,
+                                     0, 0, 8, 0, 0,  0, 0, 0, 0,  0, 9, 1, 'a', 5, 0, 0, 0, 0, 0, 0, 0};
     rs_buffer bytes = {0};
     int64_t i;
     for (i = 5; i < 7; i++) {
@@ -265,7 +267,8 @@ static void test_ext(void) {
     CHECK_STR(inferred(), "union(ext13(int1+5), ext16(int1+6), int1+1)");
     add_ext(25, "A", 0), add_ext(25, "B", 0), add_ext(25, "A", 1), add_ext(25, "B", 2); /* told apart by EXTRA */
     CHECK_STR(inferred(), "union(ext25(int1+0), ext25(int2+0))");
-    add_ext(25, "A", 0), add_ext(25, "A", 1), make_ext(&block.raw, 25, "A"), make_tag(&block.raw, 0), make_record_end(&block);
+    add_ext(25, "A", 0), add_ext(25, "A", 1), make_ext(&block.raw, 25, "A"), make_tag(&block.raw, 0),
+        make_record_end(&block);
     CHECK_STR(inferred(), "ext25(optional(int1+0))");
 }
 
@@ -276,7 +279,8 @@ static void test_ext_of_dicts(void) {
         make_head(&block.raw, 0x0F, 2);
         make_str(&block.raw, "x"), make_ext(&block.raw, 8, NULL);
         make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "inner"), make_int(&block.raw, i);
-        make_str(&block.raw, "y"), make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "other"), make_int(&block.raw, i);
+        make_str(&block.raw, "y"), make_head(&block.raw, 0x0F, 1), make_str(&block.raw, "other"),
+            make_int(&block.raw, i);
         make_record_end(&block);
     }
     CHECK_STR(inferred(), "struct(ext8(struct(int1+0)), struct(int1+0))");
@@ -346,7 +350,8 @@ static void test_little_text(void) {
     CHECK_U64(tables_written, 0);
     for (i = 0; i < 100; i++) { /* where a template fits all but a few, those few are no reason for one */
         make_head(&block.raw, 0x0F, 4);
-        for (k = 0; k < 4; k++) make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_letters(&random) : add_name(i * 37);
+        for (k = 0; k < 4; k++)
+            make_str(&block.raw, keys[k]), i * 7 % 25 == k ? add_letters(&random) : add_name(i * 37);
         make_record_end(&block);
     }
     tables_written = 0;
@@ -417,7 +422,8 @@ static void check_random_block(uint32_t n, unsigned depth) {
     REQUIRE_OK(make_compiled(&bytes, &tree, &err), &err);
     rs_links_apply(&links, &tree);
     block.scan.next = 0;
-    for (i = 0; i < n && encode_one(&tree, make_record(&block, i)); i++) {}
+    for (i = 0; i < n && encode_one(&tree, make_record(&block, i)); i++) {
+    }
     CHECK_U64(block.scan.next, block.scan.n_key_sets);
     rs_tree_clear(&tree);
     rs_buffer_clear(&bytes);

@@ -150,7 +150,8 @@ static void check_twins(const uint64_t *hashes, const uint8_t *opaque, uint64_t 
     REQUIRE_OK(rs_keys_find_twins(hashes, opaque, n, &pairs, &err), &err);
     for (i = 0; i < n; i++) {
         if (opaque != NULL && opaque[i]) continue;
-        for (k = 0; k < i && (hashes[k] != hashes[i] || (opaque != NULL && opaque[k])); k++) {}
+        for (k = 0; k < i && (hashes[k] != hashes[i] || (opaque != NULL && opaque[k])); k++) {
+        }
         if (k == i) continue;
         if (!CHECK(at + 16 <= pairs.size_bytes)) break;
         CHECK_U64(rs_load_u64(pairs.data + at), k);
@@ -195,9 +196,9 @@ static void test_broken_heads(void) {
         {24, 52, 4, 1, RS_E_FMT_RESERVED, 1052},
         {24, 56, 8, UINT64_C(1) << 63, RS_E_FMT_RESERVED, 1052},
         {24, 48, 4, 13, RS_E_FMT_VERSION, 1048},
-        {25, 8, 8, 99, RS_E_FMT_KEYS, 1016},  /* fewer entries: other slots */
+        {25, 8, 8, 99, RS_E_FMT_KEYS, 1016}, /* fewer entries: other slots */
         {25, 8, 8, 101, RS_E_FMT_KEYS, 1016},
-        {25, 8, 8, 9, RS_E_FMT_KEYS, 1008},   /* fewer than are opaque */
+        {25, 8, 8, 9, RS_E_FMT_KEYS, 1008}, /* fewer than are opaque */
         {25, 8, 8, UINT64_MAX, RS_E_FMT_KEYS, 1008},
         {25, 8, 8, (UINT64_C(1) << 48) + 1, RS_E_FMT_KEYS, 1008},
         {25, 16, 8, 0, RS_E_FMT_KEYS, 1016},
@@ -219,7 +220,8 @@ static void test_broken_heads(void) {
     CHECK_U64(t.keys.n_slots, 144);
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t was[8];
-        memcpy(was, t.bytes + cases[i].at, cases[i].width), memcpy(t.bytes + cases[i].at, &cases[i].value, cases[i].width);
+        memcpy(was, t.bytes + cases[i].at, cases[i].width),
+            memcpy(t.bytes + cases[i].at, &cases[i].value, cases[i].width);
         if (!CHECK_CODE(rs_keys_open(rs_slice_of(t.bytes, t.size), 1000, &keys, &err), cases[i].code, &err) ||
             (cases[i].code != RS_OK && !CHECK_U64(err.offset, cases[i].offset))) {
             (void)fprintf(stderr, "    case %zu\n", i);
@@ -271,7 +273,8 @@ static void test_random_bytes(void) {
     for (round = 0; round < 40000; round++) {
         uint64_t n = 1 + make_random(4), i, entry = 0;
         rs_keys keys;
-        for (i = 0; i < n; i++) t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
+        for (i = 0; i < n; i++)
+            t.bytes[make_random(2) ? make_random(64) : make_random(t.size)] = (uint8_t)make_random(256);
         if (rs_keys_open(rs_slice_of(t.bytes, t.size), 0, &keys, &err) == RS_OK) {
             opened++;
             for (i = 0; i < 40; i++) {
@@ -283,7 +286,8 @@ static void test_random_bytes(void) {
                 }
                 CHECK(steps <= keys.longest_probe);
             }
-            for (i = 0; i < keys.n_opaque; i++) CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
+            for (i = 0; i < keys.n_opaque; i++)
+                CHECK(rs_keys_opaque_entry(&keys, i, &entry, &err) != RS_OK || entry < keys.n_entries);
         }
         memcpy(t.bytes, was, t.size);
     }
@@ -295,8 +299,9 @@ static void test_random_bytes(void) {
 /* ---- Hashes of simple keys: those of their `any` form ---- */
 
 static void test_hashes(void) {
-    static const int64_t ints[] = {0, -16, -17, 111, 112, 127, 128, -128, -129, 32767, 32768, -32769, 2147483647, 2147483648,
-                                   -2147483649, INT64_MAX, INT64_MIN, 5000000000};
+    static const int64_t ints[] = {0,          -16,        -17,         111,       112,       127,
+                                   128,        -128,       -129,        32767,     32768,     -32769,
+                                   2147483647, 2147483648, -2147483649, INT64_MAX, INT64_MIN, 5000000000};
     static const uint8_t units[] = {'a', 0, 'b', 1, 0, 0, 0xFF, 0xFF, 0, 0, 0xFF, 0x10, 0, 1, 2, 3};
     rs_buffer form = {0};
     size_t i, n;
@@ -309,7 +314,10 @@ static void test_hashes(void) {
     for (unit = 1; unit <= 4; unit *= 2) {
         for (n = 0; n * unit <= sizeof units; n++) {
             form.size_bytes = 0;
-            make_tag(&form, unit == 1 ? 0x09 : unit == 2 ? 0x0A : 0x0B), make_varint(&form, n), make_bytes(&form, units, n * unit);
+            make_tag(&form, unit == 1   ? 0x09
+                            : unit == 2 ? 0x0A
+                                        : 0x0B),
+                make_varint(&form, n), make_bytes(&form, units, n * unit);
             CHECK_U64(rs_keys_hash_str(9, unit, units, n), rs_hash64(form.data, form.size_bytes, 9));
         }
     }

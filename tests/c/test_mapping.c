@@ -191,12 +191,14 @@ static void check_equals(const char *what, rs_key_match got, rs_key_match wanted
 
 /* The entry that a key of this hash is found at by comparing where keys lie, as the binding does; RS_NOWHERE where there
  * is none. `units` NULL: the int. */
-static uint64_t find_key(rs_mapping *m, uint64_t hash, unsigned unit, const uint8_t *units, uint64_t n, int64_t number) {
+static uint64_t find_key(rs_mapping *m, uint64_t hash, unsigned unit, const uint8_t *units, uint64_t n,
+                         int64_t number) {
     rs_key_probe probe = rs_key_probe_begin(&m->index, hash);
     uint64_t entry = RS_NOWHERE, record, value;
     for (;;) {
         rs_key_match same;
-        if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE) return RS_NOWHERE;
+        if (!CHECK_OK(rs_key_probe_next(&m->index, &probe, &entry, &err), &err) || entry == RS_NOWHERE)
+            return RS_NOWHERE;
         if (!CHECK_OK(rs_mapping_records(m, entry, &record, &value, &err), &err)) return RS_NOWHERE;
         same = units == NULL ? rs_store_key_equals_int(&m->keys, record, number)
                              : rs_store_key_equals_str(&m->keys, record, unit, units, n);
@@ -367,7 +369,8 @@ static void read_back(rs_mapping_builder *b, uint64_t n, child *forked) {
     REQUIRE_OK(rs_mapping_builder_map_keys(b, &written, &err), &err);
     REQUIRE_OK(rs_store_open_prepared(&keys, written.bytes, &written.header, &written.directory, &err), &err);
     CHECK_U64(keys.header.n_records, n);
-    for (i = 0; i < n && same_record(&keys, i, i, str_key); i++) {}
+    for (i = 0; i < n && same_record(&keys, i, i, str_key); i++) {
+    }
     begin_child(forked);
     rs_store_close(&keys);
     rs_written_keys_unmap(&written);
@@ -432,7 +435,8 @@ static void test_refused_orders(void) {
         REQUIRE_OK(rs_mapping_builder_open(&builder, &writer, true, &err), &err);
         REQUIRE_OK(mapped_add(&builder, &input, hashes, &err), &err);
         REQUIRE_OK(rs_keys_build(hashes, NULL, 2, 0, 0, &table, &err), &err);
-        CHECK_CODE(rs_mapping_builder_finish(&builder, &table, orders[i], 2, &err), i == 4 ? RS_OK : RS_E_ARG_RANGE, &err);
+        CHECK_CODE(rs_mapping_builder_finish(&builder, &table, orders[i], 2, &err), i == 4 ? RS_OK : RS_E_ARG_RANGE,
+                   &err);
         rs_buffer_clear(&table);
         rs_mapping_builder_close(&builder);
         rs_segment_writer_abort(&writer);

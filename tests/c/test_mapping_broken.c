@@ -26,7 +26,8 @@ static void small_value(uint64_t i, rs_buffer *raw) { make_int(raw, (int64_t)(i 
 static void make_both(void) {
     static uint8_t opaque[70];
     static uint64_t order[120];
-    mapped_input input = {small_key, small_value, 70, opaque, NULL, 0, 64}, twice = {small_key, small_value, 70, NULL, order, 60, 64};
+    mapped_input input = {small_key, small_value, 70, opaque, NULL, 0, 64},
+                 twice = {small_key, small_value, 70, NULL, order, 60, 64};
     uint64_t i;
     opaque[3] = opaque[69] = 1;
     small = map_build(&input, true);
@@ -69,7 +70,8 @@ static uint64_t entry_at(const built *b, const mapped_layout *layout, unsigned s
 
 static void check_open(uint64_t at, uint64_t value, unsigned width, rs_status code, uint64_t offset) {
     built copy = changed(&small, &small_layout, at, value, width);
-    if (!CHECK_CODE(open_both(built_slice(&copy)), code, &err) || (offset != RS_NOWHERE && !CHECK_U64(err.offset, offset))) {
+    if (!CHECK_CODE(open_both(built_slice(&copy)), code, &err) ||
+        (offset != RS_NOWHERE && !CHECK_U64(err.offset, offset))) {
         (void)fprintf(stderr, "    %u bytes at %llu\n", width, (unsigned long long)at);
     }
     built_clear(&copy);
@@ -79,21 +81,21 @@ static void test_header_and_directory(void) {
     uint64_t keys_blocks = entry_at(&small, &small_layout, 1, 4, 0), index = entry_at(&small, &small_layout, 1, 7, 0);
     uint64_t keys_offsets = entry_at(&small, &small_layout, 1, 2, 0), dir = small_layout.header.directory_off;
     CHECK_U64(small_layout.header.directory_count, 12);
-    check_open(16, 0, 8, RS_E_FMT_VERSION, 64);                    /* rule 5: content 2 without its bit */
-    check_open(64, 1, 4, RS_E_FMT_VERSION, 64);                    /* and the bit without content 2 */
+    check_open(16, 0, 8, RS_E_FMT_VERSION, 64); /* rule 5: content 2 without its bit */
+    check_open(64, 1, 4, RS_E_FMT_VERSION, 64); /* and the bit without content 2 */
     check_open(64, 3, 4, RS_E_FMT_VERSION, 64);
     check_open(16, UINT64_C(1) << 40 | 2, 8, RS_E_FMT_VERSION, 16);
-    check_open(68, 11, 4, RS_E_FMT_SECTION, dir);                  /* rule 11: KEY_INDEX missing */
-    check_open(68, 6, 4, RS_E_FMT_SECTION, dir);                   /* all of store 1 missing */
-    check_open(keys_blocks, 3, 2, RS_E_FMT_SECTION, keys_blocks);  /* GROUPS twice */
+    check_open(68, 11, 4, RS_E_FMT_SECTION, dir);                 /* rule 11: KEY_INDEX missing */
+    check_open(68, 6, 4, RS_E_FMT_SECTION, dir);                  /* all of store 1 missing */
+    check_open(keys_blocks, 3, 2, RS_E_FMT_SECTION, keys_blocks); /* GROUPS twice */
     check_open(keys_blocks + 2, 2, 2, RS_E_FMT_VERSION, keys_blocks);
     check_open(keys_blocks, 10, 2, RS_E_FMT_VERSION, keys_blocks);
     check_open(keys_offsets, 1, 2, RS_E_FMT_SECTION, keys_offsets); /* HEAP of store 1 */
-    check_open(index + 2, 0, 2, RS_E_FMT_SECTION, index);          /* KEY_INDEX of store 0 */
+    check_open(index + 2, 0, 2, RS_E_FMT_SECTION, index);           /* KEY_INDEX of store 0 */
     check_open(keys_offsets + 2, 0, 2, RS_E_FMT_SECTION, keys_offsets);
-    check_open(80, 0, 8, RS_E_FMT_BLOCK, 80);                      /* rule 12, of both stores */
+    check_open(80, 0, 8, RS_E_FMT_BLOCK, 80); /* rule 12, of both stores */
     check_open(80, 64, 8, RS_E_FMT_SECTION, 80);
-    check_open(80, 71, 8, RS_E_FMT_KEYS, RS_NOWHERE);              /* rule 26 */
+    check_open(80, 71, 8, RS_E_FMT_KEYS, RS_NOWHERE); /* rule 26 */
     check_open(index + 24, 69, 8, RS_E_FMT_KEYS, RS_NOWHERE);
 }
 
@@ -116,13 +118,19 @@ static void test_order_at_open(void) {
         unsigned field;
         uint64_t value;
         rs_status code;
-    } cases[] = {{24, 59, RS_E_FMT_KEYS}, {24, 61, RS_E_FMT_KEYS}, {16, 479, RS_E_FMT_KEYS}, {16, 472, RS_E_FMT_KEYS},
-                 {24, UINT64_MAX / 8 + 61, RS_E_FMT_KEYS}, {2, 0, RS_E_FMT_SECTION}, {0, 32768, RS_E_FMT_KEYS}};
+    } cases[] = {{24, 59, RS_E_FMT_KEYS},
+                 {24, 61, RS_E_FMT_KEYS},
+                 {16, 479, RS_E_FMT_KEYS},
+                 {16, 472, RS_E_FMT_KEYS},
+                 {24, UINT64_MAX / 8 + 61, RS_E_FMT_KEYS},
+                 {2, 0, RS_E_FMT_SECTION},
+                 {0, 32768, RS_E_FMT_KEYS}};
     uint64_t at = entry_at(&ordered, &ordered_layout, 1, 8, 0);
     size_t i;
     CHECK_U64(ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].size_bytes, 480);
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        built copy = changed(&ordered, &ordered_layout, at + cases[i].field, cases[i].value, cases[i].field < 4 ? 2 : 8);
+        built copy =
+            changed(&ordered, &ordered_layout, at + cases[i].field, cases[i].value, cases[i].field < 4 ? 2 : 8);
         if (!CHECK_CODE(open_both(built_slice(&copy)), cases[i].code, &err)) (void)fprintf(stderr, "    case %zu\n", i);
         built_clear(&copy);
     }
@@ -150,19 +158,19 @@ static void test_rule_28(void) {
     }
     REQUIRE(empty != 0 && full != 0);
     wrong = rs_load_u32(small.data + full);
-    check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);               /* a key that is not there */
-    check_verify(&small, &small_layout, empty, wrong, 4, RS_E_FMT_KEYS);          /* and one twice */
+    check_verify(&small, &small_layout, full, 0, 4, RS_E_FMT_KEYS);                /* a key that is not there */
+    check_verify(&small, &small_layout, empty, wrong, 4, RS_E_FMT_KEYS);           /* and one twice */
     check_verify(&small, &small_layout, full, wrong ^ 1u << 31, 4, RS_E_FMT_KEYS); /* other check bits */
     CHECK_U64(err.record, 0);
-    check_verify(&small, &small_layout, full, wrong | 0x7F, 4, RS_E_FMT_KEYS);    /* entry 126 */
-    check_verify(&small, &small_layout, full, 0x80, 4, RS_E_FMT_KEYS);            /* no entry */
+    check_verify(&small, &small_layout, full, wrong | 0x7F, 4, RS_E_FMT_KEYS); /* entry 126 */
+    check_verify(&small, &small_layout, full, 0x80, 4, RS_E_FMT_KEYS);         /* no entry */
     check_verify(&small, &small_layout, s->off + 0, MAPPED_SEED + 1, 8, RS_E_FMT_KEYS);
-    check_verify(&small, &small_layout, s->off + 32, 1, 8, RS_E_FMT_KEYS);        /* shorter than the longest probe */
+    check_verify(&small, &small_layout, s->off + 32, 1, 8, RS_E_FMT_KEYS); /* shorter than the longest probe */
     check_verify(&small, &small_layout, s->off + 32, n_slots, 8, RS_OK);
     CHECK_U64(rs_load_u64(small.data + opaque), 3);
-    check_verify(&small, &small_layout, opaque, 69, 8, RS_E_FMT_KEYS);            /* one twice */
+    check_verify(&small, &small_layout, opaque, 69, 8, RS_E_FMT_KEYS); /* one twice */
     check_verify(&small, &small_layout, opaque, 70, 8, RS_E_FMT_KEYS);
-    check_verify(&small, &small_layout, opaque, 4, 8, RS_E_FMT_KEYS);             /* has a slot too; 3 has none */
+    check_verify(&small, &small_layout, opaque, 4, 8, RS_E_FMT_KEYS); /* has a slot too; 3 has none */
     check_verify(&small, &small_layout, opaque + 8, UINT64_MAX, 8, RS_E_FMT_KEYS);
     if (n_slots % 2 == 1) check_verify(&small, &small_layout, opaque - 4, 1, 4, RS_E_FMT_KEYS);
 }
@@ -178,8 +186,11 @@ static void test_keys_of_no_writer(void) {
     static const struct {
         mapped_part key;
         rs_status code;
-    } cases[] = {{same_key, RS_E_FMT_KEYS}, {nan_key, RS_E_FMT_KEYS}, {one_and_true, RS_OK},
-                 {true_key, RS_E_FMT_KEYS}, {negative_zero, RS_E_FMT_KEYS}}; /* hashed as they are, not as the ints they equal */
+    } cases[] = {{same_key, RS_E_FMT_KEYS},
+                 {nan_key, RS_E_FMT_KEYS},
+                 {one_and_true, RS_OK},
+                 {true_key, RS_E_FMT_KEYS},
+                 {negative_zero, RS_E_FMT_KEYS}}; /* hashed as they are, not as the ints they equal */
     size_t i;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         mapped_input input = {cases[i].key, small_value, 20, NULL, NULL, 0, 0};
@@ -196,11 +207,11 @@ static void test_keys_of_no_writer(void) {
 
 static void test_order_deep(void) {
     uint64_t off = ordered_layout.stores[1].sections[RS_FMT_SECTION_ORDER].off;
-    check_verify(&ordered, &ordered_layout, off + 8, 0, 4, RS_E_FMT_KEYS);   /* record 0 again */
-    check_verify(&ordered, &ordered_layout, off + 8, 70, 4, RS_E_FMT_KEYS);  /* no record */
+    check_verify(&ordered, &ordered_layout, off + 8, 0, 4, RS_E_FMT_KEYS);  /* record 0 again */
+    check_verify(&ordered, &ordered_layout, off + 8, 70, 4, RS_E_FMT_KEYS); /* no record */
     check_verify(&ordered, &ordered_layout, off + 12, 70, 4, RS_E_FMT_KEYS);
     CHECK_U64(err.offset, off + 8);
-    check_verify(&ordered, &ordered_layout, off + 12, 5, 4, RS_OK);          /* which value is not for C to judge */
+    check_verify(&ordered, &ordered_layout, off + 12, 5, 4, RS_OK);              /* which value is not for C to judge */
     check_verify(&ordered, &ordered_layout, off + 59 * 8, 60, 4, RS_E_FMT_KEYS); /* another key than the slot's */
 }
 
@@ -241,13 +252,15 @@ static void read_all(built *b) {
     if (rs_mapping_open(&m, &values, &err) == RS_OK) {
         for (i = 0; i < m.n_entries && i < 100; i++) {
             rs_key_probe probe = rs_key_probe_begin(&m.index, i * UINT64_C(0x9E3779B97F4A7C15));
-            while (rs_key_probe_next(&m.index, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE) CHECK(entry < m.n_entries);
+            while (rs_key_probe_next(&m.index, &probe, &entry, &err) == RS_OK && entry != RS_NOWHERE)
+                CHECK(entry < m.n_entries);
             if (rs_mapping_records(&m, i, &k, &v, &err) == RS_OK) {
                 rs_store_prefetch_offsets(&values, v), rs_store_prefetch(&values, v);
                 rs_store_scalar(&m.keys, k, &s), rs_store_scalar(&values, v, &s);
             }
         }
-        for (i = 0; i < m.index.n_opaque && i < 100; i++) CHECK(rs_keys_opaque_entry(&m.index, i, &k, &err) != RS_OK || k < m.n_entries);
+        for (i = 0; i < m.index.n_opaque && i < 100; i++)
+            CHECK(rs_keys_opaque_entry(&m.index, i, &k, &err) != RS_OK || k < m.n_entries);
         rs_mapping_close(&m);
     }
     rs_store_close(&values);
@@ -261,7 +274,9 @@ static void check_sealed_changes(const built *from, const mapped_layout *layout,
         rs_status status;
         while (n-- > 0) {
             uint64_t kind = make_random(4);
-            uint64_t at = kind == 0 ? make_random(120) : kind == 1 ? make_random(copy.size) : tables + make_random(copy.size - tables);
+            uint64_t at = kind == 0   ? make_random(120)
+                          : kind == 1 ? make_random(copy.size)
+                                      : tables + make_random(copy.size - tables);
             if (make_random(3) == 0) copy.data[at] ^= (uint8_t)(1u << make_random(8));
             else copy.data[at] = (uint8_t)make_random(256);
         }

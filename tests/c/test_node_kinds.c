@@ -7,14 +7,16 @@ static void test_every_kind_has_a_row(void) {
     unsigned kind;
     for (kind = 1; kind <= RS_FMT_NODE_LAST; kind++) {
         const rs_node_kind *row = rs_node_kind_of(kind);
-        CHECK(row != NULL && row->name[0] != '\0' && row->min_children <= row->max_children && row->min_aux <= row->max_aux);
+        CHECK(row != NULL && row->name[0] != '\0' && row->min_children <= row->max_children &&
+              row->min_aux <= row->max_aux);
         /* What may take the rest or be fixed in count says so in its flags, and no kind may do both. */
         if (row != NULL) CHECK((row->flag & RS_FMT_FLAG_FIXED) == 0 || (row->flag & RS_FMT_FLAG_REST) == 0);
         if (row != NULL) CHECK(row->count != RS_COUNT_IF_FIXED || row->flag == RS_FMT_FLAG_FIXED);
         /* Only what has children can hand its tail on. */
         if (row != NULL) CHECK(row->tail == RS_TAIL_NONE || row->max_children > 0);
     }
-    CHECK(rs_node_kind_of(0) == NULL && rs_node_kind_of(RS_FMT_NODE_LAST + 1) == NULL && rs_node_kind_of(UINT32_MAX) == NULL);
+    CHECK(rs_node_kind_of(0) == NULL && rs_node_kind_of(RS_FMT_NODE_LAST + 1) == NULL &&
+          rs_node_kind_of(UINT32_MAX) == NULL);
 }
 
 static void test_rows_agree_with_constants(void) {
@@ -45,7 +47,8 @@ static void test_names(void) {
     CHECK_STR(rs_section_name(RS_FMT_SECTION_HEAP), "heap");
     CHECK_STR(rs_section_name(RS_FMT_SECTION_TREE_TABLE), "tree table");
     CHECK_STR(rs_section_name(RS_FMT_SECTION_LABEL), "label");
-    CHECK(rs_section_name(0) == NULL && rs_section_name(RS_FMT_SECTION_LAST + 1) == NULL && rs_section_name(65535) == NULL);
+    CHECK(rs_section_name(0) == NULL && rs_section_name(RS_FMT_SECTION_LAST + 1) == NULL &&
+          rs_section_name(65535) == NULL);
 }
 
 int main(void) {

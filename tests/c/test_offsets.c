@@ -61,7 +61,7 @@ static void test_widths(void) {
     check_sizes(64, 1, 0, UINT16_MAX - 62, 4);
     check_sizes(64, 1, 0, UINT32_MAX - 63, 4);
     check_sizes(64, 1, 0, UINT32_MAX - UINT64_C(62), 8);
-    check_sizes(65, 1000, 64, 1001, 2);         /* the width is that of a group, not of the heap */
+    check_sizes(65, 1000, 64, 1001, 2); /* the width is that of a group, not of the heap */
 }
 
 /* Rule 15: base and ends out of bounds, ends that go down. */
@@ -125,21 +125,35 @@ static void test_block_of_rows(void) {
         unsigned width;
         rs_status code;
     } cases[] = {
-        {0, UINT64_C(1) << 48, 8, RS_E_FMT_BLOCK},  {8, 0, 4, RS_E_FMT_BLOCK},
-        {8, 65536, 4, RS_E_FMT_BLOCK},              {8, 65537, 4, RS_E_FMT_BLOCK},
-        {12, 1, 4, RS_OK},                          {12, 2, 4, RS_E_FMT_BLOCK},
-        {16, 4097, 8, RS_E_FMT_BLOCK},              {16, 4032, 8, RS_E_FMT_BLOCK},
-        {16, 8192, 8, RS_E_FMT_BLOCK},              {16, UINT64_MAX - 63, 8, RS_E_FMT_BLOCK},
-        {24, 4096, 8, RS_OK},                       {24, 4097, 8, RS_E_FMT_BLOCK},
-        {24, UINT64_MAX, 8, RS_E_FMT_BLOCK},        {24, 99, 8, RS_E_FMT_BLOCK}, /* less than ten rows of ten */
-        {32, 8, 8, RS_E_FMT_BLOCK},                 {40, 11, 4, RS_E_FMT_BLOCK},
-        {40, UINT32_MAX, 4, RS_E_FMT_BLOCK},        {44, 1, 1, RS_E_FMT_BLOCK},
-        {44, 3, 1, RS_E_FMT_BLOCK},                 {44, 16, 1, RS_E_FMT_BLOCK},
+        {0, UINT64_C(1) << 48, 8, RS_E_FMT_BLOCK},
+        {8, 0, 4, RS_E_FMT_BLOCK},
+        {8, 65536, 4, RS_E_FMT_BLOCK},
+        {8, 65537, 4, RS_E_FMT_BLOCK},
+        {12, 1, 4, RS_OK},
+        {12, 2, 4, RS_E_FMT_BLOCK},
+        {16, 4097, 8, RS_E_FMT_BLOCK},
+        {16, 4032, 8, RS_E_FMT_BLOCK},
+        {16, 8192, 8, RS_E_FMT_BLOCK},
+        {16, UINT64_MAX - 63, 8, RS_E_FMT_BLOCK},
+        {24, 4096, 8, RS_OK},
+        {24, 4097, 8, RS_E_FMT_BLOCK},
+        {24, UINT64_MAX, 8, RS_E_FMT_BLOCK},
+        {24, 99, 8, RS_E_FMT_BLOCK}, /* less than ten rows of ten */
+        {32, 8, 8, RS_E_FMT_BLOCK},
+        {40, 11, 4, RS_E_FMT_BLOCK},
+        {40, UINT32_MAX, 4, RS_E_FMT_BLOCK},
+        {44, 1, 1, RS_E_FMT_BLOCK},
+        {44, 3, 1, RS_E_FMT_BLOCK},
+        {44, 16, 1, RS_E_FMT_BLOCK},
         {44, 2, 1, RS_E_FMT_BLOCK}, /* a row size beside a width */
-        {45, 1, 1, RS_E_FMT_RESERVED},              {46, 1, 1, RS_E_FMT_RESERVED},
-        {47, 1, 1, RS_E_FMT_RESERVED},              {48, 4100, 8, RS_E_FMT_BLOCK},
-        {48, 0, 8, RS_E_FMT_BLOCK},                 {56, 4096, 8, RS_E_FMT_BLOCK},
-        {72, 1, 1, RS_E_FMT_RESERVED},              {79, 1, 1, RS_E_FMT_RESERVED},
+        {45, 1, 1, RS_E_FMT_RESERVED},
+        {46, 1, 1, RS_E_FMT_RESERVED},
+        {47, 1, 1, RS_E_FMT_RESERVED},
+        {48, 4100, 8, RS_E_FMT_BLOCK},
+        {48, 0, 8, RS_E_FMT_BLOCK},
+        {56, 4096, 8, RS_E_FMT_BLOCK},
+        {72, 1, 1, RS_E_FMT_RESERVED},
+        {79, 1, 1, RS_E_FMT_RESERVED},
     };
     rs_block block = {5, 10, 0, 4096, 100, 0, 10, 0, 4224, 64, 0x12345678, 0x9ABCDEF0};
     size_t i;

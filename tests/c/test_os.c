@@ -390,8 +390,7 @@ static void test_headroom_inside_containers(void) {
     version2("c/other", 1, 1, 0);
     expect("c", 70u * MIB, "memory cgroup /");
     /* A bind mount shows a part of the tree only, with a space in its name. */
-    machine("d", "0::/docker/xyz/work\n",
-            "30 23 0:26 /docker/xyz /my\\040cg rw - cgroup2 cgroup2 rw\n");
+    machine("d", "0::/docker/xyz/work\n", "30 23 0:26 /docker/xyz /my\\040cg rw - cgroup2 cgroup2 rw\n");
     version2("d/my cg", 200, 130, 0);
     version2("d/my cg/work", 200, 100, 0);
     expect("d", 60u * MIB, "memory cgroup /docker/xyz");
@@ -400,8 +399,9 @@ static void test_headroom_inside_containers(void) {
     version2("e/cg", 200, 140, 0);
     expect("e", 50u * MIB, "memory cgroup /docker/xyz");
     /* The mount that shows us wins over the one before it. */
-    machine("f", "0::/here\n", "30 23 0:26 /there /one rw - cgroup2 cgroup2 rw\n"
-                               "31 23 0:26 / /two rw - cgroup2 cgroup2 rw\n");
+    machine("f", "0::/here\n",
+            "30 23 0:26 /there /one rw - cgroup2 cgroup2 rw\n"
+            "31 23 0:26 / /two rw - cgroup2 cgroup2 rw\n");
     version2("f/one", 200, 189, 0);
     version2("f/two/here", 200, 150, 0);
     expect("f", 40u * MIB, "memory cgroup /here");
@@ -445,8 +445,8 @@ static void test_headroom_long_names_and_junk(void) {
     CHECK_STR(got, "memory cgroup ...nntail");
     rs_os_memory_headroom_at(&roots, &bytes, got, 3);
     CHECK_STR(got, "");
-    machine("i", "junk\n1:memory\n::\n0::/a\n:memory:",
-            "\n - \n1 2 - cgroup2\n1 2 3 - cgroup cgroup\n1 2 3 / - cgroup2\n");
+    machine("i",
+            "junk\n1:memory\n::\n0::/a\n:memory:", "\n - \n1 2 - cgroup2\n1 2 3 - cgroup cgroup\n1 2 3 / - cgroup2\n");
     expect("i", 550u * MIB, "MemAvailable of the machine");
 }
 

@@ -88,7 +88,8 @@ static void test_judged(void) {
     REQUIRE_OK(make(RS_BACKING_NAMED, "bytes", &made, &temporary), &err);
     REQUIRE_OK(rs_os_publish(made.fd, temporary, at("name"), NULL, &err), &err);
     CHECK(futimens(made.fd, old) == 0 && stat(at("name"), &st) == 0);
-    judged.device = (uint64_t)st.st_dev, judged.inode = (uint64_t)st.st_ino, judged.modified_ns = UINT64_C(1000000000005);
+    judged.device = (uint64_t)st.st_dev, judged.inode = (uint64_t)st.st_ino,
+    judged.modified_ns = UINT64_C(1000000000005);
     CHECK_OK(rs_os_is_leased(at("name"), &out, &err), &err);
     CHECK(out);
     CHECK_OK(rs_os_unlink_judged(at("name"), &judged, &out, &err), &err);

@@ -102,7 +102,8 @@ static void test_round_trips(void) {
                 lengths[k] = make_random(3) == 0 ? make_random(300) : make_random(30);
                 for (i = 0; i < lengths[k]; i++) numbers[k][i] = (int64_t)(base + random_bits(width));
                 /* Chunks of other widths within one list. */
-                for (i = 0; i < lengths[k] && make_random(2) == 0; i++) numbers[k][i] = (int64_t)(base + random_bits(width / 2));
+                for (i = 0; i < lengths[k] && make_random(2) == 0; i++)
+                    numbers[k][i] = (int64_t)(base + random_bits(width / 2));
             }
             round_trip(lists, lengths, 4, stride);
         }
@@ -123,7 +124,8 @@ static void test_lengths(void) {
 }
 
 static void test_extremes(void) {
-    static const int64_t numbers[] = {INT64_MIN, INT64_MAX, 0, -1, INT64_MIN, INT64_MIN, INT64_MAX, 1, INT64_MIN + 1, INT64_MAX, INT64_MIN};
+    static const int64_t numbers[] = {INT64_MIN, INT64_MAX,     0,         -1,       INT64_MIN, INT64_MIN, INT64_MAX,
+                                      1,         INT64_MIN + 1, INT64_MAX, INT64_MIN};
     const int64_t *lists[2] = {numbers, numbers + 3};
     uint64_t lengths[2] = {11, 8};
     unsigned stride;
@@ -189,7 +191,8 @@ static void test_literals(void) {
         rs_node node = node_with(literals[i].base, literals[i].stride, literals[i].head_width, literals[i].max_width);
         rs_buffer bytes = {0}, packed = {0};
         make_bytes(&bytes, literals[i].bytes, literals[i].size);
-        if (!reads_back(&node, &bytes, literals[i].numbers, literals[i].n)) (void)fprintf(stderr, "    case: %s\n", literals[i].what);
+        if (!reads_back(&node, &bytes, literals[i].numbers, literals[i].n))
+            (void)fprintf(stderr, "    case: %s\n", literals[i].what);
         CHECK_OK(rs_packed_ints_append(&node, literals[i].numbers, literals[i].n, &packed, &err), &err);
         CHECK(packed.size_bytes == bytes.size_bytes && memcmp(packed.data, bytes.data, bytes.size_bytes) == 0);
         for (cut = 0; cut < literals[i].size; cut++) {
@@ -282,13 +285,34 @@ static void test_scales(void) {
         unsigned scale; /* 16 when the float is no decimal */
         int64_t m;
     } cases[] = {
-        {0.0, 0, 0}, {1.0, 0, 1}, {-1.0, 0, -1}, {0.1, 1, 1}, {0.3, 1, 3}, {0.1 + 0.2, 16, 0}, {1.23, 2, 123}, {-45.67, 2, -4567},
-        {1e15, 0, INT64_C(1000000000000000)}, {9007199254740992.0, 0, INT64_C(9007199254740992)},
-        {-9007199254740992.0, 0, INT64_C(-9007199254740992)}, {9007199254740994.0, 16, 0}, {1e308, 16, 0}, {-1e308, 16, 0},
-        {4503599627370497.0, 0, INT64_C(4503599627370497)}, {-4503599627370499.0, 0, INT64_C(-4503599627370499)},
-        {9007199254740991.0, 0, INT64_C(9007199254740991)}, {450359962737049.7, 1, INT64_C(4503599627370497)},
-        {1e-15, 15, 1}, {1e-16, 16, 0}, {-0.0, 16, 0}, {HUGE_VAL, 16, 0}, {-HUGE_VAL, 16, 0}, {DBL_MIN, 16, 0}, {4.9406564584124654e-324, 16, 0},
-        {0.123456789012345, 15, INT64_C(123456789012345)}, {3.141592653589793, 15, INT64_C(3141592653589793)}, {0.5, 1, 5},
+        {0.0, 0, 0},
+        {1.0, 0, 1},
+        {-1.0, 0, -1},
+        {0.1, 1, 1},
+        {0.3, 1, 3},
+        {0.1 + 0.2, 16, 0},
+        {1.23, 2, 123},
+        {-45.67, 2, -4567},
+        {1e15, 0, INT64_C(1000000000000000)},
+        {9007199254740992.0, 0, INT64_C(9007199254740992)},
+        {-9007199254740992.0, 0, INT64_C(-9007199254740992)},
+        {9007199254740994.0, 16, 0},
+        {1e308, 16, 0},
+        {-1e308, 16, 0},
+        {4503599627370497.0, 0, INT64_C(4503599627370497)},
+        {-4503599627370499.0, 0, INT64_C(-4503599627370499)},
+        {9007199254740991.0, 0, INT64_C(9007199254740991)},
+        {450359962737049.7, 1, INT64_C(4503599627370497)},
+        {1e-15, 15, 1},
+        {1e-16, 16, 0},
+        {-0.0, 16, 0},
+        {HUGE_VAL, 16, 0},
+        {-HUGE_VAL, 16, 0},
+        {DBL_MIN, 16, 0},
+        {4.9406564584124654e-324, 16, 0},
+        {0.123456789012345, 15, INT64_C(123456789012345)},
+        {3.141592653589793, 15, INT64_C(3141592653589793)},
+        {0.5, 1, 5},
         {1.0 / 3.0, 16, 0},
     };
     size_t i;
@@ -309,7 +333,8 @@ static void test_scales(void) {
     CHECK(!rs_packed_ints_find_scale(NAN, &scale) && !rs_packed_ints_from_float(NAN, 0, &m));
     scale = 3; /* goes on from where it is told to */
     CHECK(rs_packed_ints_find_scale(0.5, &scale) && scale == 3);
-    for (s = 0; s <= 22; s++, power *= 10.0) CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
+    for (s = 0; s <= 22; s++, power *= 10.0)
+        CHECK(rs_schema_divisor(s) == power && !rs_packed_ints_from_float(HUGE_VAL, s, &m));
     CHECK(rs_schema_divisor(23) == 1.0);
 }
 
@@ -325,7 +350,8 @@ static void test_decimals_of_15_digits(void) {
         (void)snprintf(text, sizeof text, "%llde-%u", (long long)wanted, scale);
         value = strtod(text, NULL);
         if (wanted == 0) continue; /* "-0e-3" */
-        if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted)) (void)fprintf(stderr, "    %s\n", text);
+        if (!CHECK(rs_packed_ints_from_float(value, scale, &m)) || !CHECK(m == wanted))
+            (void)fprintf(stderr, "    %s\n", text);
     }
 }
 
@@ -343,7 +369,8 @@ static void test_decimal_values(void) {
     unsigned c;
     CHECK(rs_packed_ints_decimal(&node, 0) == 0.5 && rs_packed_ints_decimal(&node, 7) == 1.2);
     node = decimal_of(INT64_MAX, 0, 0);
-    CHECK(rs_packed_ints_decimal(&node, 1) == -9223372036854775808.0 && rs_packed_ints_decimal(&node, 0) == 9223372036854775808.0);
+    CHECK(rs_packed_ints_decimal(&node, 1) == -9223372036854775808.0 &&
+          rs_packed_ints_decimal(&node, 0) == 9223372036854775808.0);
     node = decimal_of(-1, 0, 0);
     CHECK(rs_packed_ints_decimal(&node, 1) == 0.0 && !signbit(rs_packed_ints_decimal(&node, 1)));
     CHECK(rs_packed_ints_decimal(&node, UINT64_MAX) == -2.0);

@@ -3,8 +3,30 @@
 #include "read/rs_column.h"
 #include "rs_hand.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS,
-       CONCAT, DIGITS, HEX, SAME, OPTIONAL };
+enum {
+    ANY = 1,
+    CONST,
+    INT,
+    FLOAT,
+    BOOL,
+    STR,
+    BYTES,
+    LIST,
+    TUPLE,
+    STRUCT,
+    UNION,
+    NDARRAY,
+    EXT,
+    DECIMAL,
+    NUMBERS,
+    DICT_CODED,
+    SYMBOLS,
+    CONCAT,
+    DIGITS,
+    HEX,
+    SAME,
+    OPTIONAL
+};
 
 static rs_error err;
 
@@ -30,32 +52,122 @@ static const struct {
     size_t n;
 } rows[] = {
     {"str", {ROW(2), LEAF(STR, 1), LEAF(STR, 1)}, 3, {0}, 0, {2, 'a', 'b', 1, '!'}, 5},
-    {"str of code points that are none: not looked at", {ROW(2), LEAF(STR, 4), LEAF(STR, 1)}, 3, {0}, 0, {1, 255, 255, 255, 255, 1, '!'}, 7},
+    {"str of code points that are none: not looked at",
+     {ROW(2), LEAF(STR, 4), LEAF(STR, 1)},
+     3,
+     {0},
+     0,
+     {1, 255, 255, 255, 255, 1, '!'},
+     7},
     {"bytes", {ROW(2), LEAF(BYTES, 0), LEAF(STR, 1)}, 3, {0}, 0, {1, 0, 1, '!'}, 4},
     {"any", {ROW(2), LEAF(ANY, 0), LEAF(STR, 1)}, 3, {0}, 0, {0x0D, 2, 0x90, 0x09, 1, 'a', 1, '!'}, 8},
-    {"list of bits", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), INT_NODE(3)}, 4, {0}, 8, {4, 0x88, 6, 1, '!'}, 5},
-    {"list of strings", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {2, 1, 'a', 0, 1, '!'}, 6},
-    {"list of unions", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {UNION, 0, 0, 2, 4, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)},
-     6, {0}, 0, {2, 2, 1, 'a', 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 14},
-    {"row", {ROW(2), {TUPLE, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(BOOL, 0)}, 5, {0}, 0, {1, 1, 'a', 1, '!'}, 5},
-    {"union", {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)}, 5, {0}, 0, {0, 1, 'a', 1, '!'}, 5},
-    {"union of what is fixed", {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)}, 5, {0}, 0,
-     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 11},
+    {"list of bits",
+     {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), INT_NODE(3)},
+     4,
+     {0},
+     8,
+     {4, 0x88, 6, 1, '!'},
+     5},
+    {"list of strings",
+     {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
+     4,
+     {0},
+     0,
+     {2, 1, 'a', 0, 1, '!'},
+     6},
+    {"list of unions",
+     {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {UNION, 0, 0, 2, 4, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)},
+     6,
+     {0},
+     0,
+     {2, 2, 1, 'a', 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'},
+     14},
+    {"row",
+     {ROW(2), {TUPLE, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(BOOL, 0)},
+     5,
+     {0},
+     0,
+     {1, 1, 'a', 1, '!'},
+     5},
+    {"union",
+     {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)},
+     5,
+     {0},
+     0,
+     {0, 1, 'a', 1, '!'},
+     5},
+    {"union of what is fixed",
+     {ROW(2), {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), LEAF(FLOAT, 0)},
+     5,
+     {0},
+     0,
+     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'},
+     11},
     {"array", {ROW(2), {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, LEAF(STR, 1)}, 3, {0, 3}, 2, {1, 1, 7, 7, 1, '!'}, 6},
-    {"array outside", {ROW(2), {NDARRAY, 0, 1, 0, 0, 0, 5, 0}, LEAF(STR, 1)}, 3, {0, 3, 1, 0x80, 4}, 5, {16, 1, '!'}, 3},
+    {"array outside",
+     {ROW(2), {NDARRAY, 0, 1, 0, 0, 0, 5, 0}, LEAF(STR, 1)},
+     3,
+     {0, 3, 1, 0x80, 4},
+     5,
+     {16, 1, '!'},
+     3},
     {"ext", {ROW(2), {EXT, 22, 0, 1, 3, 0, 3, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {9, 1, 'p'}, 3, {1, 'x', 1, '!'}, 4},
-    {"numbers", {ROW(2), {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, LEAF(STR, 1)}, 3, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3}, 16, {3, 3, 0xD0, 1, 1, '!'}, 6},
-    {"concat", {ROW(2), {CONCAT, 0, 0, 3, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, LEAF(STR, 2)}, 6, {0}, 0,
-     {1, 'a', 1, 'b', 'c', 1, '!'}, 7},
-    {"optional", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {1, 1, 'a', 1, '!'}, 5},
-    {"optional that is not there", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0, {0, 1, '!'}, 3},
-    {"optional of what is fixed", {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)}, 4, {0}, 0,
-     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 11},
-    {"list of optionals", {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {OPTIONAL, 1, 0, 1, 4, 0, 0, 0}, LEAF(STR, 1)}, 5, {0}, 0,
-     {3, 5, 1, 'a', 0, 1, '!'}, 7},
-    {"a key that may be missing", {{STRUCT, 0, 0, 2, 1, 0, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0x91, 0x92}, 2,
-     {1, 1, 'a', 1, '!'}, 5},
-    {"an optional mark", {ROW(2), LEAF(BYTES, 0), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0}, 0, {1, 1, 7, 1, '!'}, 5},
+    {"numbers",
+     {ROW(2), {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, LEAF(STR, 1)},
+     3,
+     {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3},
+     16,
+     {3, 3, 0xD0, 1, 1, '!'},
+     6},
+    {"concat",
+     {ROW(2), {CONCAT, 0, 0, 3, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, LEAF(STR, 2)},
+     6,
+     {0},
+     0,
+     {1, 'a', 1, 'b', 'c', 1, '!'},
+     7},
+    {"optional",
+     {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
+     4,
+     {0},
+     0,
+     {1, 1, 'a', 1, '!'},
+     5},
+    {"optional that is not there",
+     {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
+     4,
+     {0},
+     0,
+     {0, 1, '!'},
+     3},
+    {"optional of what is fixed",
+     {ROW(2), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(FLOAT, 0)},
+     4,
+     {0},
+     0,
+     {1, 0, 0, 0, 0, 0, 0, 0, 0, 1, '!'},
+     11},
+    {"list of optionals",
+     {ROW(2), {LIST, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), {OPTIONAL, 1, 0, 1, 4, 0, 0, 0}, LEAF(STR, 1)},
+     5,
+     {0},
+     0,
+     {3, 5, 1, 'a', 0, 1, '!'},
+     7},
+    {"a key that may be missing",
+     {{STRUCT, 0, 0, 2, 1, 0, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
+     4,
+     {0x91, 0x92},
+     2,
+     {1, 1, 'a', 1, '!'},
+     5},
+    {"an optional mark",
+     {ROW(2), LEAF(BYTES, 0), {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)},
+     4,
+     {0},
+     0,
+     {1, 1, 7, 1, '!'},
+     5},
     {"hex", {ROW(2), {HEX, 0, 0, 0, 0, 0, 0, 3}, LEAF(STR, 1)}, 3, {0}, 0, {0x12, 0x30, 1, '!'}, 4},
     {"fixed", {ROW(2), LEAF(FLOAT, 0), LEAF(STR, 1)}, 3, {0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 1, '!'}, 10},
 };
@@ -70,7 +182,8 @@ static rs_status take_mark(const rs_tree *tree, const uint8_t *bytes, size_t n, 
     unsigned unit = 0;
     const uint8_t *p = NULL;
     if (status == RS_OK) status = rs_path_child(&c, &place, 1, &err);
-    if (status == RS_OK && (place.node == NULL || place.node->kind != STR)) status = RS_E_FMT_VALUE; /* no mark any more */
+    if (status == RS_OK && (place.node == NULL || place.node->kind != STR))
+        status = RS_E_FMT_VALUE; /* no mark any more */
     if (status == RS_OK) status = rs_decode_str(&c, place.node, &units, &unit, &p, &err);
     if (status == RS_OK && units > 0) *mark = *p;
     free(exact), free(arrays);
@@ -87,9 +200,11 @@ static void test_what_is_passed(void) {
         if (!CHECK_OK(make_compiled(&bytes, &tree, &err), &err)) (void)fprintf(stderr, "    case: %s\n", rows[i].what);
         rs_buffer_clear(&bytes);
         if (tree.nodes == NULL) continue;
-        if (!CHECK_OK(take_mark(&tree, rows[i].bytes, rows[i].n, &mark), &err)) (void)fprintf(stderr, "    case: %s\n", rows[i].what);
+        if (!CHECK_OK(take_mark(&tree, rows[i].bytes, rows[i].n, &mark), &err))
+            (void)fprintf(stderr, "    case: %s\n", rows[i].what);
         CHECK_U64(mark, '!');
-        for (cut = 0; cut < rows[i].n; cut++) CHECK_CODE(take_mark(&tree, rows[i].bytes, cut, &mark), RS_E_FMT_TRUNCATED, &err);
+        for (cut = 0; cut < rows[i].n; cut++)
+            CHECK_CODE(take_mark(&tree, rows[i].bytes, cut, &mark), RS_E_FMT_TRUNCATED, &err);
         memcpy(record, rows[i].bytes, sizeof record);
         for (k = 0; k < 256 * rows[i].n; k++) { /* whatever a byte is changed to: a status, never a crash */
             record[k / 256] = (uint8_t)k;
@@ -117,13 +232,15 @@ static int64_t element(const rs_tree *tree, const uint8_t *bytes, size_t n, int6
     CHECK_OK(rs_path_begin(&c, tree->nodes, &place, &err), &err);
     CHECK_OK(rs_path_element(&c, &place, i, &found, &err), &err);
     if (!found) return -1000;
-    return place.node == NULL ? rs_tag_small_value(*c.in.ptr) : rs_decode_int_unchecked(place.node, place.body, place.bits);
+    return place.node == NULL ? rs_tag_small_value(*c.in.ptr)
+                              : rs_decode_int_unchecked(place.node, place.body, place.bits);
 }
 
 static void test_elements(void) {
-    static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, 3}, INT_NODE(8)}, counted[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(8)},
-                           any[] = {LEAF(ANY, 0)};
-    static const uint8_t aux[8] = {0}, as_fixed[] = {1, 2, 3}, as_counted[] = {3, 1, 2, 3}, as_any[] = {0x0E, 3, 0x91, 0x92, 0x93};
+    static const make_node fixed[] = {{LIST, 0, 1, 1, 1, 0, 0, 3}, INT_NODE(8)},
+                           counted[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, INT_NODE(8)}, any[] = {LEAF(ANY, 0)};
+    static const uint8_t aux[8] = {0}, as_fixed[] = {1, 2, 3}, as_counted[] = {3, 1, 2, 3},
+                         as_any[] = {0x0E, 3, 0x91, 0x92, 0x93};
     rs_tree trees[3];
     int64_t i;
     size_t k;
@@ -142,7 +259,8 @@ static void test_elements(void) {
 /* Elements of packed numbers are places of an int or a decimal that stands for them. */
 static void test_elements_of_numbers(void) {
     static const make_node node = {NUMBERS, 0, 0, 0, 0, 0, 16, 0};
-    static const uint8_t ints[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 20}, floats[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20};
+    static const uint8_t ints[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 20},
+                         floats[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 20};
     unsigned kind;
     for (kind = 0; kind < 2; kind++) {
         uint8_t aux[16] = {0};
@@ -174,8 +292,11 @@ static void test_elements_of_numbers(void) {
 /* An optional leads to its value, to None as an `any` value, or, of a key, nowhere. */
 static void test_optionals(void) {
     static const make_node maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, INT_NODE(3)};
-    static const make_node row[] = {{STRUCT, 0, 0, 2, 1, 8, 2, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, INT_NODE(8), {OPTIONAL, 1, 0, 1, 5, 0, 0, 0}, LEAF(STR, 1)};
-    static const uint8_t aux[] = {0, 0, 0, 0, 0, 0, 0, 0, 0x91, 0x92}, five[] = {11}, none[] = {10}, both[] = {7, 9, 1, 'a'}, first[] = {1, 9}, null[] = {2};
+    static const make_node row[] = {{STRUCT, 0, 0, 2, 1, 8, 2, 0},   {OPTIONAL, 0, 0, 1, 3, 0, 0, 0},
+                                    {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, INT_NODE(8),
+                                    {OPTIONAL, 1, 0, 1, 5, 0, 0, 0}, LEAF(STR, 1)};
+    static const uint8_t aux[] = {0, 0, 0, 0, 0, 0, 0, 0, 0x91, 0x92}, five[] = {11}, none[] = {10},
+                         both[] = {7, 9, 1, 'a'}, first[] = {1, 9}, null[] = {2};
     rs_tree trees[2];
     rs_cursor c;
     rs_place place;
@@ -208,7 +329,8 @@ static void test_optionals(void) {
 
 /* Through entries of tables: to a child of a row in one table, whose value is an entry of another. */
 static void test_entries(void) {
-    static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}}, text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
+    static const make_node row[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, LEAF(STR, 1), {DICT_CODED, 2, 0, 0, 0, 0, 4, 3}},
+                           text = {SYMBOLS, 0, 0, 0, 0, 0, 4, 0};
     static const make_node outer[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 1}};
     static const make_node passing[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {SYMBOLS, 0, 0, 0, 0, 4, 4, 0}, LEAF(STR, 1)};
     static const uint32_t numbers[] = {0, 2, 1};
@@ -268,8 +390,8 @@ static int column_of(rs_column *column, const rs_tree *tree, const void *bytes, 
 
 static void test_columns(void) {
     static const make_node any[] = {LEAF(ANY, 0)};
-    static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01}, mixed[] = {0x0D, 2, 0x92, 0x00},
-                         half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
+    static const uint8_t one[] = {0x91}, yes[] = {0x02}, text[] = {0x09, 1, 'a'}, list[] = {0x0D, 2, 0x92, 0x01},
+                         mixed[] = {0x0D, 2, 0x92, 0x00}, half[] = {0x08, 0, 0, 0, 0, 0, 0, 0xE0, 0x3F};
     rs_tree tree = compiled(any, 1, one, 0);
     rs_column column = {{0}, 0};
     uint64_t n;
@@ -293,9 +415,18 @@ static void test_columns(void) {
 
 /* A list with numbers in a table and numbers beside it: the cursor returns from the table. */
 static void test_columns_of_entries(void) {
-    static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0), {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}, LEAF(ANY, 0)};
-    static const make_node mixed[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0}, LEAF(ANY, 0), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, LEAF(ANY, 0)};
-    static const make_node one = LEAF(ANY, 0), list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}};
+    static const make_node row[] = {{TUPLE, 1, 0, 4, 1, 0, 0, 0},
+                                    {DICT_CODED, 1, 0, 0, 0, 0, 4, 2},
+                                    LEAF(ANY, 0),
+                                    {DICT_CODED, 1, 0, 0, 0, 0, 4, 2},
+                                    LEAF(ANY, 0)};
+    static const make_node mixed[] = {{TUPLE, 1, 0, 2, 1, 0, 0, 0},
+                                      {UNION, 0, 0, 2, 3, 0, 0, 0},
+                                      LEAF(ANY, 0),
+                                      {DICT_CODED, 0, 0, 0, 0, 0, 4, 1},
+                                      LEAF(ANY, 0)};
+    static const make_node one = LEAF(ANY, 0),
+                           list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, {DICT_CODED, 1, 0, 0, 0, 0, 4, 2}};
     static const uint8_t zeros[4] = {0};
     static const struct {
         const make_node *nodes;

@@ -26,8 +26,8 @@ static uint32_t *make_counts(uint64_t n) {
 /* ---- What it must be ---- */
 
 static void test_mul_high(void) {
-    static const uint64_t edges[] = {0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX - 1,
-                                     UINT64_MAX};
+    static const uint64_t edges[] = {
+        0, 1, 2, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX - 1, UINT64_MAX};
     uint64_t state = 1, wrong = 0;
     size_t i, k;
     for (i = 0; i < sizeof edges / sizeof edges[0]; i++) {
@@ -105,10 +105,16 @@ static void test_bijective(void) {
 
 /* Lists too long to go through: positions from both ends and between are found again. */
 static void test_bijective_when_long(void) {
-    static const uint64_t longer[] = {1000003, UINT32_MAX, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1,
-                                      UINT64_C(999999999999), (UINT64_C(1) << 40) + 12345,
-                                      UINT64_C(16777214) * 16777214, UINT64_C(16777214) * 16777214 + 1,
-                                      RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
+    static const uint64_t longer[] = {1000003,
+                                      UINT32_MAX,
+                                      UINT64_C(1) << 32,
+                                      (UINT64_C(1) << 32) + 1,
+                                      UINT64_C(999999999999),
+                                      (UINT64_C(1) << 40) + 12345,
+                                      UINT64_C(16777214) * 16777214,
+                                      UINT64_C(16777214) * 16777214 + 1,
+                                      RS_PERMUTE_MAX - 1,
+                                      RS_PERMUTE_MAX};
     uint64_t state = 99;
     size_t k;
     for (k = 0; k < sizeof longer / sizeof longer[0]; k++) {
@@ -129,7 +135,7 @@ static void test_bijective_when_long(void) {
 
 /* Arguments out of range give a result that is in bounds. */
 static void test_any_argument(void) {
-    static const uint64_t lengths[] = {0, 1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
+    static const uint64_t lengths[] = {0,         1, 2, 3, 5, 9, 1000, 4096, 5000, RS_PERMUTE_MAX, RS_PERMUTE_MAX + 1,
                                        UINT64_MAX};
     uint64_t state = 5, i;
     size_t k;
@@ -223,7 +229,7 @@ static uint64_t rank_of(const uint64_t *order, uint64_t n) {
 static void test_all_orders_of_a_few(void) {
     static const struct {
         uint64_t n, orders, seeds;
-    } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},    {5, 120, 200000},
+    } cases[] = {{2, 2, 100000},   {3, 6, 100000},    {4, 24, 200000},   {5, 120, 200000},
                  {6, 720, 100000}, {7, 5040, 200000}, {8, 40320, 900000}};
     size_t k;
     for (k = 0; k < sizeof cases / sizeof cases[0]; k++) {

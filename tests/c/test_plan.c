@@ -43,17 +43,19 @@ static void test_ints(void) {
     CHECK_STR(ints_with(999, 900, 100), "int10");
     CHECK_STR(ints_with(INT64_C(1) << 60, 900, 100), "union(int10, any)");
     CHECK_STR(ints_with(-(INT64_C(1) << 60), 900, 100), "union(int10, any)");
-    CHECK_STR(ints_with(INT64_C(1) << 60, 60, 20), "int64");  /* too few to divide */
-    CHECK_STR(ints_with(4000, 900, 100), "int12");            /* not far enough */
+    CHECK_STR(ints_with(INT64_C(1) << 60, 60, 20), "int64"); /* too few to divide */
+    CHECK_STR(ints_with(4000, 900, 100), "int12");           /* not far enough */
 }
 
 static void test_decimals(void) {
     uint32_t i;
     for (i = 0; i < 900; i++) add_float((double)(i * 7919 % 1000) / 100);
     CHECK_STR(planned(), "decimal10");
-    for (i = 0; i < 900; i++) add_float(i % 10 == 9 ? 1.0 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* one in ten is none */
+    for (i = 0; i < 900; i++)
+        add_float(i % 10 == 9 ? 1.0 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* one in ten is none */
     CHECK_STR(planned(), "union(decimal10, float)");
-    for (i = 0; i < 900; i++) add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half of them */
+    for (i = 0; i < 900; i++)
+        add_float(i % 2 == 0 ? 1e300 / (i + 3) : (double)(i * 7919 % 1000) / 100); /* half of them */
     CHECK_STR(planned(), "float");
     for (i = 0; i < 900; i++) { /* each a few units in the last place off */
         double value = (double)(i * 7919 % 1000 + 1) / 100;
@@ -74,7 +76,8 @@ static const char *lists(unsigned tag, unsigned stride, uint64_t n, bool same_co
         uint64_t count = same_count ? n : n - i % 3;
         make_head(&block.raw, tag, count);
         for (k = 0; k < count; k++) {
-            int64_t value = stride == 0 ? (int64_t)make_random(50) : (int64_t)(k * 3 + k % stride * 999983 + i * i * 1009);
+            int64_t value =
+                stride == 0 ? (int64_t)make_random(50) : (int64_t)(k * 3 + k % stride * 999983 + i * i * 1009);
             make_int(&block.raw, value);
         }
         make_record_end(&block);
@@ -90,15 +93,16 @@ static void test_strides(void) {
         CHECK_STR(lists(0x0D, stride, 60, false), wanted);
     }
     CHECK_STR(lists(0x0D, 1, 60, true), "numbers/1*60");
-    CHECK_STR(lists(0x0E, 1, 80, true), "numbers/1*80"); /* a tuple too long for columns */
-    CHECK_STR(lists(0x0D, 0, 40, true), "list*40(int6)");  /* no order in them: no deltas */
+    CHECK_STR(lists(0x0E, 1, 80, true), "numbers/1*80");  /* a tuple too long for columns */
+    CHECK_STR(lists(0x0D, 0, 40, true), "list*40(int6)"); /* no order in them: no deltas */
 }
 
 static void test_lists_of_floats(void) {
     uint64_t i, k;
     for (i = 0; i < 100; i++) { /* one list in twenty is noise */
         make_head(&block.raw, 0x0D, 8);
-        for (k = 0; k < 8; k++) make_float(&block.raw, i % 20 == 3 ? 1.0 / (double)(i + k + 3) : (double)(i * 1000 + k * 3) / 10);
+        for (k = 0; k < 8; k++)
+            make_float(&block.raw, i % 20 == 3 ? 1.0 / (double)(i + k + 3) : (double)(i * 1000 + k * 3) / 10);
         make_record_end(&block);
     }
     CHECK_STR(planned(), "union(numbers/1*8, list*8(float))");
@@ -111,10 +115,13 @@ static void test_texts(void) {
     uint32_t i;
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "img_%05u.jpg", i * 7 % 65536), add_text(name);
     CHECK_STR(planned(), "concat(const, digits, const)");
-    for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, i % 20 == 7 ? "other %u of them" : "img_%05u.jpg", i * 7 % 65536), add_text(name);
+    for (i = 0; i < 900; i++)
+        (void)snprintf(name, sizeof name, i % 20 == 7 ? "other %u of them" : "img_%05u.jpg", i * 7 % 65536),
+            add_text(name);
     (void)planned();
     CHECK(strncmp(said, "union(concat(const, digits, const), ", 36) == 0);
-    for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)i * 0x9E3779B97F4A7C15u), add_text(name);
+    for (i = 0; i < 900; i++)
+        (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)i * 0x9E3779B97F4A7C15u), add_text(name);
     CHECK(strcmp(planned(), "symbols") == 0); /* alone it is one word: parts need two */
     for (i = 0; i < 900; i++) (void)snprintf(name, sizeof name, "word %u", i % 30), add_text(name);
     CHECK_STR(planned(), "dict");
@@ -149,7 +156,8 @@ static void test_too_many_nodes(void) {
         make_head(&block.raw, 0x0F, 600);
         for (k = 0; k < 600; k++) {
             (void)snprintf(name, sizeof name, "c%u", k), make_str(&block.raw, name);
-            (void)snprintf(name, sizeof name, "%04u-%02u-%02u:%u", i * k % 9973, i % 12, (i + k) % 28, i * 37 % 101), make_str(&block.raw, name);
+            (void)snprintf(name, sizeof name, "%04u-%02u-%02u:%u", i * k % 9973, i % 12, (i + k) % 28, i * 37 % 101),
+                make_str(&block.raw, name);
         }
         make_record_end(&block);
     }

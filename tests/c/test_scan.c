@@ -32,7 +32,8 @@ static void test_shapes(void) {
     make_dict("b", "a"), CHECK_OK(scan_made(0), &err);
     make_head(&raw, 0x0F, 0), CHECK_OK(scan_made(0), &err);
     REQUIRE(scan.n_key_sets == 4);
-    CHECK(scan.key_sets[0] == scan.key_sets[1] && scan.key_sets[0] != scan.key_sets[2]); /* the order of keys is part of it */
+    CHECK(scan.key_sets[0] == scan.key_sets[1] &&
+          scan.key_sets[0] != scan.key_sets[2]); /* the order of keys is part of it */
     CHECK_U64(scan.key_sets[3], RS_KEY_SET_SEED);
     rs_scan_reset(&scan);
     CHECK(scan.n_key_sets == 0 && scan.max_values == 3);
@@ -70,7 +71,8 @@ static void test_totals(void) {
 
 /* An ext value and its EXTRA count for nothing, its payload as usual. */
 static void test_ext(void) {
-    make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL), make_int(&raw, 2);
+    make_ext(&raw, 25, "Name"), make_head(&raw, 0x0E, 2), make_int(&raw, 1), make_ext(&raw, 13, NULL),
+        make_int(&raw, 2);
     CHECK_OK(scan_made(0), &err);
     CHECK(scan.max_values == 3 && scan.max_depth == 1 && scan.n_key_sets == 0);
     CHECK_U64(scan.features, RS_FMT_FEATURE_EXT);
@@ -104,11 +106,11 @@ static void test_refused(void) {
         {RS_E_FMT_VERSION, 3, {0x0D, 1, 0x12}},
         {RS_E_FMT_VERSION, 4, {0x11, 31, 0, 0}},
         {RS_E_FMT_VALUE, 7, {0x11, 4, 0, 0x11, 7, 0, 0}},
-        {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0D, 0, 0x90}},                       /* a list as key, a dict within a key */
+        {RS_E_FMT_VALUE, 5, {0x0F, 1, 0x0D, 0, 0x90}}, /* a list as key, a dict within a key */
         {RS_E_FMT_VALUE, 7, {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90}},
-        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90}},           /* and as the payload of one */
-        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 3, 0, 0x0D, 0, 0x90}},           /* a set as key */
-        {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 8, 0}},                    /* array data outside, and no arrays */
+        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90}}, /* and as the payload of one */
+        {RS_E_FMT_VALUE, 8, {0x0F, 1, 0x11, 3, 0, 0x0D, 0, 0x90}}, /* a set as key */
+        {RS_E_FMT_VALUE, 7, {0x10, 0, 2, 1, 0x80, 8, 0}},          /* array data outside, and no arrays */
         {RS_E_FMT_TRUNCATED, 12, {0x0D, 2, 0x11, 7, 0, 0, 0x10, 2, 20, 1, 0, 0}}, /* features met before the end */
     };
     size_t i;

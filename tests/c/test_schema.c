@@ -2,8 +2,30 @@
 #include "format/rs_schema.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED,
-       SYMBOLS, CONCAT, DIGITS, HEX, SAME, OPTIONAL };
+enum {
+    ANY = 1,
+    CONST,
+    INT,
+    FLOAT,
+    BOOL,
+    STR,
+    BYTES,
+    LIST,
+    TUPLE,
+    STRUCT,
+    UNION,
+    NDARRAY,
+    EXT,
+    DECIMAL,
+    NUMBERS,
+    DICT_CODED,
+    SYMBOLS,
+    CONCAT,
+    DIGITS,
+    HEX,
+    SAME,
+    OPTIONAL
+};
 
 static rs_error err;
 
@@ -33,6 +55,7 @@ static const struct {
     uint32_t n;
     uint8_t aux[16];
     uint32_t aux_size;
+    /* clang-format off */
 } cases[] = {
     {"any", RS_OK, {{ANY, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"kind 0", RS_E_FMT_TREE, {{0, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
@@ -138,6 +161,7 @@ static const struct {
     {"huge count of bits", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {BOOL, 0, 0, 0, 0, 0, 0, 0}}, 2, {0}, 0},
     {"huge count of nothing", RS_OK, {{LIST, 0, 1, 1, 1, 0, 0, UINT32_MAX}, {CONST, 0, 0, 0, 0, 0, 1, 0}}, 2, {0}, 1},
 };
+/* clang-format on */
 
 static void test_every_rule(void) {
     size_t i;
@@ -207,9 +231,9 @@ static rs_status compile_deep(uint32_t depth, bool unions) {
 
 /* Below an ext a union must not lead to one either, however many unions there are in between. */
 static void test_ext_by_way_of_unions(void) {
-    make_node nodes[] = {{EXT, 7, 0, 1, 1, 0, 1, 0}, {UNION, 0, 0, 2, 2, 0, 0, 0}, {UNION, 0, 0, 2, 4, 0, 0, 0},
-                         {LIST, 0, 0, 1, 6, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 1, 0},
-                         {EXT, 7, 0, 1, 7, 0, 1, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0}};
+    make_node nodes[] = {{EXT, 7, 0, 1, 1, 0, 1, 0},  {UNION, 0, 0, 2, 2, 0, 0, 0}, {UNION, 0, 0, 2, 4, 0, 0, 0},
+                         {LIST, 0, 0, 1, 6, 0, 0, 0}, {ANY, 0, 0, 0, 0, 0, 0, 0},   {CONST, 0, 0, 0, 0, 0, 1, 0},
+                         {EXT, 7, 0, 1, 7, 0, 1, 0},  {ANY, 0, 0, 0, 0, 0, 0, 0}};
     static const uint8_t aux[] = {0, 0x11, 7, 0, 0};
     rs_tree tree;
     REQUIRE_OK(compile_with(&tree, nodes, 8, aux, 5), &err); /* within the list it may be */
@@ -219,14 +243,18 @@ static void test_ext_by_way_of_unions(void) {
     nodes[5].aux_off = 1, nodes[5].aux_size = 4;
     CHECK_CODE(compile(nodes, 8, aux, 5), RS_E_FMT_TREE, &err);
     nodes[5].aux_off = 0, nodes[5].aux_size = 1;
-    nodes[3].kind = EXT, nodes[3].param = 7, nodes[3].aux_size = 1, nodes[6].kind = LIST, nodes[6].param = 0, nodes[6].aux_size = 0;
+    nodes[3].kind = EXT, nodes[3].param = 7, nodes[3].aux_size = 1, nodes[6].kind = LIST, nodes[6].param = 0,
+    nodes[6].aux_size = 0;
     CHECK_CODE(compile(nodes, 8, aux, 5), RS_E_FMT_TREE, &err);
 }
 
 /* Bits, body and whether it is fixed are the child's. */
 static void test_ext_is_transparent(void) {
-    static const make_node kinds[] = {{INT, 3, 0, 0, 0, 0, 8, 0}, {INT, 16, 0, 0, 0, 0, 8, 0}, {FLOAT, 0, 0, 0, 0, 0, 0, 0},
-                                      {STR, 1, 0, 0, 0, 0, 0, 0}, {CONST, 0, 0, 0, 0, 0, 1, 0}};
+    static const make_node kinds[] = {{INT, 3, 0, 0, 0, 0, 8, 0},
+                                      {INT, 16, 0, 0, 0, 0, 8, 0},
+                                      {FLOAT, 0, 0, 0, 0, 0, 0, 0},
+                                      {STR, 1, 0, 0, 0, 0, 0, 0},
+                                      {CONST, 0, 0, 0, 0, 0, 1, 0}};
     static const uint8_t aux[8] = {0};
     size_t i;
     for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -235,7 +263,8 @@ static void test_ext_is_transparent(void) {
         nodes[1] = kinds[i];
         if (!CHECK_OK(compile_with(&tree, nodes, 2, aux, 8), &err)) continue;
         CHECK(tree.nodes[0].bits == tree.nodes[1].bits && tree.nodes[0].fixed == tree.nodes[1].fixed);
-        CHECK(tree.nodes[0].size_bytes == tree.nodes[1].size_bytes && tree.nodes[0].alone_bytes == tree.nodes[1].alone_bytes);
+        CHECK(tree.nodes[0].size_bytes == tree.nodes[1].size_bytes &&
+              tree.nodes[0].alone_bytes == tree.nodes[1].alone_bytes);
         rs_tree_clear(&tree);
     }
 }
@@ -302,11 +331,16 @@ static rs_status compile_union_of(uint32_t n) {
 
 static void test_unions(void) {
     /* Two fixed bodies just below 2^31, equal: standing alone with a byte of bits they are too large. */
-    static const make_node large[] = {{UNION, 0, 0, 2, 1, 0, 0, 0},     {UNION, 0, 0, 2, 3, 0, 0, 0},
-                                      {UNION, 0, 0, 2, 5, 0, 0, 0},     {LIST, 0, 1, 1, 7, 0, 0, 2147483647},
-                                      {LIST, 0, 1, 1, 8, 0, 0, 2147483647}, {LIST, 0, 1, 1, 9, 0, 0, 2147483647},
-                                      {LIST, 0, 1, 1, 10, 0, 0, 2147483647}, {INT, 8, 0, 0, 0, 0, 8, 0},
-                                      {INT, 8, 0, 0, 0, 0, 8, 0},       {INT, 8, 0, 0, 0, 0, 8, 0},
+    static const make_node large[] = {{UNION, 0, 0, 2, 1, 0, 0, 0},
+                                      {UNION, 0, 0, 2, 3, 0, 0, 0},
+                                      {UNION, 0, 0, 2, 5, 0, 0, 0},
+                                      {LIST, 0, 1, 1, 7, 0, 0, 2147483647},
+                                      {LIST, 0, 1, 1, 8, 0, 0, 2147483647},
+                                      {LIST, 0, 1, 1, 9, 0, 0, 2147483647},
+                                      {LIST, 0, 1, 1, 10, 0, 0, 2147483647},
+                                      {INT, 8, 0, 0, 0, 0, 8, 0},
+                                      {INT, 8, 0, 0, 0, 0, 8, 0},
+                                      {INT, 8, 0, 0, 0, 0, 8, 0},
                                       {INT, 8, 0, 0, 0, 0, 8, 0}};
     static const uint8_t base[8] = {0};
     uint32_t n;
@@ -361,8 +395,9 @@ static void test_row_layout(void) {
 
 /* Whatever a byte is changed to, compiling ends with a status. */
 static void test_any_byte_changed(void) {
-    static const make_node nodes[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0}, {LIST, 0, 1, 1, 5, 0, 0, 2},
-                                      {NDARRAY, 0, 1, 0, 0, 14, 4, 0}, {CONST, 0, 0, 0, 0, 8, 3, 0}, {INT, 3, 0, 0, 0, 0, 8, 0}};
+    static const make_node nodes[] = {{STRUCT, 0, 0, 2, 1, 8, 6, 0}, {UNION, 0, 0, 2, 3, 0, 0, 0},
+                                      {LIST, 0, 1, 1, 5, 0, 0, 2},   {NDARRAY, 0, 1, 0, 0, 14, 4, 0},
+                                      {CONST, 0, 0, 0, 0, 8, 3, 0},  {INT, 3, 0, 0, 0, 0, 8, 0}};
     static const char aux[] = "\0\0\0\0\0\0\0\0\x09\1a\x09\1b\0\3\1\7";
     rs_buffer bytes = {0};
     size_t i;
@@ -406,7 +441,12 @@ static const struct {
     {"decimal of 65 bits", BAD, {{DECIMAL, 65, 0, 0, 0, 0, 10, 0}}, 1, {0}, 10},
     {"decimal of scale 23", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 23, 0}, 10},
     {"decimal of 33 correction bits", BAD, {{DECIMAL, 64, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 33}, 10},
-    {"decimal of as many correction bits", OK, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 5}, 10},
+    {"decimal of as many correction bits",
+     OK,
+     {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}},
+     1,
+     {0, 0, 0, 0, 0, 0, 0, 0, 0, 5},
+     10},
     {"decimal of more correction bits", BAD, {{DECIMAL, 5, 0, 0, 0, 0, 10, 0}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 6}, 10},
     {"decimal with aux of 9", BAD, {AUX_OF(DECIMAL, 9)}, 1, {0}, 9},
     {"decimal with aux of 11", BAD, {AUX_OF(DECIMAL, 11)}, 1, {0}, 11},
@@ -414,7 +454,12 @@ static const struct {
     {"decimal with count", BAD, {{DECIMAL, 0, 0, 0, 0, 0, 10, 1}}, 1, {0}, 10},
     {"decimal with a child", BAD, {{DECIMAL, 0, 0, 1, 1, 0, 10, 0}, LEAF(ANY, 0)}, 2, {0}, 10},
     {"numbers", OK, {AUX_OF(NUMBERS, 16)}, 1, {0}, 16},
-    {"numbers at every limit", OK, {{NUMBERS, 1, 1, 0, 0, 0, 16, UINT32_MAX}}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 1, 22, 16, 64, 64}, 16},
+    {"numbers at every limit",
+     OK,
+     {{NUMBERS, 1, 1, 0, 0, 0, 16, UINT32_MAX}},
+     1,
+     {0, 0, 0, 0, 0, 0, 0, 0, 1, 22, 16, 64, 64},
+     16},
     {"numbers of param 2", BAD, {{NUMBERS, 2, 0, 0, 0, 0, 16, 0}}, 1, {0}, 16},
     {"numbers of kind 2", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 2}, 16},
     {"ints with a scale", BAD, {AUX_OF(NUMBERS, 16)}, 1, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 16},
@@ -435,7 +480,12 @@ static const struct {
     {"dict of 33 bits", BAD, {{DICT_CODED, 33, 0, 0, 0, 0, 4, 1}}, 1, {0}, 4},
     {"dict of 2 entries and 0 bits", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 4, 2}}, 1, {0}, 4},
     {"dict of 2^31 entries and 31 bits", OK, {{DICT_CODED, 31, 0, 0, 0, 0, 4, UINT32_C(1) << 31}}, 1, {0}, 4},
-    {"dict of more entries than 31 bits say", BAD, {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}}, 1, {0}, 4},
+    {"dict of more entries than 31 bits say",
+     BAD,
+     {{DICT_CODED, 31, 0, 0, 0, 0, 4, (UINT32_C(1) << 31) + 1}},
+     1,
+     {0},
+     4},
     {"dict of no table", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"dict with half a number", BAD, {{DICT_CODED, 0, 0, 0, 0, 0, 6, 1}}, 1, {0}, 6},
     {"dict with flag", BAD, {{DICT_CODED, 0, 2, 0, 0, 0, 4, 1}}, 1, {0}, 4},
@@ -452,15 +502,34 @@ static const struct {
     {"concat with flag", BAD, {{CONCAT, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"concat with count", BAD, {{CONCAT, 0, 0, 0, 0, 0, 0, 1}}, 1, {0}, 0},
     {"concat with aux", BAD, {AUX_OF(CONCAT, 1)}, 1, {0}, 1},
-    {"concat of every text", OK, {PARENT(CONCAT, 0, 4), {CONST, 0, 0, 0, 0, 0, 2, 0}, {SYMBOLS, 0, 0, 0, 0, 4, 4, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 2)}, 5, {9, 0, 0, 0, 0, 0, 0, 0}, 8},
+    {"concat of every text",
+     OK,
+     {PARENT(CONCAT, 0, 4),
+      {CONST, 0, 0, 0, 0, 0, 2, 0},
+      {SYMBOLS, 0, 0, 0, 0, 4, 4, 0},
+      {HEX, 0, 0, 0, 0, 0, 0, 1},
+      LEAF(STR, 2)},
+     5,
+     {9, 0, 0, 0, 0, 0, 0, 0},
+     8},
     {"concat of a const of bytes", BAD, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 2, 0}}, 2, {12, 0}, 2},
     {"concat of a const of None", BAD, {PARENT(CONCAT, 0, 1), {CONST, 0, 0, 0, 0, 0, 1, 0}}, 2, {0}, 1},
     {"concat of any", BAD, {PARENT(CONCAT, 0, 1), LEAF(ANY, 0)}, 2, {0}, 0},
     {"concat of bytes", BAD, {PARENT(CONCAT, 0, 1), LEAF(BYTES, 0)}, 2, {0}, 0},
     {"concat of concat", BAD, {PARENT(CONCAT, 0, 1), LEAF(CONCAT, 0)}, 2, {0}, 0},
     {"concat of an optional", BAD, {PARENT(CONCAT, 0, 1), {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"same of the first", OK, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}}, 4, {0}, 0},
-    {"same of a same", BAD, {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}}, 4, {0}, 0},
+    {"same of the first",
+     OK,
+     {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 0}},
+     4,
+     {0},
+     0},
+    {"same of a same",
+     BAD,
+     {PARENT(CONCAT, 0, 3), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 0}, {SAME, 0, 0, 0, 0, 0, 0, 1}},
+     4,
+     {0},
+     0},
     {"same of itself", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, 1}}, 3, {0}, 0},
     {"same of a later one", BAD, {PARENT(CONCAT, 0, 2), {SAME, 0, 0, 0, 0, 0, 0, 1}, LEAF(STR, 1)}, 3, {0}, 0},
     {"same of none", BAD, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), {SAME, 0, 0, 0, 0, 0, 0, UINT32_MAX}}, 3, {0}, 0},
@@ -492,10 +561,25 @@ static const struct {
     {"optional with count", BAD, {{OPTIONAL, 1, 0, 1, 1, 0, 0, 1}, LEAF(STR, 1)}, 2, {0}, 0},
     {"optional key as root", BAD, {PARENT(OPTIONAL, 0, 1), LEAF(STR, 1)}, 2, {0}, 0},
     {"optional key in a tuple", BAD, {PARENT(TUPLE, 1, 1), {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0}, 0},
-    {"optional key in a union", BAD, {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)}, 4, {0}, 0},
+    {"optional key in a union",
+     BAD,
+     {PARENT(UNION, 0, 2), {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1), LEAF(STR, 1)},
+     4,
+     {0},
+     0},
     {"optional key", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, LEAF(STR, 1)}, 3, {0x90}, 1},
-    {"optional key that may be None", OK, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
-    {"None that may be a missing key", BAD, {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)}, 4, {0x90}, 1},
+    {"optional key that may be None",
+     OK,
+     {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 0, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 1, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)},
+     4,
+     {0x90},
+     1},
+    {"None that may be a missing key",
+     BAD,
+     {{STRUCT, 0, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {OPTIONAL, 0, 0, 1, 3, 0, 0, 0}, LEAF(STR, 1)},
+     4,
+     {0x90},
+     1},
     {"rest of a str", OK, {REST_STR}, 1, {0}, 0},
     {"rest of a str of param 0", BAD, {{STR, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
     {"rest of bytes", OK, {{BYTES, 0, 2, 0, 0, 0, 0, 0}}, 1, {0}, 0},
@@ -509,19 +593,45 @@ static const struct {
     {"rest in an optional", OK, {PARENT(OPTIONAL, 1, 1), REST_STR}, 2, {0}, 0},
     {"rest in an ext", OK, {{EXT, 22, 0, 1, 1, 0, 2, 0}, REST_STR}, 2, {9, 0}, 2},
     {"rest in a concat", OK, {PARENT(CONCAT, 0, 2), LEAF(STR, 1), REST_STR}, 3, {0}, 0},
-    {"rest within a tuple within a tuple", OK, {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR}, 4, {0}, 0},
-    {"rest within a tuple that is not last", BAD, {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR}, 4, {0}, 0},
+    {"rest within a tuple within a tuple",
+     OK,
+     {PARENT(TUPLE, 1, 2), LEAF(ANY, 0), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, REST_STR},
+     4,
+     {0},
+     0},
+    {"rest within a tuple that is not last",
+     BAD,
+     {PARENT(TUPLE, 1, 2), {TUPLE, 1, 0, 1, 3, 0, 0, 0}, LEAF(ANY, 0), REST_STR},
+     4,
+     {0},
+     0},
     {"ext of a dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 2, {0}, 5},
     {"ext of an optional", OK, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, LEAF(ANY, 0)}, 3, {0}, 1},
-    {"ext of an optional dict", BAD, {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
-    {"ext of an optional ext", BAD, {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)}, 4, {0}, 1},
-    {"ext of a list of a dict", OK, {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}}, 3, {0}, 5},
+    {"ext of an optional dict",
+     BAD,
+     {{EXT, 4, 0, 1, 1, 4, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}},
+     3,
+     {0},
+     5},
+    {"ext of an optional ext",
+     BAD,
+     {{EXT, 7, 0, 1, 1, 0, 1, 0}, {OPTIONAL, 1, 0, 1, 2, 0, 0, 0}, {EXT, 7, 0, 1, 3, 0, 1, 0}, LEAF(ANY, 0)},
+     4,
+     {0},
+     1},
+    {"ext of a list of a dict",
+     OK,
+     {{EXT, 3, 0, 1, 1, 4, 1, 0}, {LIST, 0, 0, 1, 2, 0, 0, 0}, {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}},
+     3,
+     {0},
+     5},
 };
 
 static void test_packed_nodes(void) {
     size_t i;
     for (i = 0; i < sizeof packed / sizeof packed[0]; i++) {
-        if (!CHECK_CODE(compile(packed[i].nodes, packed[i].n, packed[i].aux, packed[i].aux_size), packed[i].code, &err)) {
+        if (!CHECK_CODE(compile(packed[i].nodes, packed[i].n, packed[i].aux, packed[i].aux_size), packed[i].code,
+                        &err)) {
             (void)fprintf(stderr, "    case: %s\n", packed[i].what);
         }
     }
@@ -550,12 +660,20 @@ static void test_packed_sizes(void) {
         bool fixed;
         uint64_t size;
     } sizes[] = {
-        {{{DECIMAL, 7, 0, 0, 0, 0, 10, 0}}, 1, 7, true, 0}, {{{DECIMAL, 32, 0, 0, 0, 0, 10, 0}}, 1, 0, true, 4}, {{AUX_OF(NUMBERS, 16)}, 1, 0, false, 0},
-        {{{NUMBERS, 0, 1, 0, 0, 0, 16, 9}}, 1, 0, false, 0}, {{{DICT_CODED, 8, 0, 0, 0, 0, 4, 9}}, 1, 8, true, 0}, {{AUX_OF(SYMBOLS, 4)}, 1, 0, false, 0},
-        {{{DIGITS, 16, 0, 0, 0, 0, 8, 9}}, 1, 0, true, 2}, {{{DIGITS, 17, 0, 0, 0, 0, 8, 9}}, 1, 17, true, 0}, {{{HEX, 0, 0, 0, 0, 0, 0, 7}}, 1, 0, true, 4},
+        {{{DECIMAL, 7, 0, 0, 0, 0, 10, 0}}, 1, 7, true, 0},
+        {{{DECIMAL, 32, 0, 0, 0, 0, 10, 0}}, 1, 0, true, 4},
+        {{AUX_OF(NUMBERS, 16)}, 1, 0, false, 0},
+        {{{NUMBERS, 0, 1, 0, 0, 0, 16, 9}}, 1, 0, false, 0},
+        {{{DICT_CODED, 8, 0, 0, 0, 0, 4, 9}}, 1, 8, true, 0},
+        {{AUX_OF(SYMBOLS, 4)}, 1, 0, false, 0},
+        {{{DIGITS, 16, 0, 0, 0, 0, 8, 9}}, 1, 0, true, 2},
+        {{{DIGITS, 17, 0, 0, 0, 0, 8, 9}}, 1, 17, true, 0},
+        {{{HEX, 0, 0, 0, 0, 0, 0, 7}}, 1, 0, true, 4},
         {{PARENT(CONCAT, 0, 2), {HEX, 0, 0, 0, 0, 0, 0, 7}, {DIGITS, 9, 0, 0, 0, 0, 8, 0}}, 3, 0, true, 6},
-        {{PARENT(OPTIONAL, 1, 1), {DICT_CODED, 8, 0, 0, 0, 0, 4, 9}}, 2, 9, true, 0}, {{PARENT(OPTIONAL, 1, 1), LEAF(FLOAT, 0)}, 2, 1, false, 0},
-        {{PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, 1, false, 0}, {{PARENT(OPTIONAL, 1, 1), LEAF(BOOL, 0)}, 2, 2, true, 0},
+        {{PARENT(OPTIONAL, 1, 1), {DICT_CODED, 8, 0, 0, 0, 0, 4, 9}}, 2, 9, true, 0},
+        {{PARENT(OPTIONAL, 1, 1), LEAF(FLOAT, 0)}, 2, 1, false, 0},
+        {{PARENT(OPTIONAL, 1, 1), LEAF(STR, 1)}, 2, 1, false, 0},
+        {{PARENT(OPTIONAL, 1, 1), LEAF(BOOL, 0)}, 2, 2, true, 0},
     };
     static const uint8_t aux[16] = {0};
     size_t i;
@@ -573,8 +691,10 @@ static void test_packed_sizes(void) {
 
 /* Whatever a byte of a tree of the new kinds is changed to, compiling ends with a status. */
 static void test_any_byte_of_packed_changed(void) {
-    static const make_node nodes[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0}, {OPTIONAL, 0, 0, 1, 4, 0, 0, 0}, {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, PARENT(CONCAT, 0, 2),
-                                      {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT_CODED, 3, 0, 0, 0, 4, 4, 7}, {SAME, 0, 0, 0, 0, 0, 0, 0}};
+    static const make_node nodes[] = {{STRUCT, 0, 0, 3, 1, 0, 3, 0},   {OPTIONAL, 0, 0, 1, 4, 0, 0, 0},
+                                      {NUMBERS, 0, 0, 0, 0, 3, 16, 0}, PARENT(CONCAT, 0, 2),
+                                      {DECIMAL, 9, 0, 0, 0, 3, 10, 0}, {DICT_CODED, 3, 0, 0, 0, 4, 4, 7},
+                                      {SAME, 0, 0, 0, 0, 0, 0, 0}};
     make_node all[7];
     uint8_t aux[32] = {0x91, 0x92, 0x93};
     rs_buffer bytes = {0};

@@ -97,7 +97,8 @@ static void test_classes_of_lists(void) {
     REQUIRE(stats.root.n == 3);
     CHECK(a[0].elements == RS_ELEMENTS_INTS && a[0].n == 2 && a[0].count_min == 0 && a[0].count_max == 2);
     CHECK(a[1].elements == RS_ELEMENTS_FLOATS && a[1].n == 1 && a[1].total == 2);
-    CHECK(a[2].elements == RS_ELEMENTS_MIXED && a[2].n == 4 && a[2].children->n == 4); /* the last empty one: any will do */
+    CHECK(a[2].elements == RS_ELEMENTS_MIXED && a[2].n == 4 &&
+          a[2].children->n == 4); /* the last empty one: any will do */
     CHECK(a[0].children->n == 0); /* numbers are looked at together */
     forget();
 }

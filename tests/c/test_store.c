@@ -45,8 +45,10 @@ static void check_store(built_record record, uint64_t n, bool compress, uint64_t
     if (CHECK_OK(rs_store_open(&store, built_slice(&b), NULL, &err), &err)) {
         CHECK_U64(store.header.n_records, n);
         *blocks = store.n_blocks, *trees = store.n_trees;
-        for (i = n; i-- > 0 && same_record(&store, i, record);) {}
-        for (i = 0; i < n && same_record(&store, i, record); i++) {}
+        for (i = n; i-- > 0 && same_record(&store, i, record);) {
+        }
+        for (i = 0; i < n && same_record(&store, i, record); i++) {
+        }
         rs_store_close(&store);
     }
     built_clear(&b);
@@ -81,7 +83,8 @@ static void test_counts(void) {
     for (i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         for (k = 0; k < 6; k++) {
             check_store(records[k / 2], counts[i], k % 2 == 0, &blocks, &trees);
-            CHECK(blocks == (counts[i] > 0) && (k % 2 == 0 ? trees >= blocks : trees == blocks)); /* tables have trees */
+            CHECK(blocks == (counts[i] > 0) &&
+                  (k % 2 == 0 ? trees >= blocks : trees == blocks)); /* tables have trees */
         }
     }
 }
@@ -292,7 +295,8 @@ static void test_refused_records(void) {
     static const uint8_t later[] = {0x12}, cut[] = {0x0D, 2, 0x90}, two[] = {0x90, 0x90};
     static const uint8_t dicts[] = {0x0F, 1, 0x90, 0x0F, 1, 0x90, 0x12};
     static const uint8_t list_key[] = {0x0F, 1, 0x0D, 0, 0x90}, dict_in_key[] = {0x0F, 1, 0x0E, 1, 0x0F, 0, 0x90};
-    static const uint8_t ext_cut[] = {0x0D, 1, 0x0D, 1, 0x0D, 2, 0x11, 7, 0, 0}, dict_in_ext_key[] = {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90};
+    static const uint8_t ext_cut[] = {0x0D, 1, 0x0D, 1, 0x0D, 2, 0x11, 7, 0, 0},
+                         dict_in_ext_key[] = {0x0F, 1, 0x11, 4, 0, 0x0F, 0, 0x90};
     rs_segment_writer writer;
     rs_builder builder;
     rs_segment segment;
@@ -324,7 +328,8 @@ static void test_refused_records(void) {
     CHECK_OK(rs_verify_segment(rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
     REQUIRE_OK(rs_store_open(&store, rs_slice_of(segment.data, segment.size_bytes), NULL, &err), &err);
     CHECK_U64(store.header.n_records, 100);
-    for (i = 0; i < 100 && same_record(&store, i, add_row); i++) {}
+    for (i = 0; i < 100 && same_record(&store, i, add_row); i++) {
+    }
     rs_store_close(&store);
     rs_segment_close(&segment);
 }
@@ -347,21 +352,21 @@ static void test_broken_tables(void) {
         uint64_t value;
         rs_status code;
     } cases[] = {
-        {3, 4, 4, 2, RS_E_FMT_BLOCK},                      /* rule 13: no such block */
+        {3, 4, 4, 2, RS_E_FMT_BLOCK}, /* rule 13: no such block */
         {3, 4, 4, UINT32_MAX, RS_E_FMT_BLOCK},
-        {3, 4, 4, 1, RS_E_FMT_BLOCK},                      /* a block beyond the record */
+        {3, 4, 4, 1, RS_E_FMT_BLOCK}, /* a block beyond the record */
         {3, 4, 4, 0, RS_OK},
-        {4, 0, 8, 65, RS_E_FMT_BLOCK},                     /* the block begins after its first record */
+        {4, 0, 8, 65, RS_E_FMT_BLOCK}, /* the block begins after its first record */
         {4, 0, 8, 101, RS_E_FMT_BLOCK},
-        {4, 8, 4, 64, RS_E_FMT_BLOCK},                     /* and ends before the one asked for */
-        {4, 12, 4, 1000, RS_E_FMT_BLOCK},                  /* rule 14 */
+        {4, 8, 4, 64, RS_E_FMT_BLOCK},    /* and ends before the one asked for */
+        {4, 12, 4, 1000, RS_E_FMT_BLOCK}, /* rule 14 */
         {4, 45, 1, 1, RS_E_FMT_RESERVED},
-        {6, 0, 8, 4, RS_E_FMT_TREE},                       /* not 8-aligned */
+        {6, 0, 8, 4, RS_E_FMT_TREE}, /* not 8-aligned */
         {6, 0, 8, UINT64_C(1) << 40, RS_E_FMT_TREE},
         {6, 8, 4, UINT32_MAX, RS_E_FMT_TREE},
         {6, 8, 4, 0, RS_E_FMT_TREE},
-        {5, 0, 4, 0, RS_E_FMT_TREE},                       /* a tree of no nodes */
-        {5, 8, 1, 23, RS_E_FMT_VERSION},                   /* a root of a later kind */
+        {5, 0, 4, 0, RS_E_FMT_TREE},     /* a tree of no nodes */
+        {5, 8, 1, 23, RS_E_FMT_VERSION}, /* a root of a later kind */
     };
     built c = build(add_uneven, 103, true);
     built_layout layout;

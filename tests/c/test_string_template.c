@@ -12,10 +12,12 @@ static const char *found(void) {
     uint32_t i;
     text[0] = '\0';
     if (!CHECK_OK(look(), &err) || !CHECK_U64(stats.root.n, 1)) return "failed";
-    if (!CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err)) return "failed";
+    if (!CHECK_OK(rs_template_find(&stats, &stats.root.alternatives[0], &template, &alike, &err), &err))
+        return "failed";
     if (!alike) used += (size_t)snprintf(text, sizeof text, "none");
     for (i = 0; alike && i < template.n; i++) {
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", names[template.at[i].kind]);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", names[template.at[i].kind]);
     }
     forget();
     return text;
@@ -41,7 +43,8 @@ static void test_kinds(void) {
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "id-%08X", i * 2654435761u), add_text(s);
     CHECK_STR(found(), "const hex");
     CHECK(template.at[1].upper);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "a %c%c%c%c/%u", (int)('g' + i % 3), (int)('h' + i % 7), 'x', 'y', i), add_text(s);
+    for (i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, "a %c%c%c%c/%u", (int)('g' + i % 3), (int)('h' + i % 7), 'x', 'y', i), add_text(s);
     CHECK_STR(found(), "const dict const digits");
 }
 
@@ -49,14 +52,17 @@ static void test_kinds(void) {
 static void test_odd_numbers(void) {
     char s[64];
     unsigned i;
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, i % 2 == 0 ? "x-%u" : "x-0%u", i), add_text(s); /* padded to no one width */
+    for (i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, i % 2 == 0 ? "x-%u" : "x-0%u", i), add_text(s); /* padded to no one width */
     CHECK_STR(found(), "const text");
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%u9999999999999999", i + 10000), add_text(s); /* 21 digits */
     CHECK(strstr(found(), "digits") == NULL);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%018u", i), add_text(s);
     CHECK_STR(found(), "const digits");
     CHECK_U64(template.at[1].count, 18);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "x-%08x", i * 2654435761u), s[2 + i % 8] = (char)(s[2 + i % 8] >= 'a' ? s[2 + i % 8] - 32 : s[2 + i % 8]), add_text(s);
+    for (i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, "x-%08x", i * 2654435761u),
+            s[2 + i % 8] = (char)(s[2 + i % 8] >= 'a' ? s[2 + i % 8] - 32 : s[2 + i % 8]), add_text(s);
     CHECK(strstr(found(), "hex") == NULL); /* of both cases */
 }
 
@@ -67,10 +73,12 @@ static void test_not_alike(void) {
     CHECK_STR(found(), "none"); /* too few to tell */
     for (i = 0; i < N; i++) add_text(i % 4 == 0 ? "one" : i % 4 == 1 ? "one-two" : i % 4 == 2 ? "a-b-c" : "");
     CHECK_STR(found(), "none");
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in twenty is not */
+    for (i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, i % 20 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in twenty is not */
     CHECK_STR(found(), "const digits const");
     CHECK_U64(template.n_fits, N - N / 20);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in five is */
+    for (i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, i % 5 == 0 ? "- %u" : "img_%u.jpg", i), add_text(s); /* one in five is */
     CHECK_STR(found(), "none");
     for (i = 0; i < N; i++) add_text("a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s.t.u.v.w.x.y.z"); /* 51 parts */
     CHECK_STR(found(), "none");
@@ -78,16 +86,19 @@ static void test_not_alike(void) {
 
 /* Names that differ in their signs are left whole, between what separates parts of paths, or fields. */
 static void test_separators(void) {
-    static const char *const names[] = {"x6u_kE", "a-b-cd", "qwert", "_zu--i", "o.o"}, *const deep[] = {"a/b", "c", "/d_e/f-"};
+    static const char *const names[] = {"x6u_kE", "a-b-cd", "qwert", "_zu--i", "o.o"}, *const deep[] = {"a/b", "c",
+                                                                                                        "/d_e/f-"};
     char s[64];
     unsigned i;
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%u id%03u/%s/%04u.wav", i % 2, i * 7 % 40, names[i * 3 % 5], i), add_text(s);
+    for (i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, "%u id%03u/%s/%04u.wav", i % 2, i * 7 % 40, names[i * 3 % 5], i), add_text(s);
     CHECK_STR(found(), "digits const dict const dict const text");
     CHECK(template.classes == RS_TEMPLATE_PATHS);
     for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "%s|%s", deep[i * 7 % 3], names[i * 3 % 5]), add_text(s);
     CHECK_STR(found(), "dict const dict");
     CHECK(template.classes == RS_TEMPLATE_FIELDS);
-    for (i = 0; i < N; i++) (void)snprintf(s, sizeof s, "img %u/%u", i, i % 7), add_text(s); /* alike in all their signs: cut there */
+    for (i = 0; i < N; i++)
+        (void)snprintf(s, sizeof s, "img %u/%u", i, i % 7), add_text(s); /* alike in all their signs: cut there */
     CHECK_STR(found(), "const digits const digits");
     CHECK(template.classes < RS_TEMPLATE_PATHS);
 }

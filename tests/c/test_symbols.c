@@ -214,15 +214,15 @@ static void test_nothing_gained(void) {
 /* ---- The layout, spelled out ---- */
 
 /* Two short codes and one two-byte code: "ab", the escape, "b"; the pool is "ab". */
-static const uint8_t small[] = {1, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 'b',
-                                0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static const uint8_t small[] = {1,   0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a',
+                                'b', 0, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0,    0, 0};
 /* The same of units of two bytes. */
-static const uint8_t small_wide[] = {2, 0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 1, 'b', 2,
-                                     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static const uint8_t small_wide[] = {2,   0, 2, 0, 3, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0x11, 0, 0, 'a', 1,
+                                     'b', 2, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0,    0, 0, 0};
 
 /* One symbol, and a pool that reads like an entry of another. */
-static const uint8_t one_symbol[] = {1, 0, 2, 0, 1, 0, 0, 0, 0x01, 0, 0, 0x01, 0, 0,
-                                     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static const uint8_t one_symbol[] = {1, 0, 2, 0, 1, 0, 0, 0, 0x01, 0, 0, 0x01, 0, 0, 0,
+                                     0, 0, 0, 0, 0, 0, 0, 0, 0,    0, 0, 0,    0, 0, 0};
 
 static void check_codes(const uint8_t *table, size_t size, const char *codes, size_t n, rs_status code,
                         const char *units, uint64_t n_bytes) {
@@ -243,12 +243,15 @@ static void test_layout(void) {
     check_codes(small, sizeof small, "", 0, RS_OK, "", 0);
     check_codes(small, sizeof small, "\0", 1, RS_OK, "ab", 2);
     check_codes(small, sizeof small, "\2\0\0\1\xFE", 5, RS_OK, "bab\xFE", 4);
-    check_codes(small, sizeof small, "\0\0\0\0\0\0\0\1x\2\0\0", 12, RS_OK, "ababababababab" "xbab", 18);
-    check_codes(small, sizeof small, "\1", 1, RS_E_FMT_VALUE, NULL, 0);       /* an escape without its unit */
-    check_codes(small, sizeof small, "\2", 1, RS_E_FMT_VALUE, NULL, 0);       /* half a code */
+    check_codes(small, sizeof small, "\0\0\0\0\0\0\0\1x\2\0\0", 12, RS_OK,
+                "ababababababab"
+                "xbab",
+                18);
+    check_codes(small, sizeof small, "\1", 1, RS_E_FMT_VALUE, NULL, 0); /* an escape without its unit */
+    check_codes(small, sizeof small, "\2", 1, RS_E_FMT_VALUE, NULL, 0); /* half a code */
     check_codes(small, sizeof small, "\0\0\0\0\0\0\0\0\2", 9, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small, sizeof small, "\0\0\0\0\0\0\0\1", 8, RS_E_FMT_VALUE, NULL, 0);
-    check_codes(small, sizeof small, "\2\1", 2, RS_E_FMT_VALUE, NULL, 0);     /* symbol 3 of 3 */
+    check_codes(small, sizeof small, "\2\1", 2, RS_E_FMT_VALUE, NULL, 0); /* symbol 3 of 3 */
     check_codes(small, sizeof small, "\3\0", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small, sizeof small, "\xFF\xFF", 2, RS_E_FMT_VALUE, NULL, 0);
     check_codes(small, sizeof small, "\0\0\0\xFF\xFF\0\0\0\0", 9, RS_E_FMT_VALUE, NULL, 0);
@@ -281,7 +284,8 @@ static void test_every_byte_counts(void) {
             for (at = 0; at < size; at++) {
                 text[at] ^= 0x80;
                 CHECK_U64(check_round_trip(encoder, &symbols, text, n), n * (2 + unit_bytes));
-                CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes), 32 / unit_bytes * (2 + unit_bytes));
+                CHECK_U64(check_round_trip(encoder, &symbols, text, 32 / unit_bytes),
+                          32 / unit_bytes * (2 + unit_bytes));
                 text[at] ^= 0x80;
             }
             rs_symbols_encoder_close(encoder);
@@ -354,19 +358,29 @@ static void test_bad_tables(void) {
         unsigned value;
         rs_status code;
     } cases[] = {
-        {0, 1, RS_OK},          {0, 0, RS_E_FMT_VALUE},      {0, 3, RS_E_FMT_VALUE}, {0, 4, RS_E_FMT_VALUE},
+        {0, 1, RS_OK},
+        {0, 0, RS_E_FMT_VALUE},
+        {0, 3, RS_E_FMT_VALUE},
+        {0, 4, RS_E_FMT_VALUE},
         {0, 2, RS_E_FMT_VALUE}, /* "ab" is one unit then, and the first symbol has two */
         {1, 1, RS_E_FMT_RESERVED},
-        {2, 0, RS_OK},          {2, 255, RS_OK},             {3, 1, RS_E_FMT_VALUE}, /* 258 short codes */
+        {2, 0, RS_OK},
+        {2, 255, RS_OK},
+        {3, 1, RS_E_FMT_VALUE}, /* 258 short codes */
         {4, 2, RS_OK},          /* the third entry is part of the pool then */
         {4, 255, RS_E_FMT_TRUNCATED},
         {4, 4, RS_E_FMT_TRUNCATED},
         {6, 1, RS_E_FMT_VALUE}, /* more symbols than codes */
         {7, 255, RS_E_FMT_VALUE},
-        {8, 0x03, RS_E_FMT_VALUE},  {8, 0x12, RS_E_FMT_VALUE},  {8, 0x20, RS_OK}, /* an escape may stand anywhere */
-        {8, 0x30, RS_OK},           {8, 0x0F, RS_E_FMT_VALUE},  {9, 1, RS_E_FMT_VALUE}, {10, 0x80, RS_E_FMT_VALUE},
-        {12, 0xFF, RS_OK},          /* where an escape begins means nothing */
-        {11, 0x02, RS_OK},          /* no escape: reads, codes nothing */
+        {8, 0x03, RS_E_FMT_VALUE},
+        {8, 0x12, RS_E_FMT_VALUE},
+        {8, 0x20, RS_OK}, /* an escape may stand anywhere */
+        {8, 0x30, RS_OK},
+        {8, 0x0F, RS_E_FMT_VALUE},
+        {9, 1, RS_E_FMT_VALUE},
+        {10, 0x80, RS_E_FMT_VALUE},
+        {12, 0xFF, RS_OK}, /* where an escape begins means nothing */
+        {11, 0x02, RS_OK}, /* no escape: reads, codes nothing */
     };
     size_t i, size;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {

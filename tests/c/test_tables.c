@@ -3,7 +3,26 @@
 #include "rs_hand.h"
 #include "verify/rs_verify.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT };
+enum {
+    ANY = 1,
+    CONST,
+    INT,
+    FLOAT,
+    BOOL,
+    STR,
+    BYTES,
+    LIST,
+    TUPLE,
+    STRUCT,
+    UNION,
+    NDARRAY,
+    EXT,
+    DECIMAL,
+    NUMBERS,
+    DICT_CODED,
+    SYMBOLS,
+    CONCAT
+};
 
 static rs_error err;
 
@@ -66,24 +85,43 @@ static void test_fields(void) {
         uint64_t value;
         rs_status code;
     } cases[] = {
-        {"kind 0", 0, 0, 8, 0, RS_E_FMT_VERSION}, {"kind 3", 0, 0, 8, 3, RS_E_FMT_VERSION},
-        {"kind 1 + 2^32", 0, 0, 8, (UINT64_C(1) << 32) + 1, RS_E_FMT_VERSION}, {"values called symbols", 0, 0, 8, 2, RS_E_FMT_BLOCK},
-        {"n_records 0", 0, 8, 4, 0, RS_E_FMT_BLOCK}, {"n_records 65537", 0, 8, 4, 65537, RS_E_FMT_BLOCK},
-        {"an entry less than the dict", 0, 8, 4, 3, RS_E_FMT_TREE}, {"an entry more", 0, 8, 4, 5, RS_E_FMT_TREE},
-        {"tree 3", 0, 12, 4, 3, RS_E_FMT_BLOCK}, {"heap_offset not aligned", 0, 16, 8, 4097, RS_E_FMT_BLOCK},
-        {"heap_offset beyond", 0, 16, 8, UINT64_C(1) << 62, RS_E_FMT_BLOCK}, {"heap_offset before", 0, 16, 8, 0, RS_E_FMT_BLOCK},
-        {"heap_size beyond", 0, 24, 8, 1 << 20, RS_E_FMT_BLOCK}, {"heap_size that wraps", 0, 24, 8, UINT64_MAX, RS_E_FMT_BLOCK},
-        {"heap too short for the last entry", 0, 24, 8, 7, RS_OK}, {"index_offset not aligned", 0, 32, 8, 4100, RS_E_FMT_BLOCK},
-        {"index_offset 0", 0, 32, 8, 0, RS_E_FMT_BLOCK}, {"row_size", 0, 40, 4, 1, RS_E_FMT_BLOCK}, {"index_width 1", 0, 44, 1, 1, RS_E_FMT_BLOCK},
-        {"index_width 8: groups beyond", 0, 44, 1, 8, RS_E_FMT_BLOCK}, {"reserved", 0, 45, 1, 1, RS_E_FMT_RESERVED},
-        {"reserved", 0, 47, 1, 1, RS_E_FMT_RESERVED}, {"arrays_offset", 0, 48, 8, 1, RS_E_FMT_BLOCK},
-        {"arrays_size", 0, 56, 8, 64, RS_E_FMT_BLOCK}, {"reserved 2", 0, 72, 8, 1, RS_E_FMT_RESERVED},
-        {"symbols called values", 1, 0, 8, 1, RS_E_FMT_BLOCK}, {"symbols of a record", 1, 8, 4, 1, RS_E_FMT_BLOCK},
-        {"symbols with a tree", 1, 12, 4, 1, RS_E_FMT_BLOCK}, {"symbols out of the heap", 1, 16, 8, UINT64_C(1) << 40, RS_E_FMT_BLOCK},
-        {"symbols without bytes", 1, 24, 8, 0, RS_E_FMT_TRUNCATED}, {"symbols cut", 1, 24, 8, 23, RS_E_FMT_TRUNCATED},
-        {"symbols beyond the heap", 1, 24, 8, 1 << 20, RS_E_FMT_BLOCK}, {"symbols with offsets", 1, 32, 8, 8, RS_E_FMT_BLOCK},
-        {"symbols with rows", 1, 40, 4, 1, RS_E_FMT_BLOCK}, {"symbols with an index", 1, 44, 1, 2, RS_E_FMT_BLOCK},
-        {"symbols, reserved", 1, 46, 1, 1, RS_E_FMT_RESERVED}, {"symbols with arrays", 1, 56, 8, 1, RS_E_FMT_BLOCK},
+        {"kind 0", 0, 0, 8, 0, RS_E_FMT_VERSION},
+        {"kind 3", 0, 0, 8, 3, RS_E_FMT_VERSION},
+        {"kind 1 + 2^32", 0, 0, 8, (UINT64_C(1) << 32) + 1, RS_E_FMT_VERSION},
+        {"values called symbols", 0, 0, 8, 2, RS_E_FMT_BLOCK},
+        {"n_records 0", 0, 8, 4, 0, RS_E_FMT_BLOCK},
+        {"n_records 65537", 0, 8, 4, 65537, RS_E_FMT_BLOCK},
+        {"an entry less than the dict", 0, 8, 4, 3, RS_E_FMT_TREE},
+        {"an entry more", 0, 8, 4, 5, RS_E_FMT_TREE},
+        {"tree 3", 0, 12, 4, 3, RS_E_FMT_BLOCK},
+        {"heap_offset not aligned", 0, 16, 8, 4097, RS_E_FMT_BLOCK},
+        {"heap_offset beyond", 0, 16, 8, UINT64_C(1) << 62, RS_E_FMT_BLOCK},
+        {"heap_offset before", 0, 16, 8, 0, RS_E_FMT_BLOCK},
+        {"heap_size beyond", 0, 24, 8, 1 << 20, RS_E_FMT_BLOCK},
+        {"heap_size that wraps", 0, 24, 8, UINT64_MAX, RS_E_FMT_BLOCK},
+        {"heap too short for the last entry", 0, 24, 8, 7, RS_OK},
+        {"index_offset not aligned", 0, 32, 8, 4100, RS_E_FMT_BLOCK},
+        {"index_offset 0", 0, 32, 8, 0, RS_E_FMT_BLOCK},
+        {"row_size", 0, 40, 4, 1, RS_E_FMT_BLOCK},
+        {"index_width 1", 0, 44, 1, 1, RS_E_FMT_BLOCK},
+        {"index_width 8: groups beyond", 0, 44, 1, 8, RS_E_FMT_BLOCK},
+        {"reserved", 0, 45, 1, 1, RS_E_FMT_RESERVED},
+        {"reserved", 0, 47, 1, 1, RS_E_FMT_RESERVED},
+        {"arrays_offset", 0, 48, 8, 1, RS_E_FMT_BLOCK},
+        {"arrays_size", 0, 56, 8, 64, RS_E_FMT_BLOCK},
+        {"reserved 2", 0, 72, 8, 1, RS_E_FMT_RESERVED},
+        {"symbols called values", 1, 0, 8, 1, RS_E_FMT_BLOCK},
+        {"symbols of a record", 1, 8, 4, 1, RS_E_FMT_BLOCK},
+        {"symbols with a tree", 1, 12, 4, 1, RS_E_FMT_BLOCK},
+        {"symbols out of the heap", 1, 16, 8, UINT64_C(1) << 40, RS_E_FMT_BLOCK},
+        {"symbols without bytes", 1, 24, 8, 0, RS_E_FMT_TRUNCATED},
+        {"symbols cut", 1, 24, 8, 23, RS_E_FMT_TRUNCATED},
+        {"symbols beyond the heap", 1, 24, 8, 1 << 20, RS_E_FMT_BLOCK},
+        {"symbols with offsets", 1, 32, 8, 8, RS_E_FMT_BLOCK},
+        {"symbols with rows", 1, 40, 4, 1, RS_E_FMT_BLOCK},
+        {"symbols with an index", 1, 44, 1, 2, RS_E_FMT_BLOCK},
+        {"symbols, reserved", 1, 46, 1, 1, RS_E_FMT_RESERVED},
+        {"symbols with arrays", 1, 56, 8, 1, RS_E_FMT_BLOCK},
         {"symbols, reserved 2", 1, 79, 1, 1, RS_E_FMT_RESERVED},
     };
     hand h = {0};
@@ -193,7 +231,8 @@ static void test_tree_loaded_before(void) {
     static const uint32_t one = 1, two = 2;
     hand h = {0};
     rs_store store;
-    uint32_t leaf = hand_leaf(&h, BOOL, 0, 0), names = dict_tree(&h, &one, 1, 0, 1), root = dict_tree(&h, &two, 1, 0, 1);
+    uint32_t leaf = hand_leaf(&h, BOOL, 0, 0), names = dict_tree(&h, &one, 1, 0, 1),
+             root = dict_tree(&h, &two, 1, 0, 1);
     hand_table_of(&h, names, "", 0); /* 0: under a tree that names 1 */
     hand_table_of(&h, leaf, "\1", 1);
     hand_table_of(&h, names, "", 0); /* 2: under the same, which it may */
@@ -264,7 +303,8 @@ static void test_entries_that_do_not_fit(void) {
         const char *bytes;
         size_t n;
         rs_status code;
-    } cases[] = {{"\1a", 2, RS_OK}, {"\1ab", 3, RS_E_FMT_TRAILING}, {"\2a", 2, RS_E_FMT_TRUNCATED}, {"", 0, RS_E_FMT_TRUNCATED}};
+    } cases[] = {
+        {"\1a", 2, RS_OK}, {"\1ab", 3, RS_E_FMT_TRAILING}, {"\2a", 2, RS_E_FMT_TRUNCATED}, {"", 0, RS_E_FMT_TRUNCATED}};
     size_t i;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         hand h = {0};
@@ -310,8 +350,9 @@ static void check_budget(hand *h, uint64_t n, uint64_t size) {
 }
 
 static void test_shared_bytes_count(void) {
-    static const make_node array = {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, fixed = {NDARRAY, 0, 1, 0, 0, 0, 4, 0}, hex = {20, 0, 0, 0, 0, 0, 0, 6},
-                           digits = {19, 0, 0, 0, 0, 0, 8, 4}, concat = {CONCAT, 0, 0, 2, 1, 0, 0, 0}, word = {CONST, 0, 0, 0, 0, 0, 4, 0};
+    static const make_node array = {NDARRAY, 0, 0, 0, 0, 0, 2, 0}, fixed = {NDARRAY, 0, 1, 0, 0, 0, 4, 0},
+                           hex = {20, 0, 0, 0, 0, 0, 0, 6}, digits = {19, 0, 0, 0, 0, 0, 8, 4},
+                           concat = {CONCAT, 0, 0, 2, 1, 0, 0, 0}, word = {CONST, 0, 0, 0, 0, 0, 4, 0};
     make_node pair[3];
     hand h = {0};
     hand_table_of(&h, hand_leaf(&h, STR, 1, 0), "\5hello", 6), check_budget(&h, 3, 5);

@@ -4,8 +4,30 @@
 #include "read/rs_path.h"
 #include "read/rs_text.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT, DECIMAL, NUMBERS, DICT_CODED, SYMBOLS, CONCAT, DIGITS,
-       HEX, SAME, OPTIONAL };
+enum {
+    ANY = 1,
+    CONST,
+    INT,
+    FLOAT,
+    BOOL,
+    STR,
+    BYTES,
+    LIST,
+    TUPLE,
+    STRUCT,
+    UNION,
+    NDARRAY,
+    EXT,
+    DECIMAL,
+    NUMBERS,
+    DICT_CODED,
+    SYMBOLS,
+    CONCAT,
+    DIGITS,
+    HEX,
+    SAME,
+    OPTIONAL
+};
 
 #define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
 #define CONCAT_OF(n) {CONCAT, 0, 0, n, 1, 0, 0, 0}
@@ -16,7 +38,8 @@ static rs_error err;
 /* ---- Reading ---- */
 
 /* The text of a record, as one of its own: `text` is begun, and to be cleared. The budget of bytes that is left comes back. */
-static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t max_bytes, rs_text *text, uint64_t *left) {
+static rs_status take(const rs_tree *tree, const void *bytes, size_t n, uint64_t max_bytes, rs_text *text,
+                      uint64_t *left) {
     uint8_t *exact = make_exact(bytes, n);
     rs_cursor cursor;
     rs_place place;
@@ -68,27 +91,111 @@ static const struct {
 } literals[] = {
     {"no parts", RS_OK, {LEAF(CONCAT, 0)}, 1, "", 0, "", 0, {0}, 0, 1},
     {"a str", RS_OK, {CONCAT_OF(1), LEAF(STR, 1)}, 2, "", 0, "\2ab", 3, {'a', 'b'}, 2, 1},
-    {"a rest", RS_OK, {CONCAT_OF(2), LEAF(STR, 1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 3, "", 0, "\1a\xAC\x20", 4, {'a', 0x20AC}, 2, 2},
+    {"a rest",
+     RS_OK,
+     {CONCAT_OF(2), LEAF(STR, 1), {STR, 2, 2, 0, 0, 0, 0, 0}},
+     3,
+     "",
+     0,
+     "\1a\xAC\x20",
+     4,
+     {'a', 0x20AC},
+     2,
+     2},
     {"half a unit", RS_E_FMT_VALUE, {CONCAT_OF(1), {STR, 2, 2, 0, 0, 0, 0, 0}}, 2, "", 0, "\xAC\x20\x20", 3, {0}, 0, 0},
-    {"const, str, same, digits", RS_OK,
-     {CONCAT_OF(4), {CONST, 0, 0, 0, 0, 0, 4, 0}, LEAF(STR, 1), SAME_AS(1), {DIGITS, 4, 0, 0, 0, 4, 8, 2}}, 5, "\x09\2a-\0\0\0\0\0\0\0\0", 12,
-     "\3\1x", 3, {'a', '-', 'x', 'x', '0', '3'}, 6, 1},
-    {"1 to 2 to 4 units", RS_OK, {CONCAT_OF(5), LEAF(STR, 1), LEAF(STR, 2), LEAF(STR, 4), LEAF(STR, 1), LEAF(STR, 2)}, 6, "", 0,
-     "\2\xE9""b\1\xAC\x20\1\x00\xF6\x01\x00\1c\1\x00\xD8", 16, {0xE9, 'b', 0x20AC, 0x1F600, 'c', 0xD800}, 6, 4},
-    {"4 at once", RS_OK, {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 4), SAME_AS(0)}, 4, "", 0, "\2ab\1\x00\xF6\x01\x00", 8,
-     {'a', 'b', 0x1F600, 'a', 'b'}, 5, 4},
-    {"str of width 0", RS_OK, {CONCAT_OF(2), LEAF(STR, 0), LEAF(STR, 0)}, 3, "", 0, "\5\xAC\x20\4x", 5, {0x20AC, 'x'}, 2, 2},
+    {"const, str, same, digits",
+     RS_OK,
+     {CONCAT_OF(4), {CONST, 0, 0, 0, 0, 0, 4, 0}, LEAF(STR, 1), SAME_AS(1), {DIGITS, 4, 0, 0, 0, 4, 8, 2}},
+     5,
+     "\x09\2a-\0\0\0\0\0\0\0\0",
+     12,
+     "\3\1x",
+     3,
+     {'a', '-', 'x', 'x', '0', '3'},
+     6,
+     1},
+    {"1 to 2 to 4 units",
+     RS_OK,
+     {CONCAT_OF(5), LEAF(STR, 1), LEAF(STR, 2), LEAF(STR, 4), LEAF(STR, 1), LEAF(STR, 2)},
+     6,
+     "",
+     0,
+     "\2\xE9"
+     "b\1\xAC\x20\1\x00\xF6\x01\x00\1c\1\x00\xD8",
+     16,
+     {0xE9, 'b', 0x20AC, 0x1F600, 'c', 0xD800},
+     6,
+     4},
+    {"4 at once",
+     RS_OK,
+     {CONCAT_OF(3), LEAF(STR, 1), LEAF(STR, 4), SAME_AS(0)},
+     4,
+     "",
+     0,
+     "\2ab\1\x00\xF6\x01\x00",
+     8,
+     {'a', 'b', 0x1F600, 'a', 'b'},
+     5,
+     4},
+    {"str of width 0",
+     RS_OK,
+     {CONCAT_OF(2), LEAF(STR, 0), LEAF(STR, 0)},
+     3,
+     "",
+     0,
+     "\5\xAC\x20\4x",
+     5,
+     {0x20AC, 'x'},
+     2,
+     2},
     {"str of k 3", RS_E_FMT_VALUE, {CONCAT_OF(1), LEAF(STR, 0)}, 2, "", 0, "\3", 1, {0}, 0, 0},
-    {"a bad code point", RS_E_FMT_VALUE, {CONCAT_OF(2), LEAF(STR, 1), LEAF(STR, 4)}, 3, "", 0, "\1a\1\0\0\x11\0", 7, {0}, 0, 0},
+    {"a bad code point",
+     RS_E_FMT_VALUE,
+     {CONCAT_OF(2), LEAF(STR, 1), LEAF(STR, 4)},
+     3,
+     "",
+     0,
+     "\1a\1\0\0\x11\0",
+     7,
+     {0},
+     0,
+     0},
     {"digits", RS_OK, {{DIGITS, 0, 0, 0, 0, 0, 8, 3}}, 1, "\7\0\0\0\0\0\0\0", 8, "", 0, {'0', '0', '7'}, 3, 1},
-    {"digits of 64 bits", RS_OK, {{DIGITS, 64, 0, 0, 0, 0, 8, 0}}, 1, "\0\0\0\0\0\0\0\0", 8, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8,
-     {'1', '8', '4', '4', '6', '7', '4', '4', '0', '7', '3', '7', '0', '9', '5', '5', '1', '6', '1', '5'}, 20, 1},
-    {"digits that wrap", RS_OK, {{DIGITS, 8, 0, 0, 0, 0, 8, 20}}, 1, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, "\1", 1,
-     {'0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0'}, 20, 1},
+    {"digits of 64 bits",
+     RS_OK,
+     {{DIGITS, 64, 0, 0, 0, 0, 8, 0}},
+     1,
+     "\0\0\0\0\0\0\0\0",
+     8,
+     "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF",
+     8,
+     {'1', '8', '4', '4', '6', '7', '4', '4', '0', '7', '3', '7', '0', '9', '5', '5', '1', '6', '1', '5'},
+     20,
+     1},
+    {"digits that wrap",
+     RS_OK,
+     {{DIGITS, 8, 0, 0, 0, 0, 8, 20}},
+     1,
+     "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF",
+     8,
+     "\1",
+     1,
+     {'0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0'},
+     20,
+     1},
     {"hex", RS_OK, {{HEX, 0, 0, 0, 0, 0, 0, 3}}, 1, "", 0, "\xAB\xC7", 2, {'a', 'b', 'c'}, 3, 1},
     {"HEX", RS_OK, {{HEX, 1, 0, 0, 0, 0, 0, 4}}, 1, "", 0, "\xAB\xC0", 2, {'A', 'B', 'C', '0'}, 4, 1},
-    {"hex after wide units", RS_OK, {CONCAT_OF(3), {CONST, 0, 0, 0, 0, 0, 4, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}, {DIGITS, 8, 0, 0, 0, 4, 8, 0}}, 4,
-     "\x0A\1\xAC\x20\0\0\0\0\0\0\0\0", 12, "\xF0\x7B", 2, {0x20AC, 'f', '0', '1', '2', '3'}, 6, 2},
+    {"hex after wide units",
+     RS_OK,
+     {CONCAT_OF(3), {CONST, 0, 0, 0, 0, 0, 4, 0}, {HEX, 0, 0, 0, 0, 0, 0, 2}, {DIGITS, 8, 0, 0, 0, 4, 8, 0}},
+     4,
+     "\x0A\1\xAC\x20\0\0\0\0\0\0\0\0",
+     12,
+     "\xF0\x7B",
+     2,
+     {0x20AC, 'f', '0', '1', '2', '3'},
+     6,
+     2},
 };
 
 static void test_literals(void) {
@@ -111,10 +218,12 @@ static void test_literals(void) {
         if (literals[i].code == RS_OK) {
             CHECK(text.unit_bytes == literals[i].unit_bytes && left == 100 - literals[i].n);
             CHECK_OK(take(tree, literals[i].bytes, literals[i].size, literals[i].n, &text, &left), &err);
-            CHECK(literals[i].n == 0 || take(tree, literals[i].bytes, literals[i].size, literals[i].n - 1, &text, &left) == RS_E_FMT_LIMIT);
+            CHECK(literals[i].n == 0 ||
+                  take(tree, literals[i].bytes, literals[i].size, literals[i].n - 1, &text, &left) == RS_E_FMT_LIMIT);
         }
         memcpy(bytes, literals[i].bytes, literals[i].size);
-        for (cut = 0; cut < literals[i].size; cut++) CHECK(take(tree, bytes, cut, 100, &text, &left) != RS_E_FMT_TRAILING);
+        for (cut = 0; cut < literals[i].size; cut++)
+            CHECK(take(tree, bytes, cut, 100, &text, &left) != RS_E_FMT_TRAILING);
         for (k = 0; k < 256 * literals[i].size; k++) { /* whatever a byte is changed to: a status, never a crash */
             bytes[k / 256] = (uint8_t)k;
             CHECK(take(tree, bytes, literals[i].size, 1000, &text, &left) != RS_E_MEM);
@@ -145,7 +254,8 @@ static void test_growing(void) {
                 rs_text text;
                 uint64_t left;
                 if (units == NULL) abort();
-                for (i = 0; i < n; i++) units[i] = (uint32_t)(i < lengths[a] ? i % 256 : i < lengths[a] + lengths[b] ? i % 60000 : i);
+                for (i = 0; i < n; i++)
+                    units[i] = (uint32_t)(i < lengths[a] ? i % 256 : i < lengths[a] + lengths[b] ? i % 60000 : i);
                 make_varint(&bytes, lengths[a]);
                 for (i = 0; i < lengths[a]; i++) make_bytes(&bytes, &units[i], 1);
                 make_varint(&bytes, lengths[b]);
@@ -153,7 +263,8 @@ static void test_growing(void) {
                 for (; i < n; i++) make_bytes(&bytes, &units[i], 4);
                 rs_text_begin(&text);
                 CHECK_OK(take(tree, bytes.data, bytes.size_bytes, n, &text, &left), &err);
-                if (!is_text(&text, units, n)) (void)fprintf(stderr, "    lengths %zu, %zu, %zu\n", lengths[a], lengths[b], lengths[c]);
+                if (!is_text(&text, units, n))
+                    (void)fprintf(stderr, "    lengths %zu, %zu, %zu\n", lengths[a], lengths[b], lengths[c]);
                 CHECK_OK(take(tree, bytes.data, bytes.size_bytes, n, &text, &left), &err); /* a text is used again */
                 CHECK_U64(text.n_units, n);
                 rs_text_clear(&text);
@@ -172,7 +283,7 @@ static size_t symbol_bytes(uint8_t *out, uint8_t unit, uint8_t n_short) {
     size_t at = 8, i;
     memset(out, 0, 64);
     out[0] = unit, out[2] = n_short, out[4] = 3;
-    out[at] = 4, at += 6;      /* 4 units from 0; the escape */
+    out[at] = 4, at += 6; /* 4 units from 0; the escape */
     out[at] = 4 << 4 | 1, at += 3;
     for (i = 0; i < 5; i++, at += unit) out[at] = (uint8_t)pool[i];
     return at + 16;
@@ -186,7 +297,8 @@ static void make_symbols(hand *h, uint8_t unit, uint8_t n_short) {
 
 static void test_symbols(void) {
     static const make_node once[] = {{SYMBOLS, 0, 2, 0, 0, 0, 4, 0}};
-    static const make_node twice[] = {CONCAT_OF(5), LEAF(STR, 4), {SYMBOLS, 0, 0, 0, 0, 0, 4, 0}, SAME_AS(1), LEAF(STR, 1), {SYMBOLS, 0, 2, 0, 0, 4, 4, 0}};
+    static const make_node twice[] = {CONCAT_OF(5), LEAF(STR, 4), {SYMBOLS, 0, 0, 0, 0, 0, 4, 0},
+                                      SAME_AS(1),   LEAF(STR, 1), {SYMBOLS, 0, 2, 0, 0, 4, 4, 0}};
     static const uint32_t tables[] = {0, 1}, the[] = {'t', 'h', 'e', ' ', '!', 'a'},
                           joined[] = {0x1F600, 'a', 't', 'h', 'e', ' ', 'a', 't', 'h', 'e', ' ', 'x', 'a', 0x20AC};
     hand h = {0};
@@ -245,8 +357,8 @@ static void test_many_symbols(void) {
 
 /* ---- Entries as parts ---- */
 
-static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *entry, size_t size,
-                            const uint32_t *units, size_t n) {
+static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size,
+                            const void *entry, size_t size, const uint32_t *units, size_t n) {
     static const make_node root[] = {CONCAT_OF(2), {DICT_CODED, 0, 0, 0, 0, 0, 4, 1}, SAME_AS(0)};
     static const uint32_t zero = 0;
     hand h = {0};
@@ -267,12 +379,16 @@ static rs_status take_entry(const make_node *nodes, uint32_t n_nodes, const void
 }
 
 static void test_entries(void) {
-    static const make_node any = LEAF(ANY, 0), str = LEAF(STR, 1), rest = {STR, 1, 2, 0, 0, 0, 0, 0}, bytes = LEAF(BYTES, 0),
-                           integer = {INT, 8, 0, 0, 0, 0, 8, 0}, hex = {HEX, 0, 0, 0, 0, 0, 0, 1}, word = {CONST, 0, 0, 0, 0, 0, 3, 0};
-    static const make_node some[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, some_hex[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}};
+    static const make_node any = LEAF(ANY, 0), str = LEAF(STR, 1), rest = {STR, 1, 2, 0, 0, 0, 0, 0},
+                           bytes = LEAF(BYTES, 0), integer = {INT, 8, 0, 0, 0, 0, 8, 0},
+                           hex = {HEX, 0, 0, 0, 0, 0, 0, 1}, word = {CONST, 0, 0, 0, 0, 0, 3, 0};
+    static const make_node some[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)},
+                           some_hex[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}};
     static const make_node either[] = {{UNION, 0, 0, 2, 1, 0, 0, 0}, LEAF(BYTES, 0), LEAF(STR, 1)};
-    static const make_node fixed[] = {{UNION, 0, 0, 2, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}, {INT, 8, 0, 0, 0, 0, 8, 0}};
-    static const make_node list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)}, within[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)};
+    static const make_node fixed[] = {
+        {UNION, 0, 0, 2, 1, 0, 0, 0}, {HEX, 0, 0, 0, 0, 0, 0, 1}, {INT, 8, 0, 0, 0, 0, 8, 0}};
+    static const make_node list[] = {{LIST, 0, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)},
+                           within[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)};
     static const uint32_t a[] = {'a'}, aa[] = {'a', 'a'};
     CHECK_OK(take_entry(&str, 1, NULL, 0, "\1a", 2, a, 1), &err);
     CHECK_OK(take_entry(&rest, 1, NULL, 0, "a", 1, a, 1), &err);
@@ -341,8 +457,8 @@ static void test_limits(void) {
 /* ---- Keys that are compared where they lie ---- */
 
 /* Reads record 0, which has these bytes under this tree, as a scalar. */
-static void scalar_of(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *bytes, size_t size,
-                      rs_scalar *out) {
+static void scalar_of(const make_node *nodes, uint32_t n_nodes, const void *aux, uint32_t aux_size, const void *bytes,
+                      size_t size, rs_scalar *out) {
     hand h = {0};
     rs_store store;
     make_symbols(&h, 1, 255);
@@ -356,13 +472,16 @@ static void scalar_of(const make_node *nodes, uint32_t n_nodes, const void *aux,
 }
 
 static bool is_word(const rs_scalar *key, const char *word) {
-    return key->kind == RS_SCALAR_STR && key->unit_bytes == 1 && key->n == strlen(word) && memcmp(key->within, word, key->n) == 0;
+    return key->kind == RS_SCALAR_STR && key->unit_bytes == 1 && key->n == strlen(word) &&
+           memcmp(key->within, word, key->n) == 0;
 }
 
 static void test_scalars(void) {
-    static const make_node hex = {HEX, 0, 0, 0, 0, 0, 0, 3}, digits = {DIGITS, 4, 0, 0, 0, 0, 8, 3}, decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0},
-                           tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0}, list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
-    static const make_node pair[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)}, maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)};
+    static const make_node hex = {HEX, 0, 0, 0, 0, 0, 0, 3}, digits = {DIGITS, 4, 0, 0, 0, 0, 8, 3},
+                           decimal = {DECIMAL, 8, 0, 0, 0, 0, 10, 0}, tuple = {NUMBERS, 1, 0, 0, 0, 0, 16, 0},
+                           list = {NUMBERS, 0, 0, 0, 0, 0, 16, 0}, symbols = {SYMBOLS, 0, 2, 0, 0, 0, 4, 0};
+    static const make_node pair[] = {CONCAT_OF(2), LEAF(STR, 1), SAME_AS(0)},
+                           maybe[] = {{OPTIONAL, 1, 0, 1, 1, 0, 0, 0}, LEAF(STR, 1)};
     static const uint8_t zeros[16] = {0}, scaled[10] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0};
     rs_scalar key;
     rs_buffer bytes = {0};

@@ -18,7 +18,8 @@ static void check_units(const void *units, uint64_t n, unsigned unit, const char
 }
 
 static void test_units(void) {
-    static const uint16_t two[] = {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF}, low[] = {'a', 0xDC80}, high[] = {0xDBFF};
+    static const uint16_t two[] = {'a', 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF}, low[] = {'a', 0xDC80},
+                          high[] = {0xDBFF};
     static const uint32_t four[] = {'a', 0xE9, 0x4E16, 0x10000, 0x10FFFF}, above[] = {0x110000}, surrogate[] = {0xD800};
     rs_buffer out = {0};
     bool taken;

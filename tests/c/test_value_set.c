@@ -6,9 +6,7 @@ static rs_error err;
 
 enum { MANY = 100000 };
 
-static rs_slice value_at(const rs_buffer *bytes, uint32_t i) {
-    return rs_slice_of(bytes->data + 4 * (size_t)i, 4);
-}
+static rs_slice value_at(const rs_buffer *bytes, uint32_t i) { return rs_slice_of(bytes->data + 4 * (size_t)i, 4); }
 
 static void test_empty(void) {
     rs_value_set set = {0};

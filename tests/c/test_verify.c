@@ -16,7 +16,8 @@ static void add(rs_builder *b, uint64_t i) {
     static const char *const names[] = {"x", "yy", "zzz"};
     if (i < 70) {
         make_head(&b->raw, 0x0F, 5);
-        make_str(&b->raw, "id"), make_int(&b->raw, (int64_t)i), make_str(&b->raw, "name"), make_str(&b->raw, names[i % 3]);
+        make_str(&b->raw, "id"), make_int(&b->raw, (int64_t)i), make_str(&b->raw, "name"),
+            make_str(&b->raw, names[i % 3]);
         make_str(&b->raw, "score"), (i % 2 == 0 ? make_tag(&b->raw, 0) : make_float(&b->raw, (double)i));
         make_str(&b->raw, "flags"), make_head(&b->raw, 0x0E, 2), make_tag(&b->raw, 1 + i % 2), make_tag(&b->raw, 2);
         make_str(&b->raw, "more"), make_head(&b->raw, 0x0D, i % 3);
@@ -67,7 +68,8 @@ static void make_small(void) {
     CHECK_U64(layout.n_blocks, 5);
     CHECK_U64(layout.header.features_required, 127 - 2); /* all but MAPPING */
     CHECK(layout.n_tables >= 2);
-    CHECK(layout.blocks[0].index_width == 2 && layout.blocks[1].index_width == 0 && layout.blocks[2].arrays_size_bytes == 2048);
+    CHECK(layout.blocks[0].index_width == 2 && layout.blocks[1].index_width == 0 &&
+          layout.blocks[2].arrays_size_bytes == 2048);
     CHECK(layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].count > 5); /* those of tables too */
     CHECK(layout.blocks[3].heap_size_bytes < 800 && layout.blocks[4].heap_size_bytes < 200 * 40); /* not raw */
     CHECK_OK(rs_verify_segment(rs_slice_of(small.data, small.size), NULL, &err), &err);
@@ -130,7 +132,8 @@ static void test_sealed_changes(void) {
         uint64_t i;
         for (i = 0; i < n; i++) {
             /* The header's second half and the arrays hold nothing to go wrong. */
-            do at = make_random(small.size); while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
+            do at = make_random(small.size);
+            while (within(at, 120, 3972) || within(at, layout.blocks[2].arrays_off, 2048));
             if (make_random(3) == 0) {
                 copy.data[at] ^= (uint8_t)(1u << make_random(8));
             } else {
@@ -160,8 +163,8 @@ static rs_status verify_with(unsigned section, uint64_t at, uint64_t value, unsi
 }
 
 static void test_rule_16(void) {
-    CHECK_CODE(verify_with(4, 80, 71, 8), RS_E_FMT_BLOCK, &err);     /* a gap before the second block */
-    CHECK_CODE(verify_with(4, 80, 69, 8), RS_E_FMT_BLOCK, &err);     /* it overlaps the first */
+    CHECK_CODE(verify_with(4, 80, 71, 8), RS_E_FMT_BLOCK, &err);       /* a gap before the second block */
+    CHECK_CODE(verify_with(4, 80, 69, 8), RS_E_FMT_BLOCK, &err);       /* it overlaps the first */
     CHECK_CODE(verify_with(4, 320 + 8, 199, 4), RS_E_FMT_BLOCK, &err); /* the last holds too few */
     CHECK_CODE(verify_with(0, 80, ALL + 1, 8), RS_E_FMT_BLOCK, &err);
     CHECK_CODE(verify_with(0, 80, ALL - 1, 8), RS_E_FMT_BLOCK, &err);

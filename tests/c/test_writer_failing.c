@@ -101,7 +101,8 @@ static void test_all_of_it_works(void) {
     REQUIRE_OK(build_once(&b), &err);
     n_steps = steps, n_appends = appends;
     CHECK(n_steps > 200), CHECK(n_appends > 10);
-    CHECK_U64(rs_load_u64(b.data + 16), RS_FMT_FEATURE_PACKED | RS_FMT_FEATURE_TABLES | RS_FMT_FEATURE_TEXT | RS_FMT_FEATURE_OPTIONAL);
+    CHECK_U64(rs_load_u64(b.data + 16),
+              RS_FMT_FEATURE_PACKED | RS_FMT_FEATURE_TABLES | RS_FMT_FEATURE_TEXT | RS_FMT_FEATURE_OPTIONAL);
     CHECK_OK(rs_verify_segment(built_slice(&b), NULL, &err), &err);
     built_clear(&b);
 }
@@ -110,7 +111,8 @@ static void test_memory(void) {
     built b = {NULL, 0};
     refuse_at = UINT64_MAX;
     for (fail_at = 0; fail_at < n_steps; fail_at += 1 + fail_at / 100) {
-        if (!CHECK_CODE(build_once(&b), RS_E_MEM, &err)) (void)fprintf(stderr, "    allocation %llu\n", (unsigned long long)fail_at);
+        if (!CHECK_CODE(build_once(&b), RS_E_MEM, &err))
+            (void)fprintf(stderr, "    allocation %llu\n", (unsigned long long)fail_at);
         built_clear(&b);
     }
 }
@@ -119,7 +121,8 @@ static void test_space(void) {
     built b = {NULL, 0};
     fail_at = UINT64_MAX;
     for (refuse_at = 0; refuse_at < n_appends; refuse_at++) {
-        if (!CHECK_CODE(build_once(&b), RS_E_SPACE, &err)) (void)fprintf(stderr, "    append %llu\n", (unsigned long long)refuse_at);
+        if (!CHECK_CODE(build_once(&b), RS_E_SPACE, &err))
+            (void)fprintf(stderr, "    append %llu\n", (unsigned long long)refuse_at);
         built_clear(&b);
     }
 }
