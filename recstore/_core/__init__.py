@@ -1,1 +1,1 @@
-"""The compiled core: every .pyx and .pxd, and decode.c. It alone makes Python values of bytes and owns mappings."""
+"""The compiled core. It alone makes Python values from bytes, and owns memory mappings."""

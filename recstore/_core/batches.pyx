@@ -1,9 +1,9 @@
-"""Encoding in the workers of a build: records become pieces (csrc/write/rs_batch.h), which the process that builds appends to
-its builder. What decides which process does what is recstore.build.parallel_build."""
+"""Encodes records in the worker processes of a build. A worker makes batches (csrc/write/rs_batch.h), which the
+building process appends to its builder. recstore.build.parallel_build gives the workers their shards."""
 
 
 cdef enum:
-    # Bytes of a piece: enough to make the sending cheap, little enough for many pieces to wait.
+    # The size of a batch: large enough that sending it costs little, small enough that many batches may wait.
     BATCH_BYTES = 1 << 19
 
 
@@ -12,19 +12,20 @@ cdef object unsupported():
 
 
 class Refused(Exception):
-    """A record cannot be stored: `args` are what an EncodeError says after the number of the record."""
+    """A record cannot be stored. The argument is the text of the EncodeError after the record's number, which only the
+    building process knows."""
 
 
-cdef bytes packed(rs_batch *piece):
-    out = PyBytes_FromStringAndSize(NULL, rs_batch_packed_size(piece))
-    rs_batch_pack(piece, <uint8_t *>PyBytes_AS_STRING(out))
+cdef bytes packed(rs_batch *batch):
+    out = PyBytes_FromStringAndSize(NULL, rs_batch_packed_size(batch))
+    rs_batch_pack(batch, <uint8_t *>PyBytes_AS_STRING(out))
     return out
 
 
 cdef class ListEncoder:
-    """Collects records. `writer` is the trust.Writer of this process."""
+    """Collects the records of one batch after another. `writer` is the trust.Writer of this process."""
 
-    cdef rs_batch piece
+    cdef rs_batch batch
     cdef object writer
     cdef uint64_t n
 
@@ -32,50 +33,50 @@ cdef class ListEncoder:
         self.writer = writer
 
     def __dealloc__(self):
-        rs_batch_clear(&self.piece)
+        rs_batch_clear(&self.batch)
 
     @property
     def size(self):
-        """Bytes in hand; 1 at least for every record."""
-        return rs_batch_size(&self.piece)
+        """The bytes of the records in the batch, at least 1 for each record."""
+        return rs_batch_size(&self.batch)
 
     def append(self, record):
-        """Adds one record. Refused where it cannot be stored; the encoder is as before then."""
-        cdef size_t arrays = self.piece.arrays.size_bytes, places = self.piece.array_slots.size_bytes
+        """Adds one record. Refused if it cannot be stored; then the encoder is unchanged."""
+        cdef size_t arrays = self.batch.arrays.size_bytes, slots = self.batch.array_slots.size_bytes
         cdef rs_error err
         cdef rs_status status
         try:
-            encode_value(&self.piece.raw, &self.piece.arrays, record, self.writer, False, &self.piece.array_slots)
+            encode_value(&self.batch.raw, &self.batch.arrays, record, self.writer, False, &self.batch.array_slots)
         except BaseException as e:
-            rs_batch_drop_record(&self.piece, arrays, places)
+            rs_batch_drop_record(&self.batch, arrays, slots)
             if isinstance(e, errors.EncodeError):
                 raise Refused(f": {e}") from None
             raise
-        status = rs_batch_end_record(&self.piece, &err)
+        status = rs_batch_end_record(&self.batch, &err)
         if status != RS_OK:
-            rs_batch_drop_record(&self.piece, arrays, places)
+            rs_batch_drop_record(&self.batch, arrays, slots)
             if status == RS_E_MEM:
                 raise_status(&err)
             raise Refused(f": {unsupported().refused(record, err.message.decode())}")
         self.n += 1
 
     def extend(self, records, send):
-        """Adds all records, and calls send() whenever there is enough for a piece."""
+        """Adds all records, and calls send() whenever the batch is full."""
         for record in records:
             self.append(record)
             record = None
-            if rs_batch_size(&self.piece) >= BATCH_BYTES:
+            if rs_batch_size(&self.batch) >= BATCH_BYTES:
                 send()
 
     def take(self):
-        """What Builder.append_piece takes, of the records since the last time; None for none."""
-        if rs_batch_size(&self.piece) == 0:
+        """The arguments of Builder.append_batch for the records since the last call; None if there are none."""
+        if rs_batch_size(&self.batch) == 0:
             return None
-        return (packed(&self.piece),)
+        return (packed(&self.batch),)
 
 
 cdef class PairEncoder:
-    """Collects pairs; `seed` is that of the KeyHashes of the builder they are for."""
+    """Collects the pairs of one batch after another. `seed` is that of the builder's KeyHashes."""
 
     cdef rs_batch keys
     cdef rs_batch values
@@ -94,10 +95,9 @@ cdef class PairEncoder:
         rs_batch_clear(&self.values)
 
     def append(self, key, value):
-        """Adds one pair. Refused where it cannot be stored, TypeError is hash()'s own; the encoder is as before
-        then."""
-        cdef size_t key_arrays = self.keys.arrays.size_bytes, key_places = self.keys.array_slots.size_bytes
-        cdef size_t arrays = self.values.arrays.size_bytes, places = self.values.array_slots.size_bytes
+        """Adds one pair. Refused if it cannot be stored, TypeError from hash(key); then the encoder is unchanged."""
+        cdef size_t key_arrays = self.keys.arrays.size_bytes, key_slots = self.keys.array_slots.size_bytes
+        cdef size_t arrays = self.values.arrays.size_bytes, slots = self.values.array_slots.size_bytes
         cdef uint64_t n = self.hashes.n
         cdef rs_error err
         cdef rs_status status
@@ -108,7 +108,7 @@ cdef class PairEncoder:
             what = "value"
             encode_value(&self.values.raw, &self.values.arrays, value, self.writer, False, &self.values.array_slots)
         except BaseException as e:
-            self.drop(key_arrays, key_places, arrays, places)
+            self.drop(key_arrays, key_slots, arrays, slots)
             if isinstance(e, errors.EncodeError):
                 raise Refused(f" ({unsupported().shown(key)}): {what} {e}") from None
             raise
@@ -116,9 +116,9 @@ cdef class PairEncoder:
         if status == RS_OK:
             status = rs_batch_end_record(&self.values, &err)
             if status != RS_OK:
-                rs_batch_pop_record(&self.keys, key_arrays, key_places)
+                rs_batch_pop_record(&self.keys, key_arrays, key_slots)
         if status != RS_OK:
-            self.drop(key_arrays, key_places, arrays, places)
+            self.drop(key_arrays, key_slots, arrays, slots)
             if status == RS_E_MEM:
                 raise_status(&err)
             raise Refused(f" ({unsupported().shown(key)}): {unsupported().refused(value, err.message.decode())}")
@@ -126,14 +126,14 @@ cdef class PairEncoder:
         if first is not None:
             self.opaque.append((n - self.taken, first, key if first == n else None))
 
-    cdef int drop(self, size_t key_arrays, size_t key_places, size_t arrays, size_t places) except -1:
-        rs_batch_drop_record(&self.keys, key_arrays, key_places)
-        rs_batch_drop_record(&self.values, arrays, places)
+    cdef int drop(self, size_t key_arrays, size_t key_slots, size_t arrays, size_t slots) except -1:
+        rs_batch_drop_record(&self.keys, key_arrays, key_slots)
+        rs_batch_drop_record(&self.values, arrays, slots)
         self.hashes.drop_last()
         return 0
 
     def extend(self, pairs, send):
-        """Adds all pairs, and calls send() whenever there is enough for a piece."""
+        """Adds all pairs, and calls send() whenever the batch is full."""
         for key, value in pairs:
             self.append(key, value)
             key = value = None
@@ -141,9 +141,10 @@ cdef class PairEncoder:
                 send()
 
     def take(self):
-        """What MappingBuilder.append_piece takes, but for the opaque keys, of the pairs since the last time; None for
-        none. The last is a list of `(number among these pairs, number of the first one with this key among all, key)`
-        where the key has no canonical form, without the key where it came before."""
+        """The arguments of MappingBuilder.append_batch for the pairs since the last call; None if there are none.
+
+        The last one, the list of opaque keys, still has to be resolved: its items are `(number among these pairs,
+        number of the key's first pair among all, key)`. The key is None if it is not that first pair."""
         if self.hashes.n == self.taken:
             return None
         out = packed(&self.keys), packed(&self.values), self.hashes.since(self.taken), self.opaque

@@ -1,9 +1,9 @@
-# What arrays on shared bytes hold: an owner that counts them, and the lease of each.
+# Buffer leases: each array over shared bytes holds a lease, and an Owner counts the leases.
 
 
 cdef class Owner:
-    cdef Py_ssize_t exports
-    cdef void exports_ended(self)
+    cdef Py_ssize_t leases
+    cdef void leases_ended(self)
 
 
 cdef object lease(Owner owner, const uint8_t *data, Py_ssize_t size)

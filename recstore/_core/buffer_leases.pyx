@@ -1,20 +1,21 @@
-"""Buffers on bytes that somebody else owns: an array that looks at a mapping holds a lease, and the lease its owner.
+"""Buffer leases: an array over a mapping holds a Lease, and the Lease holds the owner of the mapping.
 
-A lease counts for as long as it lives, not only while a buffer is taken: numpy gives the buffer back at once and keeps
-the object.
+A lease counts as long as the Lease object lives, not only while its buffer is taken: numpy releases the buffer at once
+and keeps the object.
 """
 
 
 cdef class Owner:
-    """Base of what owns bytes. `exports` is how many leases are alive; `exports_ended` is called when it falls to 0."""
+    """Base of the classes that own bytes. `leases` counts the live leases; when it falls to 0, `leases_ended` is
+    called."""
 
-    cdef void exports_ended(self):
+    cdef void leases_ended(self):
         pass
 
 
 @cython.no_gc_clear  # __dealloc__ needs the owner, which the collector of a cycle would clear
 cdef class Lease:
-    """A read-only buffer. Holds its owner; never made from Python."""
+    """A read-only buffer that keeps its owner alive. Never made from Python code."""
 
     cdef Owner owner
     cdef const uint8_t *data
@@ -28,16 +29,16 @@ cdef class Lease:
 
     def __dealloc__(self):
         if self.owner is not None:
-            self.owner.exports -= 1
-            if self.owner.exports == 0:
-                self.owner.exports_ended()
+            self.owner.leases -= 1
+            if self.owner.leases == 0:
+                self.owner.leases_ended()
 
 
 cdef object lease(Owner owner, const uint8_t *data, Py_ssize_t size):
-    """An object whose buffer is `size` bytes at `data`, which live as long as `owner` is open."""
+    """A Lease on the `size` bytes at `data`, which must stay valid while `owner` is open."""
     cdef Lease out = Lease.__new__(Lease)
     out.owner = owner
     out.data = data
     out.size = size
-    owner.exports += 1
+    owner.leases += 1
     return out

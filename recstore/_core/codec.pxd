@@ -1,4 +1,4 @@
-# What other compiled modules need of _codec: decoding a record, raising a status.
+# Decoding records, and raising the errors of the core.
 
 
 cdef extern from "decode.h":
@@ -26,14 +26,14 @@ cdef inline int check(rs_status status, rs_error *err) except -1:
 
 
 cdef inline int check_path(rs_status status, rs_error *err, path) except -1:
-    """As check, for a call that was about a file: the error names it."""
+    """Does the same as check for a call about a file, which the error then names."""
     if status != RS_OK:
         raise_status(err, path)
     return 0
 
 
 cdef inline object struct_keys(const rs_node *node):
-    """The keys of a struct of a tree that has its program."""
+    """The keys of a struct. The tree must have its Program."""
     return (<tuple>node.slot)[0]
 
 
@@ -50,15 +50,16 @@ cdef class Entries:
 
 
 cdef class Program:
-    """The Python objects that go with a compiled tree; one per tree and process."""
+    """The Python objects that go with a compiled tree, such as the keys of its structs. One for each tree in a
+    process."""
     cdef const rs_tree *tree
     cdef object reader
     cdef list keep
     cdef dict makers
-    cdef Entries entries  # those of the store
+    cdef Entries entries  # shared by all Programs of the store
     cdef PyObject **keys  # see decode_state
-    # By address of a node, of this tree or one of its tables': {key: child}, made by _paths where a struct's keys
-    # cannot be found by identity, and the names of an ext node's fields.
+    # Caches of paths.pyx by the address of a node of this tree or of its tables' trees: {key: number of child} of a
+    # struct, and the fields of an ext node.
     cdef dict lookups
     cdef int begin(self, object reader) except -1
     cdef void start(self, decode_state *c)

@@ -1,15 +1,15 @@
-"""Records back to Python values: the only place that makes Python values, and raises what the core reports.
+"""Decodes records into Python values and raises the errors of the core.
 
-The hot half is C (decode.h, decode.c); here is what is cold: errors, what a tree needs before its first record, arrays,
-makers of ext values. The codec_ functions are what decode.c calls.
+The hot half is C (decode.h, decode.c). This file has the rest: errors, the Program that a tree needs before its first
+record is decoded, arrays, and makers of ext values. decode.c calls the functions with the prefix codec_.
 """
 
 
-# Makers of ext values that a program keeps: hostile bytes could name any number of classes.
+# The most makers of ext values that a Program keeps: hostile bytes could name any number of classes.
 cdef enum:
     MAKERS = 4096
 
-# Bytes of the entries of tables that one store keeps as objects, arrays of pointers included.
+# The most memory for table entries that one store keeps as Python objects, their arrays of pointers included.
 cdef enum:
     KEPT_BYTES = 1 << 20
 
@@ -17,8 +17,7 @@ cdef enum:
 # ---- Errors ----
 
 cdef int raise_status(rs_error *err, path=None) except -1:
-    """Raises the exception that a status of the core means to a Python caller; `path` is the file that the call was
-    about."""
+    """Raises the exception for a status of the core. `path` is the file of the failed call, or None."""
     cls = errors.STATUS_CLASSES.get(err.code, errors.Error)
     text = err.message.decode("utf-8", "replace") or rs_status_text(err.code).decode()
     if issubclass(cls, OSError):
@@ -54,10 +53,10 @@ cdef public int codec_corrupt(const char *what) except -1:
     return raise_status(&err)
 
 
-# ---- What decode.c leaves to Python ----
+# ---- Called by decode.c ----
 
 cdef inline PyObject *given(object value):
-    """A new reference for C."""
+    """A new reference, which C code owns."""
     Py_INCREF(value)
     return <PyObject *>value
 
@@ -125,12 +124,13 @@ cdef public PyObject *codec_maker(decode_state *c, uint8_t code, const uint8_t *
 
 
 cdef bint is_nan(object value) except -1:
-    """Whether it is a NaN of whatever type. Dicts and `in` ask for identity first, so that one object in many places
-    would be one key, and would be found: each NaN that is read is an object of its own."""
+    """Whether a value is a NaN of any type. NaNs are never shared between records: dicts and `in` compare identity
+    first, so one NaN object in two records would count as equal."""
     if type(value) is float or type(value) is complex:
         return value != value
     decimal = sys.modules.get("decimal")
-    return decimal is not None and type(value) is decimal.Decimal and value.is_nan()  # comparing a signaling one raises
+    # is_nan() and not !=, which raises for a signaling NaN.
+    return decimal is not None and type(value) is decimal.Decimal and value.is_nan()
 
 
 cdef public int codec_keep_const(decode_state *c, const rs_node *node, PyObject *value) except -1:
@@ -146,10 +146,10 @@ cdef public int codec_keep_entry(decode_state *c, const rs_table *table, uint32_
     return 0
 
 
-# ---- Entries of tables that are kept ----
+# ---- Kept table entries ----
 
 cdef class KeptTable:
-    """The values of one table that are kept: an owned reference each, or NULL."""
+    """The decoded entries of one table: for each an owned reference, or NULL."""
     cdef PyObject **values
     cdef uint32_t n
 
@@ -171,8 +171,8 @@ cdef class KeptTable:
 
 
 cdef class Entries:
-    """What the slots of the tables of one store hold. Lives as long as the programs of its trees, by whom it is shared:
-    whoever gives these up no longer reads the store."""
+    """The decoded entries of the tables of one store, to which the tables' slots point. All Programs of the store share
+    it and keep it alive; a store is not read after its Programs are gone."""
 
     def __cinit__(self):
         self.tables = []
@@ -189,7 +189,7 @@ cdef class Entries:
             if self.size + table_size + size > KEPT_BYTES:
                 return 0
             kept = KeptTable.of(table.block.n_records)
-            if table.slot == NULL:  # a collection may have run code that reads the store
+            if table.slot == NULL:  # the allocation may have run the garbage collector, whose finalizers may read
                 self.tables.append(kept)
                 self.size += table_size
                 table.slot = <void *>kept.values
@@ -204,8 +204,10 @@ cdef class Entries:
 # ---- Programs ----
 
 cdef Program program_of(const rs_tree *tree, object reader, list programs):
-    """The program of a compiled tree, made when it is first asked for and then held by `programs`, which whoever holds
-    the tree keeps as long as it: all trees of one store, and one `reader`."""
+    """The Program of a compiled tree. The first call makes it and appends it to `programs`.
+
+    The owner of the tree keeps `programs` as long as the tree. One list serves all trees of a store, with one
+    `reader`."""
     cdef Program program
     cdef uint32_t i
     if tree.program != NULL:
@@ -216,8 +218,8 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
     program.tree = tree
     program.begin(reader)
     made = program.prepare()
-    # Making the objects may have run Python code, and another thread may have been here meanwhile. From here on none
-    # can.
+    # Making the objects may have run Python code, and another thread may have finished the Program first. From here on
+    # nothing runs Python code.
     if tree.program != NULL:
         return <Program>tree.program
     program.entries = (<Program>programs[0]).entries if programs else Entries()
@@ -230,7 +232,7 @@ cdef Program program_of(const rs_tree *tree, object reader, list programs):
 
 
 cdef int prepare_tables(const rs_tree *tree, object reader, list programs) except -1:
-    """Programs for the trees of a tree's tables, so that neither a decode nor a walk meets one without."""
+    """Makes the Programs for the trees of a tree's tables: decoding and walking need them."""
     cdef const rs_dict_coded *coded
     cdef uint32_t i, k
     for i in range(tree.n_nodes):
@@ -242,15 +244,17 @@ cdef int prepare_tables(const rs_tree *tree, object reader, list programs) excep
 
 
 cdef Program plain_program(object reader):
-    """One without a tree, for `any` values that stand alone."""
+    """A Program without a tree, for single `any` values."""
     cdef Program program = Program.__new__(Program)
     program.begin(reader)
     return program
 
 
 cdef PyObject *record_at(const rs_store *store, const rs_record *record, PyObject *owner) noexcept:
-    """A record whose tree has its program: a new reference, or NULL with an exception. The bytes stay mapped meanwhile;
-    `owner`, NULL or an Owner, is what large arrays look into."""
+    """Decodes a record, whose tree must have its Program: a new reference, or NULL with an exception set.
+
+    The caller keeps the bytes mapped. `owner` is an Owner into whose bytes large arrays point, or NULL to copy
+    them."""
     cdef decode_state c
     c.cursor = rs_store_cursor(store, record)
     c.program = <PyObject *>record.tree.program
@@ -276,13 +280,13 @@ cdef class Program:
         return 0
 
     cdef void start(self, decode_state *c):
-        """Fills everything of `c` but the cursor."""
+        """Initialises `c`, except its cursor."""
         c.program = <PyObject *>self
         c.owner = NULL
         c.keys = self.keys
 
     cdef list prepare(self):
-        """What the slots of nodes hold: `(node number, object)`; all records that this process decodes share them."""
+        """The objects for the slots of nodes, as `(node number, object)`. All decoded records share them."""
         cdef uint32_t i
         cdef const rs_node *node
         cdef decode_state c
@@ -297,7 +301,7 @@ cdef class Program:
             elif node.kind == RS_FMT_NODE_CONST:
                 if node.aux[0] in (RS_FMT_TAG_LIST, RS_FMT_TAG_TUPLE, RS_FMT_TAG_DICT, RS_FMT_TAG_NDARRAY,
                                    RS_FMT_TAG_EXT):
-                    continue  # mutable, or may hold what is, or of a class that may not be there
+                    continue  # mutable, or may hold mutable values, or needs a class that may be missing
                 begin_extra(&c, node.aux, node.aux_size_bytes)
                 value = decode_any(&c)
                 if not is_nan(value):
@@ -312,7 +316,7 @@ cdef class Program:
         return made
 
     cdef object maker(self, uint8_t code, const uint8_t *extra, Py_ssize_t size, void **slot):
-        """The function that makes values of a code and an EXTRA, which the core has checked, from their payloads."""
+        """The function that makes an ext value of its payload, for a code and an EXTRA that the core has checked."""
         cdef decode_state c
         head = bytes([code]) + (<const char *>extra)[:size]
         make = self.makers.get(head)
@@ -322,7 +326,7 @@ cdef class Program:
             extended = hooks.module("ext_types")
             make, keep = extended.maker(code, decode_any(&c), self.reader)
             if not keep:
-                return make  # it depends on what is registered meanwhile
+                return make  # not kept, because registering its class changes it
             if len(self.makers) >= MAKERS:
                 self.makers.clear()
             self.makers[head] = make
@@ -331,14 +335,15 @@ cdef class Program:
         return make
 
     cdef int remember(self, object value, void **slot) except -1:
-        """Keeps an object for as long as the program lives, in a slot that is empty or holds an equal one."""
+        """Puts an object into a slot and keeps it alive with the Program. The slot is empty or holds an equal
+        object."""
         self.keep.append(value)
         slot[0] = <void *>value
         return 0
 
     cdef object decode_place(self, rs_cursor *cursor, const rs_node *node, const uint8_t *body, uint64_t bits,
                              Owner owner):
-        """The value at a place, as rs_path.h defines it; `owner` as of decode."""
+        """Decodes the value at a place (see rs_path.h) and moves the cursor behind it. `owner` as in record_at."""
         cdef decode_state c
         self.start(&c)
         c.cursor = cursor[0]
@@ -350,7 +355,7 @@ cdef class Program:
 
 
 cdef void begin_extra(decode_state *c, const uint8_t *bytes_, size_t size):
-    """Makes `c` read bytes of a tree, which hold no array outside."""
+    """Makes `c` read bytes of a tree, which never refer to the arrays of a block."""
     c.cursor.in_ = rs_slice_of(bytes_, size)
     c.cursor.arrays = NULL
     c.cursor.arrays_size = 0

@@ -1,18 +1,18 @@
-"""One field of many records into arrays: the loop is the core's (csrc/read/rs_column_read.h) and runs without the interpreter
-lock, a piece at a time. Here are what it needs of the interpreter, keys looked up in trees, and the memory of what
-comes out.
+"""Column reads: one field of many records into arrays in one pass.
 
-Whoever gathers has entered every segment that it reads: `close` in another thread waits for it to end.
+The loop is C (csrc/read/rs_column_read.h) and runs without the interpreter lock. This file looks keys up in trees for
+it, finds the field where C cannot, and owns the memory of the result. A column read enters every segment that it
+reads, so a `close` in another thread takes effect only after the read has ended.
 """
 
 
 cdef enum:
-    # Records between two looks at signals and waiting threads: a millisecond or so.
+    # Records read between two checks for signals and waiting threads: about a millisecond.
     STRETCH_RECORDS = 1 << 16
 
 
 cdef class Memory:
-    """Bytes that the core filled, as a writable buffer of which arrays are made. Owns them."""
+    """A writable buffer over bytes that the core filled; numpy arrays are made over it. Owns the bytes."""
 
     cdef uint8_t *data
     cdef Py_ssize_t size
@@ -28,7 +28,7 @@ cdef class Memory:
 
 
 cdef Memory taken_over(rs_buffer *buffer):
-    """The buffer's bytes, without what it has to spare; the buffer is empty then."""
+    """Moves the bytes of a buffer into a Memory, without spare capacity. The buffer is empty afterwards."""
     cdef Memory out = Memory.__new__(Memory)
     cdef uint8_t *data
     if buffer.size_bytes > 0:
@@ -37,7 +37,7 @@ cdef Memory taken_over(rs_buffer *buffer):
         out.size = <Py_ssize_t>buffer.size_bytes
         buffer.data = NULL
     else:
-        out.data = <uint8_t *>calloc(1, 1)  # pyarrow ends the process over a buffer at NULL
+        out.data = <uint8_t *>calloc(1, 1)  # pyarrow aborts the process for a buffer at NULL
         if out.data == NULL:
             raise MemoryError
     rs_buffer_clear(buffer)
@@ -46,15 +46,16 @@ cdef Memory taken_over(rs_buffer *buffer):
 
 # ---- Paths compiled for trees ----
 
-cdef class Routes:
-    """A path for the trees of any number of stores. Holds the keys that the core compares, and the segments."""
+cdef class CompiledPaths:
+    """A Path compiled for the trees of any number of stores. Owns the keys that the core compares, and holds the
+    segments."""
 
     cdef rs_key_path path
     cdef rs_path_key *keys
     cdef rs_path_name *names
-    cdef list held      # the keys, by number
-    cdef dict by_tree   # (id of segment, store, tree): a Route
-    cdef dict sources   # (id of segment, store): a Source
+    cdef list held      # the keys, in the order of path.keys: path.keys points into them
+    cdef dict by_tree   # (id of segment, store, tree) -> CompiledPath
+    cdef dict sources   # (id of segment, store) -> Source
 
     def __cinit__(self, Path path):
         steps = [] if path is None else path.steps
@@ -99,35 +100,35 @@ cdef class Routes:
         return <Source>found
 
 
-cdef class Route:
-    """The path for one tree."""
+cdef class CompiledPath:
+    """A Path compiled for one tree."""
 
     cdef rs_compiled_path it
-    cdef Routes routes
+    cdef CompiledPaths paths
 
-    def __cinit__(self, Routes routes):
-        self.routes = routes
+    def __cinit__(self, CompiledPaths paths):
+        self.paths = paths
 
     def __dealloc__(self):
         rs_compiled_path_clear(&self.it)
 
     cdef int prepare(self, Program program) except -1:
-        """Looks the keys up in the tree of an open segment, and in those of its tables."""
+        """Looks the keys up in the tree of an open segment and in the trees of its tables."""
         cdef uint32_t k, i
         cdef rs_error err
         cdef const rs_tree *tree
         cdef const rs_node *node
         cdef size_t t
         cdef int32_t to
-        check(rs_compiled_path_open(&self.it, &self.routes.path, program.tree, &err), &err)
+        check(rs_compiled_path_open(&self.it, &self.paths.path, program.tree, &err), &err)
         for t in range(self.it.n_trees):
             tree = self.it.trees[t].tree
             for i in range(tree.n_nodes):
                 node = &tree.nodes[i]
                 if node.kind != RS_FMT_NODE_STRUCT and node.kind != RS_FMT_NODE_EXT:
                     continue
-                for k in range(self.routes.path.n_keys):
-                    key = self.routes.held[k]
+                for k in range(self.paths.path.n_keys):
+                    key = self.paths.held[k]
                     to = <int32_t>find_child(program, node, key) if node.kind == RS_FMT_NODE_STRUCT \
                         else within_ext(node, key)
                     rs_compiled_path_set(&self.it, t, k, i, to)
@@ -136,14 +137,14 @@ cdef class Route:
 
 
 cdef int32_t within_ext(const rs_node *node, object key) except? -4:
-    """What a key leads to in an ext value of this node."""
+    """The step that a key takes at an ext node: the number of a child, or one of the RS_STEP constants."""
     cdef Py_ssize_t i
     if is_dict_like(node.param) or node.param == RS_FMT_EXT_DEQUE:
         return RS_STEP_OPEN
     try:
         described = names_of(node.param, node.aux, node.aux_size_bytes)
     except errors.Error:
-        return RS_STEP_ASK  # who comes to it says what is wrong
+        return RS_STEP_ASK  # walking a record through this node raises the error
     if described is None:
         return RS_STEP_NONE
     names = described[1]
@@ -156,15 +157,15 @@ cdef int32_t within_ext(const rs_node *node, object key) except? -4:
 
 
 cdef class Source:
-    """A store of an entered segment, and the routes of its blocks."""
+    """A store of an entered segment, with the compiled path of each of its blocks."""
 
     cdef rs_source it
     cdef Segment segment
     cdef int store
-    cdef Routes routes
+    cdef CompiledPaths paths
 
-    def __cinit__(self, Routes routes, Segment segment, int store):
-        self.segment, self.store, self.routes = segment, store, routes
+    def __cinit__(self, CompiledPaths paths, Segment segment, int store):
+        self.segment, self.store, self.paths = segment, store, paths
         self.it.store = segment.numbered(store)
         self.it.compiled_paths = <const rs_compiled_path **>calloc(self.it.store.n_blocks + 1,
                                                                    sizeof(rs_compiled_path *))
@@ -174,41 +175,42 @@ cdef class Source:
     def __dealloc__(self):
         free(self.it.compiled_paths)
 
-    cdef int know(self, uint64_t block) except -1:
+    cdef int compile_block(self, uint64_t block) except -1:
+        """Loads a block and compiles the path for its tree."""
         cdef rs_error err
         cdef uint32_t tree
-        cdef Route route
+        cdef CompiledPath compiled
         cdef rs_store *store = self.segment.numbered(self.store)
         check(rs_store_load_block(store, block, &err), &err)
         tree = store.blocks[block].tree
         key = id(self.segment), self.store, tree
-        found = self.routes.by_tree.get(key)
+        found = self.paths.by_tree.get(key)
         if found is None:
-            route = Route(self.routes)
-            route.prepare(<Program>self.segment.program(&store.trees[tree]))
-            found = self.routes.by_tree[key] = route
-        self.it.compiled_paths[block] = &(<Route>found).it
+            compiled = CompiledPath(self.paths)
+            compiled.prepare(<Program>self.segment.program(&store.trees[tree]))
+            found = self.paths.by_tree[key] = compiled
+        self.it.compiled_paths[block] = &(<CompiledPath>found).it
         return 0
 
 
-# ---- Gathering ----
+# ---- Column reads ----
 
-cdef class Gatherer:
-    """One pass over the records of a container."""
+cdef class ColumnReader:
+    """One column read over the records of a container."""
 
     cdef rs_column_read it
-    cdef Routes routes
+    cdef CompiledPaths paths
     cdef Path path
     cdef bint has_default
     cdef object default
-    cdef bytes dumped    # the default as an `any` value, once a record lacks the field
-    cdef bint fits
+    cdef bytes dumped    # the default as an `any` value, made when the first record lacks the field
+    cdef bint fits       # False once a value cannot stand in one array with those before it
 
     def __dealloc__(self):
         rs_column_read_clear(&self.it)
 
     cdef int run(self, Source source, const int64_t *positions, int64_t start, int64_t step, uint64_t n) except -1:
-        """Takes n records of a source; `fits` is False once one does not go with those before."""
+        """Reads the n records start + step * positions[k] of a source, or start + step * k without `positions`."""
         cdef rs_column_read_stop stop
         cdef rs_error err
         cdef rs_status status
@@ -224,7 +226,7 @@ cdef class Gatherer:
             try:
                 check(status, &err)
                 if stop.why == RS_COLUMN_READ_BLOCK:
-                    source.know(stop.block)
+                    source.compile_block(stop.block)
                 elif stop.why == RS_COLUMN_READ_UNSURE:
                     self.walk(source, stop.index)
                 elif stop.why == RS_COLUMN_READ_LACKING:
@@ -239,7 +241,7 @@ cdef class Gatherer:
         return 0
 
     cdef int walk(self, Source source, uint64_t index) except -1:
-        """A record in which only the interpreter finds the field."""
+        """Reads a record in which only Python code can find the field."""
         cdef rs_record where
         cdef rs_cursor cursor
         cdef rs_place place
@@ -254,7 +256,7 @@ cdef class Gatherer:
         return self.take(&cursor, &place)
 
     cdef int lack(self, uint64_t index) except -1:
-        """Tells the core what to take for the field of this record and of all that follow it."""
+        """Reads the default for a record without the field, and gives it to the core for the later ones."""
         cdef rs_cursor cursor
         cdef rs_place place
         if not self.has_default:
@@ -264,7 +266,7 @@ cdef class Gatherer:
                 dumped = dump(self.default)
             except errors.EncodeError:
                 dumped = b"", b"", True
-            if len(dumped) > 2 or dumped[1]:  # it holds arrays or Records: no number and no text
+            if len(dumped) > 2 or dumped[1]:  # the default holds arrays or Records, so it is no number and no text
                 self.fits = False
                 return 0
             self.dumped = dumped[0]
@@ -288,7 +290,8 @@ cdef class Gatherer:
         return 0
 
     cdef int run_selection(self, Selection selection, positions) except -1:
-        """`positions`: an int64 array of positions within range, or None for all. The segments are entered."""
+        """Reads the records of a selection. `positions` is an int64 array, or None for all positions. The caller has
+        entered the segments."""
         cdef Py_ssize_t start, step
         cdef Span chosen
         cdef const int64_t *at = NULL
@@ -298,12 +301,12 @@ cdef class Gatherer:
             n = chosen.n
             at = <const int64_t *>chosen.view.buf
         if selection.is_flat(&start, &step):
-            return self.run(self.routes.source(selection.segment, selection.store), at, start, step, <uint64_t>n)
+            return self.run(self.paths.source(selection.segment, selection.store), at, start, step, <uint64_t>n)
         return self.run_scattered(selection, at, n)
 
     cdef int run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t n) except -1:
-        """Records of any view: all are located first, so that an index array that is closed meanwhile is no longer
-        needed, and taken in stretches of one store."""
+        """Reads the records of any view, one run of neighbours of the same store after another. All records are
+        located first: another thread may close an index array during the read."""
         cdef Leaf leaf
         cdef Py_ssize_t i, begin, at
         cdef int64_t *indices = <int64_t *>calloc(n + 1, sizeof(int64_t))
@@ -327,37 +330,39 @@ cdef class Gatherer:
             stretches.append((n, None, 0))
             for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
                 if self.fits:
-                    self.run(self.routes.source(part, number), indices + begin, 0, 1, <uint64_t>(end - begin))
+                    self.run(self.paths.source(part, number), indices + begin, 0, 1, <uint64_t>(end - begin))
         finally:
             free(indices)
         return 0
 
 
 def read_column(Records records not None, positions=None, bint nulls=False):
-    """The values of a field view, or records of one piece, in one pass: `(shape, n, numbers, seen, offsets, text,
-    valid)`, where shape is "scalars", "lists" or "texts" and the rest are buffers, or None where they say nothing.
+    """Reads the values of a field view, or whole records that are numbers, lists or text, in one pass.
 
-    numbers: u8 where `seen` is 1, else f64 where its bit 2 is set, else i64. offsets: n + 1 i64. text: UTF-8. valid: a
-    byte for each record, 0 for None, where `nulls` asks for it and there is one.
+    Returns `(shape, n, numbers, seen, offsets, text, valid)`. `shape` is "scalars", "lists" or "texts". `numbers` holds
+    u8 where `seen` is 1, else f64 where bit 2 of `seen` is set, else i64. `offsets` holds n + 1 i64, `text` UTF-8.
+    `valid` has a byte for each record, 0 for None; it is None unless `nulls` is set and a record is None. Buffers that
+    the shape does not need are None.
 
-    None where records are not all numbers, all lists or tuples of numbers, or all text, or are read by another Projection:
-    then the values have to be decoded. KeyError for a record that lacks the field, and what reading a record raises.
+    Returns None where the caller has to decode the values: they are not all numbers, all lists or tuples of numbers,
+    or all text, or the projection is no plain field. Raises KeyError for a record that lacks the field, and the errors
+    of reading a record.
     """
-    cdef Gatherer self
+    cdef ColumnReader self
     cdef FieldProjection projection
     cdef rs_error err
     cdef Segment segment
     cdef Py_ssize_t n = records.length if positions is None else len(positions)
     if records.selection is None or n == 0 or records.selection.virtual:
         return None
-    self = Gatherer.__new__(Gatherer)
+    self = ColumnReader.__new__(ColumnReader)
     if records.projection is not None:
         if type(records.projection) is not FieldProjection or (<FieldProjection>records.projection).base is not None:
             return None
         projection = <FieldProjection>records.projection
         self.path, self.has_default, self.default = projection.path, projection.has_default, projection.default
     self.fits = True
-    self.routes = Routes(self.path)
+    self.paths = CompiledPaths(self.path)
     check(rs_column_read_open(&self.it, <uint64_t>n, nulls, &err), &err)
     entered = []
     try:
@@ -368,10 +373,10 @@ def read_column(Records records not None, positions=None, bint nulls=False):
     finally:
         for segment in entered:
             segment.leave()
-    return gathered(self) if self.fits else None
+    return column_result(self) if self.fits else None
 
 
-cdef object gathered(Gatherer self):
+cdef object column_result(ColumnReader self):
     cdef rs_column_read *it = &self.it
     valid = taken_over(&it.valid) if it.n_null else None
     if it.kind == RS_COLUMN_READ_TEXT:
@@ -380,17 +385,18 @@ cdef object gathered(Gatherer self):
         return "scalars", it.n, taken_over(&it.numbers.values), it.numbers.seen, None, None, valid
     if it.kind == RS_COLUMN_SEQUENCE:
         return "lists", it.n, taken_over(&it.numbers.values), it.numbers.seen, taken_over(&it.offsets), None, valid
-    return None  # nothing but None
+    return None  # every value is None
 
 
 # ---- Without a copy ----
 
 def column_view(Records records not None):
-    """The numbers of a field view where they lie in the segment, `(buffer, dtype, shape, strides, offset)`: records of
-    one block in rows of one size, with the field at one offset in the form of an i64 or f64, or of a list of so many of
-    them. None where it is not so.
+    """The numbers of a field view in the segment itself: `(buffer, dtype, shape, strides, offset)`.
 
-    The buffer counts as an array over the segment, which cannot be closed while it is alive.
+    That needs records of one block, in rows of one size. The field stands at one offset in every row, as an i64, an f64
+    or a list of a fixed number of them. Returns None otherwise.
+
+    The buffer is a lease: the segment cannot be closed while it is alive.
     """
     cdef Selection selection = records.selection
     cdef Py_ssize_t start, step
@@ -413,7 +419,7 @@ def column_view(Records records not None):
 cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start, Py_ssize_t step, Py_ssize_t n):
     cdef rs_record where
     cdef rs_error err
-    cdef Route route
+    cdef CompiledPath compiled
     cdef const rs_block *block
     cdef const rs_node *node
     cdef const uint8_t *data
@@ -423,10 +429,10 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
     block = where.block
     if block.index_width or <uint64_t>(max(start, last)) - block.first_record >= block.n_records:
         return None
-    route = Route(Routes(path))
-    route.prepare(<Program>segment.program(where.tree))
-    node = route.it.node
-    if not rs_compiled_path_is_fixed(&route.it) or block.row_size_bytes < route.it.least:
+    compiled = CompiledPath(CompiledPaths(path))
+    compiled.prepare(<Program>segment.program(where.tree))
+    node = compiled.it.node
+    if not rs_compiled_path_is_fixed(&compiled.it) or block.row_size_bytes < compiled.it.least:
         return None
     shape, strides = (n,), (step * <Py_ssize_t>block.row_size_bytes,)
     if node.kind == RS_FMT_NODE_LIST:
@@ -435,8 +441,8 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
     plain_int = node.kind == RS_FMT_NODE_INT and node.size_bytes == 8 and node.base == 0
     if node.kind != RS_FMT_NODE_FLOAT and not plain_int:
         return None
-    data = where.bytes.ptr + route.it.body_off
-    size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>(route.it.least - route.it.body_off)
+    data = where.bytes.ptr + compiled.it.body_off
+    size = abs(last - start) * <Py_ssize_t>block.row_size_bytes + <Py_ssize_t>(compiled.it.least - compiled.it.body_off)
     offset = (start - first) * <Py_ssize_t>block.row_size_bytes
     return lease(segment, data, size), "<f8" if node.kind == RS_FMT_NODE_FLOAT else "<i8", shape, strides, offset
 
@@ -444,14 +450,16 @@ cdef object shared_rows(Segment segment, int store, Path path, Py_ssize_t start,
 # ---- Text ----
 
 cdef class Span:
-    """The contiguous buffer of an object, n items of one size. Held, so that the bytes stay, for as long as this lives."""
+    """The contiguous buffer of an object: n items of one size. The object cannot move or free the bytes while a Span
+    holds the buffer."""
     cdef Py_buffer view
     cdef bint held
     cdef Py_ssize_t n
 
     @staticmethod
     cdef Span of(object source, Py_ssize_t item_bytes, bint writable=False):
-        """TypeError for an object without such a buffer, ValueError for items of another size."""
+        """The Span over `source`. TypeError for an object without a contiguous buffer, ValueError for items of
+        another size."""
         cdef Span self = Span.__new__(Span)
         PyObject_GetBuffer(source, &self.view, PyBUF_CONTIG if writable else PyBUF_CONTIG_RO)
         self.held = True
@@ -466,19 +474,19 @@ cdef class Span:
 
 
 def pad_texts(text, offsets, Py_ssize_t begin, Py_ssize_t n, Py_ssize_t width, out):
-    """Texts `begin` and following, `n` of at most `width` bytes, into rows of `width` bytes of `out`. The offsets are
-    those of `read_column`."""
+    """Copies `n` texts from number `begin` on into rows of `width` bytes of `out`. No text may be longer than `width`.
+    `text` and `offsets` come from `read_column`."""
     cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8), rows = Span.of(out, 1, True)
     if begin < 0 or n < 0 or begin >= bounds.n or n >= bounds.n - begin or (n and width > rows.n // n):
         raise ValueError("out of range")
     if n and width:
         with nogil:
-            rs_utf8_pad_unchecked(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf + begin, <uint64_t>n,
-                                  <uint64_t>width, <uint8_t *>rows.view.buf)
+            rs_utf8_pad_unchecked(<const uint8_t *>texts.view.buf, <const int64_t *>bounds.view.buf + begin,
+                                  <uint64_t>n, <uint64_t>width, <uint8_t *>rows.view.buf)
 
 
 def longest_text(text, offsets):
-    """The most code points of one of the texts of `read_column`."""
+    """The number of code points of the longest text of `read_column`."""
     cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8)
     cdef uint64_t out = 0
     if texts.n:
@@ -489,7 +497,8 @@ def longest_text(text, offsets):
 
 
 def widen_texts(text, offsets, Py_ssize_t width, out):
-    """All texts of `read_column` as code points, into rows of `width`, which is that of the longest."""
+    """Copies all texts of `read_column` as code points into rows of `width` code points. `width` is that of the
+    longest text."""
     cdef Span texts = Span.of(text, 1), bounds = Span.of(offsets, 8), rows = Span.of(out, 4, True)
     if bounds.n < 1 or width < 0 or (bounds.n > 1 and width > rows.n // (bounds.n - 1)):
         raise ValueError("out of range")
@@ -499,11 +508,12 @@ def widen_texts(text, offsets, Py_ssize_t width, out):
                                     <uint64_t>bounds.n - 1, <uint64_t>width, <uint32_t *>rows.view.buf)
 
 
-# ---- The fields that there are ----
+# ---- Field names ----
 
 def field_names(Records records not None):
-    """The keys of the records, in order of appearance in their trees, which may be those of more records than a view
-    has; None where records are not all dicts of known keys. Constant time but for the blocks."""
+    """The keys of the records, in order of appearance in the trees of their stores. The trees may also have keys that
+    no record of a view has. None where not all records are dicts whose keys the trees name. The time grows with the
+    number of blocks, not of records."""
     cdef Segment segment
     cdef rs_store *store
     cdef rs_error err
@@ -533,7 +543,8 @@ def field_names(Records records not None):
 
 
 cdef bint keys_below(const rs_node *node, dict found) except -1:
-    """Adds the keys of a struct, or of each struct of a union or of the tables of a dict-coded node."""
+    """Adds the keys of a struct to `found`; of a union or a dict-coded node, the keys of each alternative. False where
+    a value below the node is not a struct."""
     cdef uint32_t i
     if node.kind == RS_FMT_NODE_STRUCT:
         found.update(dict.fromkeys(<tuple>struct_keys(node)))

@@ -1,4 +1,4 @@
-# What builders need of the writing side.
+# Encoding, for the builders.
 
 cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=*, bint key=*,
-                      rs_buffer *places=*) except -1
+                      rs_buffer *array_slots=*) except -1

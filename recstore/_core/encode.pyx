@@ -1,4 +1,4 @@
-"""Python values to `any` bytes: the writing side of _codec."""
+"""Encodes Python values as `any` values, the raw records of a builder."""
 
 
 cdef class _Unsupported(Exception):
@@ -6,21 +6,22 @@ cdef class _Unsupported(Exception):
 
 
 def varint(uint64_t n):
-    """The bytes of a number as csrc/FORMAT.md writes it."""
+    """A number as a varint of csrc/FORMAT.md."""
     cdef uint8_t out[10]
     return (<const char *>out)[:rs_put_varint(out, n)]
 
 
-# Where values go, and what the builder wants and learns (a trust.Writer or None), borrowed. `python` counts the values that Python
-# code described: it may have changed the containers that are being stored, itself or in another thread. `keys` is not 0 within
-# a dict key or a set. `places` gets where the positions of arrays stand (csrc/write/rs_batch.h), or is NULL.
+# The state of one call of encode_value; all pointers are borrowed. `writer` is a trust.Writer or NULL. `python` counts
+# the calls of Python code: such code, or another thread during it, may change the containers that are being stored.
+# `keys` is not 0 within a dict key or a set. `array_slots` gets the array slots of a batch (csrc/write/rs_batch.h), or
+# is NULL.
 cdef struct Out:
     rs_buffer *raw
     rs_buffer *arrays
     PyObject *writer
     size_t python
     size_t keys
-    rs_buffer *places
+    rs_buffer *array_slots
 
 
 cdef inline int put_head(rs_buffer *raw, uint8_t tag, uint64_t n) except -1:
@@ -80,8 +81,8 @@ cdef int put_str(rs_buffer *raw, object value) except -1:
 
 
 cdef bint put_array(Out *out, object value) except -1:
-    """An ndarray or numpy scalar; recstore.values.arrays describes it, the data is copied here. False: no code for its
-    dtype."""
+    """Stores an ndarray or numpy scalar, which recstore.values.arrays describes. False if the format has no code for
+    its dtype."""
     cdef Py_buffer view
     cdef rs_error err
     cdef uint8_t position[10]
@@ -93,8 +94,9 @@ cdef bint put_array(Out *out, object value) except -1:
     if described is None:
         return False
     if out.keys and value.dtype.names is not None and not isinstance(value, _arrays.np.ndarray):
-        # Read-only ones can be hashed; what is read is the caller's own, so it can not.
-        raise errors.EncodeError("a structured numpy value as a dict key or in a set could not be read back; convert it with .item() first")
+        # A read-only structured value can be hashed, but reading gives a writable one, which cannot.
+        raise errors.EncodeError("a structured numpy value as a dict key or in a set could not be read back; convert "
+                                 "it with .item() first")
     head, data = described
     raw_head = bytes([RS_FMT_TAG_NDARRAY]) + head
     put_bytes(out.raw, PyBytes_AS_STRING(raw_head), len(raw_head))
@@ -104,9 +106,9 @@ cdef bint put_array(Out *out, object value) except -1:
             put_bytes(out.raw, view.buf, view.len)
             return True
         check(rs_buffer_append_zeros(arrays, gap, &err), &err)
-        if out.places != NULL:
+        if out.array_slots != NULL:
             place[0], place[1] = out.raw.size_bytes, view.len
-            check(rs_buffer_append(out.places, place, RS_BATCH_ARRAY_SLOT_SIZE, &err), &err)
+            check(rs_buffer_append(out.array_slots, place, RS_BATCH_ARRAY_SLOT_SIZE, &err), &err)
         put_bytes(out.raw, position, rs_put_varint(position, arrays.size_bytes // RS_FMT_ALIGNMENT))
         put_bytes(arrays, view.buf, view.len)
         return True
@@ -115,7 +117,8 @@ cdef bint put_array(Out *out, object value) except -1:
 
 
 cdef int put_extended(Out *out, object value, int depth) except -1:
-    """A value of a type beyond the basic ones; recstore.values.ext_types describes it. _Unsupported for one without."""
+    """Stores a value of another type as an ext value, which recstore.values.ext_types describes. _Unsupported for a
+    type without a description."""
     cdef uint8_t head[2]
     extended = hooks.module("ext_types")
     writer = None if out.writer == NULL else <object>out.writer
@@ -135,7 +138,7 @@ cdef int put_extended(Out *out, object value, int depth) except -1:
     head[0] = RS_FMT_TAG_EXT
     head[1] = code
     put_bytes(out.raw, head, 2)
-    put(out, extra, RS_FMT_DEPTH)  # EXTRA does not count
+    put(out, extra, RS_FMT_DEPTH)  # EXTRA does not count for the depth
     hashed = code == RS_FMT_EXT_SET or code == RS_FMT_EXT_FROZENSET
     out.keys += hashed
     put(out, payload, depth)
@@ -148,7 +151,7 @@ cdef inline size_t with_key(size_t keys, PyObject *key) noexcept:
 
 
 cdef size_t keys_now(object value) noexcept:
-    """What with_key makes of the keys that a dict has, in their order."""
+    """The hash that with_key makes of a dict's keys, in their order."""
     cdef Py_ssize_t pos = 0
     cdef size_t keys = 0
     cdef PyObject *key
@@ -174,7 +177,7 @@ cdef int put_dict(Out *out, object value, int depth) except -1:
         seen += 1
         if PyDict_GET_SIZE(value) != n:
             break
-    # A dict that was made anew meanwhile may have shown a key twice and another never, without its size telling.
+    # If Python code emptied and refilled the dict, a key may have come twice and another never, at the same size.
     if seen != n or PyDict_GET_SIZE(value) != n or (out.python != python and keys_now(value) != keys):
         raise RuntimeError("a dict changed while it was being stored")
     return 0
@@ -220,7 +223,7 @@ cdef int put(Out *out, object value, int depth) except -1:
         for i in range(n):
             put(out, <object>PyTuple_GET_ITEM(value, i), depth - 1)
         return 0
-    # No value can be an array while numpy is not loaded.
+    # While numpy is not loaded, no value can be an array: so it is not imported here.
     out.python += 1
     numpy = sys.modules.get("numpy")
     if numpy is not None and (type(value) is numpy.ndarray or isinstance(value, numpy.generic)):
@@ -230,15 +233,15 @@ cdef int put(Out *out, object value, int depth) except -1:
 
 
 cdef int encode_value(rs_buffer *raw, rs_buffer *arrays, object value, object writer=None, bint key=False,
-                      rs_buffer *places=NULL) except -1:
-    """Appends one `any` value, with `key` one that has to be hashed when it is read. EncodeError with the path of what cannot be stored;
-    the buffers then hold part of it."""
+                      rs_buffer *array_slots=NULL) except -1:
+    """Appends one `any` value; `key` says that it is a dict key, which readers have to hash. EncodeError names the path
+    of a value that cannot be stored; the buffers then hold a part of the record."""
     cdef Out out
     out.raw = raw
     out.arrays = arrays
     out.python = 0
     out.keys = key
-    out.places = places
+    out.array_slots = array_slots
     out.writer = NULL if writer is None else <PyObject *>writer
     try:
         return put(&out, value, RS_FMT_DEPTH)

@@ -1,19 +1,19 @@
-# Records that decode a field when it is read, and the ways to read a part of a record, for other compiled modules.
+# Record, and the projections that read a part of a record.
 
 
 cdef object lacking(uint64_t index, path)
 
 
 cdef class Record:
-    cdef Segment segment       # None when the fields are held
+    cdef Segment segment       # None for a Record that holds its fields
     cdef Program program
-    cdef Path base             # where in the record the mapping stands; None: it is the record
+    cdef Path base             # the path from the stored record to the mapping; None: the record is the mapping
     cdef rs_record where
     cdef uint64_t index
     cdef int store
-    cdef dict held
+    cdef dict held             # the fields, for a Record without a store
     cdef object name
-    cdef object origin         # of a held one: (code, EXTRA) of what it was stored as, to be stored again; or None
+    cdef object origin         # with `held`: (code, EXTRA) of the ext value, to store it again unchanged; or None
     cdef inline int enter(self) except -1
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1
     cdef object read(self, object key, object default)
@@ -25,7 +25,7 @@ cdef class Record:
 
 cdef class LazyProjection(Projection):
     cdef readonly Path path    # None: the record itself
-    cdef readonly Projection base     # what gives the record, where it is no store; None: the store
+    cdef readonly Projection base     # gives the record to read from; None: the store does
 
 
 cdef class FieldProjection(Projection):

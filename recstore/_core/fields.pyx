@@ -1,12 +1,12 @@
-"""A part of a record: Records that decode a field when it is read, and the ways of reading that views have.
+"""Record, which decodes a field when it is read, and the projections that read a part of a record.
 
-Only the value that a path leads to is made (recstore/_paths.pyx). Decoded fields are not kept: a field is read once as
-a rule, keeping it would cost every Record a dict, and a list that the caller has changed must not come back.
+Only the value at the end of a path is decoded (paths.pyx). A Record does not keep decoded fields: most fields are read
+once, a cache would cost every Record a dict, and a list that the caller has changed must not come back.
 """
 
 
 cdef extern from *:
-    # Registering with Mapping sets the flag that `match` asks for on classes made by Python only.
+    # `match` tests a type flag. Registering with Mapping sets it for classes of Python code, not for extension types.
     """
     #ifdef Py_TPFLAGS_MAPPING
     static void rs_mark_mapping(PyObject *type) {
@@ -17,11 +17,12 @@ cdef extern from *:
     static void rs_mark_mapping(PyObject *type) { (void)type; }
     #endif
 
-    /* Collate functions and device transfer call type(record)(mapping): that makes a plain dict. An extension type has no __new__ of
-       its own to say so. */
+    /* Collate functions and device transfer call type(record)(mapping), which must make a plain dict. Cython offers no
+       __new__ for an extension type, so tp_new is replaced. */
     static newfunc rs_new_record;
     static PyObject *rs_record_or_dict(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-        if (kwargs == NULL && PyTuple_GET_SIZE(args) == 1 && PyObject_HasAttrString(PyTuple_GET_ITEM(args, 0), "keys")) {
+        if (kwargs == NULL && PyTuple_GET_SIZE(args) == 1 &&
+                PyObject_HasAttrString(PyTuple_GET_ITEM(args, 0), "keys")) {
             return PyObject_Call((PyObject *)&PyDict_Type, args, NULL);
         }
         return rs_new_record(type, args, kwargs);
@@ -29,7 +30,7 @@ cdef extern from *:
     static void rs_make_dicts_of_mappings(PyObject *type) {
         rs_new_record = ((PyTypeObject *)type)->tp_new;
         ((PyTypeObject *)type)->tp_new = rs_record_or_dict;
-        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* Cython's own way past tp_new */
+        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* Cython's vectorcall would bypass tp_new */
         PyType_Modified((PyTypeObject *)type);
     }
     """
@@ -38,7 +39,7 @@ cdef extern from *:
 
 cdef object MISSING = object()
 
-# ---- Where a record lies ----
+# ---- Finding a record ----
 
 cdef inline rs_store *store_of(Segment segment, int store):
     return segment.numbered(store)
@@ -51,8 +52,8 @@ cdef inline Program program_at(Segment segment, rs_record *where):
 cdef inline int find_record(Segment segment, int store, uint64_t index, rs_record *where) except -1:
     cdef rs_error err
     check(rs_store_find(store_of(segment, store), index, where, &err), &err)
-    # Both ends at once: a field near the end is found by way of the beginning, and each is a miss of its own in a large
-    # store.
+    # The walk to a field near the end begins at the beginning. In a large store each end is a cache miss: the two waits
+    # overlap.
     prefetch(where.bytes.ptr)
     prefetch(where.bytes.end - 1)
     prefetch(where.bytes.end - 65)
@@ -72,16 +73,18 @@ cdef object lacking(uint64_t index, path):
 @cython.freelist(64)
 @cython.final
 cdef class Record:
-    """A record that decodes a field when it is read: a read-only mapping, as ``x.lazy()`` gives it.
+    """A read-only mapping that decodes a field when the field is read; ``x.lazy()`` gives Records.
 
-    ``r["bbox"]`` decodes that field and passes over the others; each read gives a fresh value, the caller's own, nested
-    ones plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It holds its
-    store: after ``close()`` reading it raises ClosedError. Pickled or copied deeply it becomes one that holds the
-    decoded fields.
+    ``r["bbox"]`` decodes that field and skips the others. Each read gives a fresh value that belongs to the caller;
+    nested values are plain. ``dict(r)`` is the plain record. A Record equals a dict or a Record of the same fields. It
+    keeps its store alive, and after ``close()`` reading it raises ClosedError. Pickling or deep-copying a Record gives
+    one that holds the decoded fields.
 
-    Made directly, of a class's name and its fields, it is what a value is read as whose class the reader may not make
-    (``class_name`` tells it; None for a plain record). Such a one is hashable when its values are. Made of a mapping alone, as collate
-    functions do (``type(r)({...})``), it is a plain dict.
+    A value also comes as a Record when the reader may not make its class. Then ``class_name`` is the class's name,
+    which is None for a plain record. ``Record(class_name, fields)`` makes one directly; it is hashable when its values
+    are. ``type(r)({...})``, which collate functions call, gives a plain dict.
+
+    Several threads may read one Record at the same time.
 
     >>> import recstore
     >>> x = recstore.RecordList([{"id": 7, "box": [1.0, 2.0]}])
@@ -102,7 +105,7 @@ cdef class Record:
 
     @staticmethod
     def _of(class_name, fields, origin=None):
-        """A Record that holds its fields."""
+        """Makes a Record that holds its fields, without a store."""
         return Record(class_name, fields, _origin=origin)
 
     # ---- One field ----
@@ -113,7 +116,8 @@ cdef class Record:
         return self.segment.enter()
 
     cdef int begin(self, rs_cursor *cursor, rs_place *place) except -1:
-        """To the mapping. The caller has entered the segment."""
+        """Sets `cursor` and `place` to the mapping that this Record stands for. The caller has entered the
+        segment."""
         begin_record(self.segment, self.store, &self.where, cursor, place)
         if self.base is not None and not self.base.walk(self.program, cursor, place, None):
             raise lacking(self.index, self.base)
@@ -143,13 +147,13 @@ cdef class Record:
         return value
 
     def get(self, key, default=None):
-        """The field's value, or `default` where there is none."""
+        """The value of a field, or `default` if the record lacks it."""
         return self.read(key, default)
 
-    # ---- All of them ----
+    # ---- All fields ----
 
     cdef tuple names(self):
-        """The keys, in order; values are passed over."""
+        """The keys in order, without decoding the values."""
         cdef rs_cursor cursor
         cdef rs_place place
         cdef PyObject *described = NULL
@@ -184,14 +188,14 @@ cdef class Record:
             self.segment.leave()
 
     cdef dict plain(self):
-        """The fields as a dict of its own."""
+        """The fields as a new dict."""
         if self.held is not None:
             return dict(self.held)
         value = self.whole()
         return dict(value) if isinstance(value, dict) else {name: self[name] for name in self.names()}
 
     cdef object whole(self):
-        """The value that the store decodes this to."""
+        """The decoded record as the store returns it when it is not read lazily."""
         cdef rs_cursor cursor
         cdef rs_place place
         self.enter()
@@ -224,7 +228,7 @@ cdef class Record:
             self.segment.leave()
 
     def keys(self):
-        """The field names, set-like."""
+        """The field names as a set-like view."""
         return KeysView(self)
 
     def values(self):
@@ -233,10 +237,10 @@ cdef class Record:
     def items(self):
         return ItemsView(self)
 
-    # ---- What it is ----
+    # ---- The class of the record ----
 
     cdef object describe_class(self):
-        """As `names_of`; None for a plain record."""
+        """The result of `names_of` for the record's class; None for a plain record."""
         cdef rs_cursor cursor
         cdef rs_place place
         cdef PyObject *described = NULL
@@ -254,7 +258,7 @@ cdef class Record:
 
     @property
     def class_name(self):
-        """``module.qualname`` of the class it was stored from; None for a plain record."""
+        """``module.qualname`` of the class of the stored value; None for a plain record."""
         if self.held is not None:
             return self.name
         described = self.describe_class()
@@ -272,8 +276,8 @@ cdef class Record:
         return self.plain()
 
     def _stored(self):
-        """What a store keeps of it: the value it stands for; itself where that was of a class that could not be
-        made."""
+        """The value to store for this Record: the decoded record, the plain dict, or the Record itself if its class
+        could not be made."""
         return self.whole() if self.held is None else self if self.name is not None else self.held
 
     def __eq__(self, other):
@@ -312,7 +316,7 @@ cdef class Record:
 
 
 def record_of(class_name, fields, origin=None):
-    """What unpickling a Record calls."""
+    """Makes a Record from its pickled state."""
     return Record(class_name, fields, _origin=origin)
 
 
@@ -320,10 +324,10 @@ AbstractMapping.register(Record)
 rs_mark_mapping(Record)
 rs_make_dicts_of_mappings(Record)
 
-# ---- Ways of reading ----
+# ---- Projections ----
 
 cdef class LazyProjection(Projection):
-    """Records that are mappings, or objects with fields, come as Records; others as they are."""
+    """Reads mappings and objects with fields as Records, and other records as plain values."""
 
     def __init__(self, Path path=None, Projection base=None):
         self.path = path
@@ -361,12 +365,12 @@ cdef class LazyProjection(Projection):
         return hash(self.key())
 
     def describe(self):
-        """A tuple of plain values from which `projection_from` makes an equal one."""
+        """A tuple of plain values; `projection_from` makes an equal projection of it."""
         return "lazy", describe_path(self.path), describe_base(self.base)
 
 
 cdef object record_or_value(Record out):
-    """A Record where it stands on something with fields, else the value."""
+    """The Record itself if it stands for a value with fields, else the decoded value."""
     cdef rs_cursor cursor
     cdef rs_place place
     cdef PyObject *described = NULL
@@ -380,7 +384,7 @@ cdef object record_or_value(Record out):
 
 
 cdef class FieldProjection(Projection):
-    """One field of each record. Without a default, a record that lacks it raises KeyError."""
+    """Reads one field of each record. A record that lacks it gives the default, or KeyError without one."""
 
     def __init__(self, Path path, default=MISSING, Projection base=None):
         self.path = path
@@ -426,14 +430,14 @@ cdef class FieldProjection(Projection):
         return hash((self.path, self.has_default, self.base))
 
     def describe(self):
-        """A tuple of plain values from which `projection_from` makes an equal one. EncodeError for a default that cannot be
-        stored."""
+        """A tuple of plain values; `projection_from` makes an equal projection of it. EncodeError for a default that
+        cannot be stored."""
         default = dump(self.default) if self.has_default else None
         return "field", describe_path(self.path), default, describe_base(self.base)
 
 
 cdef bint same_bytes(a, b) except -1:
-    """Whether two values are read alike: == is no answer for arrays, and takes 1 for True."""
+    """Whether two values are stored as the same bytes. `==` would give an array for arrays, and takes 1 for True."""
     try:
         return dump(a) == dump(b)
     except errors.EncodeError:
@@ -441,8 +445,8 @@ cdef bint same_bytes(a, b) except -1:
 
 
 cdef class FieldsProjection(Projection):
-    """A dict of some fields of each record, in the order asked for; dotted ones within dicts of their own, those that a
-    record lacks left out."""
+    """Reads a dict of the chosen fields of each record, in the order of `paths`. A path through nested dicts gives
+    nested dicts. A field that the record lacks is left out."""
 
     def __init__(self, paths, Path path=None, Projection base=None):
         self.path = path
@@ -493,14 +497,14 @@ cdef class FieldsProjection(Projection):
         return hash(self.key())
 
     def describe(self):
-        """A tuple of plain values from which `projection_from` makes an equal one."""
+        """A tuple of plain values; `projection_from` makes an equal projection of it."""
         paths = tuple([describe_path(path) for path in self.paths])
         return "fields", paths, describe_path(self.path), describe_base(self.base)
 
 
 cdef int put_nested(dict out, list keys, value, set made) except -1:
-    """out[a][b][c] = value, through dicts that are made here; nothing where what holds it has been asked for as a
-    whole."""
+    """Sets out[a][b][c] = value and makes the dicts on the way. `made` has the ids of these dicts. A dict on the way
+    that is not among them is itself a chosen field: it already holds the value, and nothing is set."""
     last = keys.pop()
     for key in keys:
         inner = out.get(key, MISSING)
@@ -514,23 +518,23 @@ cdef int put_nested(dict out, list keys, value, set made) except -1:
     return 0
 
 
-# ---- Projections of projections, and how they travel ----
+# ---- Projections of projections, and their bytes ----
 
 def lazy_of(Projection projection):
-    """The records of `projection`, lazily."""
+    """The projection that reads the records of `projection` lazily; of groups, the records of each group."""
     if projection is None:
         return LazyProjection()
     if type(projection) is LazyProjection:
         return projection
     if type(projection) is GroupProjection:
         return projection.over((<GroupProjection>projection).records.lazy())
-    if type(projection) is FieldProjection and not (<FieldProjection>projection).has_default and (<FieldProjection>projection).base is None:
+    if is_plain_field(projection):
         return LazyProjection((<FieldProjection>projection).path)
     return LazyProjection(None, projection)
 
 
 def field_of(Projection projection, name, *default):
-    """A field of the records of `projection`; where those are groups, of the records of each."""
+    """The projection that reads one field of the records of `projection`; of groups, of the records of each group."""
     if type(projection) is GroupProjection:
         return projection.over((<GroupProjection>projection).records.field(name, *default))
     prefix, base = rooted(projection)
@@ -538,20 +542,32 @@ def field_of(Projection projection, name, *default):
 
 
 def fields_of(Projection projection, names):
-    """Some fields of the records of `projection`; where those are groups, of the records of each."""
+    """The projection that reads some fields of the records of `projection`; of groups, of the records of each group."""
     if type(projection) is GroupProjection:
         return projection.over((<GroupProjection>projection).records.fields(*names))
     prefix, base = rooted(projection)
     return FieldsProjection([Path(name) for name in names], prefix, base)
 
 
+cdef bint is_plain_field(Projection projection):
+    """Whether the projection reads a field of stored records, without a default: then its path alone describes it."""
+    cdef FieldProjection field
+    if type(projection) is not FieldProjection:
+        return False
+    field = <FieldProjection>projection
+    return not field.has_default and field.base is None
+
+
 cdef rooted(Projection projection):
-    """`(path, None)` where `projection` is a place in stored records (None: the record), else `(None, projection)`."""
+    """Splits a projection into `(path, base)` for a projection built on it. `(path, None)`: it reads what stands at
+    `path` of stored records, None being the whole record. `(None, projection)`: it does more than that."""
+    cdef LazyProjection lazy
     if projection is None:
         return None, None
     if type(projection) is LazyProjection:
-        return ((<LazyProjection>projection).path, None) if (<LazyProjection>projection).base is None else rooted((<LazyProjection>projection).base)
-    if type(projection) is FieldProjection and not (<FieldProjection>projection).has_default and (<FieldProjection>projection).base is None:
+        lazy = <LazyProjection>projection
+        return (lazy.path, None) if lazy.base is None else rooted(lazy.base)
+    if is_plain_field(projection):
         return (<FieldProjection>projection).path, None
     return None, projection
 
@@ -574,30 +590,32 @@ cdef Path path_from(described):
 
 
 def projection_from(description):
-    """The Projection that `describe` described; None for None. CorruptError for what is no description."""
+    """The Projection that `describe` described; None for None. CorruptError for a malformed description."""
     try:
-        return make_how(description, 32)
+        return make_projection(description, 32)
     except (TypeError, ValueError, IndexError) as e:
         if isinstance(e, errors.Error):
             raise
-        raise errors.CorruptError(f"not a way to read records: {e}") from None
+        raise errors.CorruptError(f"not the description of a projection: {e}") from None
 
 
-cdef Projection make_how(description, int depth):
+cdef Projection make_projection(description, int depth):
     if description is None:
         return None
     if depth == 0:
-        raise errors.CorruptError("a way to read records of too many levels")
+        raise errors.CorruptError("a projection of too many levels")
     kind = description[0]
     if kind == "lazy":
         _, path, base = description
-        return LazyProjection(path_from(path), make_how(base, depth - 1))
+        return LazyProjection(path_from(path), make_projection(base, depth - 1))
     if kind == "field":
         _, path, default, base = description
         if path is None:
             raise errors.CorruptError("a field without a name")
-        return FieldProjection(path_from(path), *(() if default is None else (load(default),)), base=make_how(base, depth - 1))
+        given_default = () if default is None else (load(default),)
+        return FieldProjection(path_from(path), *given_default, base=make_projection(base, depth - 1))
     if kind == "fields":
         _, paths, path, base = description
-        return FieldsProjection([path_from(one) or Path(()) for one in paths], path_from(path), make_how(base, depth - 1))
-    raise errors.CorruptError(f"not a way to read records: {kind!r:.60}")
+        chosen = [path_from(one) or Path(()) for one in paths]
+        return FieldsProjection(chosen, path_from(path), make_projection(base, depth - 1))
+    raise errors.CorruptError(f"not a kind of projection: {kind!r:.60}")

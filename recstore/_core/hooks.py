@@ -1,5 +1,5 @@
-"""Modules of later rooms that the compiled core calls. Imports point from later rooms to this one, so a later room
-registers a function that imports its module, and the core calls the hook when it first needs the module.
+"""Hooks through which the compiled core reaches modules of later rooms. The core may not import them, so a later room
+registers a function that imports its module.
 """
 
 _loaders = {}
@@ -7,13 +7,13 @@ _modules = {}
 
 
 def register(name, load):
-    """Makes `load()` the way to the module that the core calls `name`. The room that holds the module calls this when
+    """Registers `load` as the function that imports and returns the module `name`. Each room registers its modules when
     it is imported."""
     _loaders[name] = load
 
 
 def module(name):
-    """The module registered as `name`, imported when it is first asked for. KeyError where none is registered."""
+    """The module registered as `name`; the first call imports it. KeyError if none is registered."""
     found = _modules.get(name)
     if found is None:
         found = _modules[name] = _loaders[name]()

@@ -1,4 +1,4 @@
-# Hashes of keys, tables and lookups for other compiled modules.
+# Hashes of keys, key indexes and lookups.
 
 
 cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except -1
@@ -6,7 +6,7 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 
 cdef class KeyTable:
     cdef rs_keys keys
-    cdef const uint8_t *at   # where keys was opened
+    cdef const uint8_t *at   # the bytes that `keys` reads; `blob` may move to others
     cdef readonly Segment segment
     cdef readonly Blob blob
     cdef readonly Py_ssize_t nbytes
@@ -17,8 +17,8 @@ cdef class KeyTable:
 
 cdef class KeyHashes:
     cdef rs_buffer hashes
-    cdef object opaque_flags    # a bytearray, as long as the last opaque key needs it
-    cdef readonly dict opaque   # key -> its records
+    cdef object opaque_flags    # a bytearray: 1 at the number of each opaque key; it ends at the last of them
+    cdef readonly dict opaque   # opaque key -> the numbers of its records
     cdef readonly object seed
     cdef readonly uint64_t n
     cpdef append(self, key)
@@ -35,7 +35,7 @@ cdef class Mapping:
     cdef dict opaque
     cdef bint native
     cdef tuple held          # the segments of keys and values
-    cdef public object _spilled  # the blob of a recipe that is too long for a handle
+    cdef public object _spilled  # the Blob with the bytes of the view that its handle has no room for
     cdef int require(self) except -1
     cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1
     cdef int compare_natively(self, Py_ssize_t entry, object key) except -2

@@ -1,7 +1,10 @@
-"""Hashes of dict keys, and the lookup that a RecordDict rests on.
+"""Hashes of dict keys, key indexes, and the lookups of RecordDict.
 
-Keys that are equal in Python have one canonical form, and so one hash, whatever their types (csrc/FORMAT.md, "Keys").
-The hash only finds candidates: whether a candidate is the key is decided by comparing, as Python does.
+A key form is the canonical form of a key. Keys that are equal in Python have one key form and so one hash, whatever
+their types (csrc/FORMAT.md, "Keys"). The hash only finds candidates; a comparison by Python's rules then decides.
+
+An opaque key has no key form, because equality of its class is not known here (a NaN, an object with its own
+`__eq__`). Lookups find opaque keys by comparing alone.
 """
 
 
@@ -11,23 +14,25 @@ cdef extern from "math.h" nogil:
     double floor(double)
 
 
-# For `canonical` and `info`, which are Python.
+# For values/key_forms.py and info.py.
 TAG_EXT, TAG_STR1, TAG_TUPLE = RS_FMT_TAG_EXT, RS_FMT_TAG_STR1, RS_FMT_TAG_TUPLE
 cdef bytes _COMPLEX_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_COMPLEX, RS_FMT_TAG_NONE])
 cdef bytes _FROZENSET_HEAD = bytes([RS_FMT_TAG_EXT, RS_FMT_EXT_FROZENSET, RS_FMT_TAG_NONE])
-cdef object WIDE = 1 << 1024  # ints from here on equal no float; Decimals equal to them are as many digits long
+# Ints from here on equal no float. A Decimal equal to one has as many digits, so their form is a hash (key_forms.py).
+cdef object WIDE = 1 << 1024
 
 
 cdef enum:
-    AHEAD = 32  # keys of get_many whose memory is asked for at once
+    AHEAD = 32  # keys of get_many whose memory is prefetched together
 
 
-# ---- Canonical forms ----
+# ---- Key forms ----
 
 cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -1:
-    """Appends the canonical form and returns 1; returns 0, with part of it appended, for a key that has none. `strict`:
-    only of keys that are stored as what they are; else also of those that only equal such a key, as an instance of a
-    plain subclass of str does."""
+    """Appends the key form and returns 1. Returns 0 for an opaque key; part of a form may then have been appended.
+
+    With `strict`, only keys that are stored with their own type have a form. Without, a key that merely equals such a
+    key has its form too, such as an instance of a plain subclass of str."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef double d
     cdef rs_error err
@@ -36,7 +41,7 @@ cdef int put_form(rs_buffer *out, object key, bint strict, int depth=0) except -
         encode_value(out, NULL, key)
         return 1
     if depth > RS_FMT_DEPTH:
-        return 0  # nothing as deep was ever stored
+        return 0  # no stored key is as deep
     if key is True or key is False:
         encode_value(out, NULL, int(key))
         return 1
@@ -85,8 +90,7 @@ cdef int put_complex(rs_buffer *out, object key, bint strict) except -1:
 
 
 def key_form(key, bint strict=False, int depth=0):
-    """The canonical form of a dict key as bytes; None for one that only comparing finds. TypeError for one without a
-    hash.
+    """The key form of a dict key as bytes; None for an opaque key. TypeError for a key that cannot be hashed.
 
     >>> key_form(1) == key_form(1.0) == key_form(True)
     True
@@ -104,7 +108,7 @@ def key_form(key, bint strict=False, int depth=0):
 
 
 cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except -1:
-    """The hash of a key; False for one without a canonical form. Raises what hash() raises."""
+    """Computes the hash of a key's form. Returns False for an opaque key. Raises the error of hash(key)."""
     cdef PyTypeObject *t = Py_TYPE(key)
     cdef int overflow = 0
     cdef long long number
@@ -132,12 +136,12 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
         rs_buffer_clear(&form)
 
 
-# ---- Tables ----
+# ---- Key indexes ----
 
 cdef class KeyTable:
-    """A hash table over the keys of some records: the KEY_INDEX of a segment, or one in process memory.
+    """A key index: the KEY_INDEX section of a mapping's segment, or a Blob over the keys of other records.
 
-    Attributes: ``segment`` (the one whose section it is, else None), ``blob`` (process memory, else None), ``nbytes``.
+    Attributes: ``segment`` (the segment of the section, else None), ``blob`` (else None), ``nbytes``.
     """
 
     @staticmethod
@@ -173,7 +177,7 @@ cdef class KeyTable:
         return self.keys.factory
 
     def opaque(self):
-        """The entries whose keys are found by comparing."""
+        """The numbers of the entries with opaque keys."""
         cdef uint64_t i, entry
         cdef rs_error err
         self.require()
@@ -189,7 +193,7 @@ cdef class KeyTable:
         if self.blob.data == NULL:
             raise errors.ClosedError("the store is closed")
         if self.blob.data != self.at:
-            # Published meanwhile: the same bytes are somewhere else now.
+            # `Blob.publish` has moved the bytes to another address.
             return self.reopen()
         return 0
 
@@ -202,7 +206,7 @@ cdef object first_of = operator.itemgetter(0)
 
 
 cdef class KeyHashes:
-    """The hashes of keys, collected one by one, from which the table is made. Not thread-safe."""
+    """Collects the hashes of keys one by one and makes the key index of them. For one thread at a time."""
 
     def __cinit__(self, seed=None):
         self.hashes.data = NULL
@@ -217,12 +221,12 @@ cdef class KeyHashes:
         rs_buffer_clear(&self.hashes)
 
     cpdef append(self, key):
-        """Adds a key. Raises what hash() raises; then nothing was added."""
+        """Adds a key. If hash(key) raises, nothing has been added."""
         cdef uint64_t h = 0
         cdef rs_error err
         cdef bint hashed = key_hash(key, self.seed, True, &h)
         if not hashed:
-            # By Python's own comparison, identity first: the same NaN twice is one key, two NaNs are two.
+            # A dict compares identity first: the same NaN object twice is one key, two NaN objects are two keys.
             self.opaque.setdefault(key, []).append(self.n)
             self.opaque_flags.extend(bytes(self.n - len(self.opaque_flags)))
             self.opaque_flags.append(1)
@@ -230,8 +234,8 @@ cdef class KeyHashes:
         self.n += 1
 
     def extend(self, bytes hashes, opaque):
-        """Adds keys that another KeyHashes with this seed has hashed. `opaque` has `(number among them, key)` of each
-        one without a canonical form, in their order."""
+        """Adds keys that another KeyHashes with the same seed has hashed. `opaque` lists `(number, key)` of each opaque
+        key in their order; the number counts from the first of the added keys."""
         cdef rs_error err
         for number, key in opaque:
             number += self.n
@@ -242,17 +246,17 @@ cdef class KeyHashes:
         self.n += len(hashes) // 8
 
     def first_opaque(self, key, uint64_t number):
-        """The first record of the opaque key that was added as `number`; None where that one has a canonical form."""
+        """The first record of the opaque key that was added as `number`; None for a key with a form."""
         if len(self.opaque_flags) <= number:
             return None
         return self.opaque[key][0]
 
     def since(self, uint64_t first):
-        """The hashes from the key of this number on."""
+        """The bytes of the hashes from key number `first` on."""
         return PyBytes_FromStringAndSize(<const char *>self.hashes.data + 8 * first, 8 * (self.n - first))
 
     def drop_last(self):
-        """Takes the last key back: what went with it could not be stored."""
+        """Removes the last key, when its value could not be stored."""
         self.n -= 1
         self.hashes.size_bytes -= 8
         if len(self.opaque_flags) > self.n:
@@ -270,7 +274,8 @@ cdef class KeyHashes:
         return <const uint8_t *><char *>self.opaque_flags
 
     def suspects(self):
-        """`{first record: [later records]}` of records with one hash, most likely of one key; opaque ones left out."""
+        """`{first record: [later records]}` of records whose keys have the same hash and so are probably equal. Opaque
+        keys are left out."""
         cdef rs_buffer pairs
         cdef rs_error err
         cdef rs_status status
@@ -291,11 +296,11 @@ cdef class KeyHashes:
         return out
 
     def twins(self, suspects, read):
-        """`{first record: [later records]}` of the records that are one key to a dict; `read(record)` gives a record's
-        key."""
+        """`{first record: [later records]}` of the records whose keys a dict takes for the same key. `suspects` comes
+        from the method `suspects`; `read(record)` gives the key of a record."""
         out = {}
         for first, later in suspects.items():
-            # Keys may share a form and not be equal, such as Decimals of huge exponents: a dict tells them apart.
+            # Unequal keys may share a form, such as Decimals with huge exponents, so a dict decides.
             same = {}
             for record in (first, *later):
                 same.setdefault(read(record), []).append(record)
@@ -305,8 +310,8 @@ cdef class KeyHashes:
         return out
 
     cdef int join_opaque(self, dict out, read) except -1:
-        """Opaque keys were compared with each other when they came. One may also equal a key that has a form, as a
-        class with an __eq__ of its own may."""
+        """Adds the repeated opaque keys to `out`. `append` has compared opaque keys with each other only, but one whose
+        class has its own __eq__ may also equal a key with a form."""
         cdef uint64_t i
         cdef const uint8_t *flags = self.flags()
         wanted = {hash(key) for key in self.opaque if type(key) is not float and type(key).__eq__ is not object.__eq__}
@@ -316,13 +321,13 @@ cdef class KeyHashes:
                 met[i] = None
         same = self.opaque
         if met:
-            # All of them as a dict would meet them: a equal to b and b to c need not make a equal to c.
+            # All keys go into one dict in the order of their records, because such an __eq__ need not be transitive.
             for key, records in self.opaque.items():
                 met.update(dict.fromkeys(records, key))
             same = {}
             for record, kept in sorted(met.items(), key=first_of):
                 key = read(record)
-                # What reading made of a NaN is not the NaN that came.
+                # Reading makes a new object of a NaN, so the object that was added decides.
                 same.setdefault(kept if flags[record] and key != kept else key, []).append(record)
                 out.pop(record, None)
         for records in same.values():
@@ -331,7 +336,7 @@ cdef class KeyHashes:
         return 0
 
     def without(self, dead):
-        """The hashes of the records that are not in the set `dead`, in their order: those of the entries."""
+        """A KeyHashes without the records of the set `dead`: one hash for each entry of the mapping."""
         cdef KeyHashes out = KeyHashes(self.seed)
         cdef uint64_t i
         cdef rs_error err
@@ -348,7 +353,7 @@ cdef class KeyHashes:
         return out
 
     def table(self, uint32_t factory=0):
-        """The bytes of the table of all keys, which are distinct."""
+        """The bytes of the key index. The keys must be distinct."""
         cdef rs_buffer out
         cdef rs_error err
         cdef rs_status status
@@ -367,8 +372,11 @@ cdef class KeyHashes:
 
 
 def merge_twins(twins, n):
-    """From `KeyHashes.twins` over n records: `(dead keys, dead values, firsts, lasts)`, two sets and two arrays: a key
-    that came again keeps its first place and takes its last value."""
+    """The records of the entries of a mapping in which keys are repeated, from `KeyHashes.twins` over n records.
+
+    As in a dict, a repeated key keeps its first position and takes its last value. Returns `(dead keys, dead values,
+    firsts, lasts)`: the sets of records that no entry uses, and for each entry the record of its key and of its
+    value."""
     import array
     dead_keys = {record for later in twins.values() for record in later}
     dead_values = {record for first, later in twins.items() for record in (first, *later[:-1])}
@@ -378,8 +386,8 @@ def merge_twins(twins, n):
 
 
 def hash_keys(Records keys):
-    """`(table bytes, order)` of the keys that a container holds; order is None when they are distinct, else the
-    positions of each entry's first key and of its last, two arrays."""
+    """`(bytes of the key index, order)` for the keys that a container holds. `order` is None when the keys are
+    distinct; else two arrays, the positions of the first and of the last occurrence of each entry's key."""
     cdef KeyHashes hashes = KeyHashes()
     cdef Py_ssize_t i
     for i in range(keys.length):
@@ -392,8 +400,8 @@ def hash_keys(Records keys):
 
 
 def verify_keys(Segment segment):
-    """The part of the deep check of a mapping that only Python can do: that keys can be hashed, that each is found
-    where its hash says, and no two are equal. Runs nobody's code: values of classes are not made."""
+    """The part of a mapping's deep check that needs Python: each key can be hashed, a lookup finds it, and no two keys
+    are equal. It makes no objects of classes, so no code of theirs runs."""
     cdef uint64_t i, h = 0
     cdef KeyTable table = KeyTable.of_segment(segment)
     cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
@@ -404,7 +412,7 @@ def verify_keys(Segment segment):
         for i in range(table.keys.n_entries):
             key = key_of_entry(segment, reader, i)
             if type(key) in (str, bytes):
-                continue  # checked by the core, which also knows the ints of 64 bits
+                continue  # rs_verify_segment has checked these
             try:
                 tabled = key_hash(key, table.keys.seed, True, &h)
                 other = i if tabled else found.setdefault(key, i)
@@ -426,7 +434,7 @@ cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
 
 
 cdef int verify_place(Segment segment, KeyTable table, StoreReader reader, uint64_t wanted, key, uint64_t h) except -1:
-    """That a lookup of the key comes to its entry, and to no equal one before."""
+    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it."""
     cdef rs_key_probe probe = rs_key_probe_begin(&table.keys, h)
     cdef uint64_t entry
     cdef rs_error err
@@ -443,8 +451,7 @@ cdef int verify_place(Segment segment, KeyTable table, StoreReader reader, uint6
 # ---- Lookup ----
 
 cdef class Mapping:
-    """Base of RecordDict: keys and values, record by record, and the table that finds a key. The dict's reading side,
-    compiled."""
+    """Base of RecordDict: the keys, the values and the key index, with the compiled lookups."""
 
     def __cinit__(self, *args, **kwargs):
         self._keys = None
@@ -458,7 +465,7 @@ cdef class Mapping:
         self._spilled = None
 
     def _set(self, Records keys not None, Records values not None, KeyTable table, factory=None, detached=None):
-        """`table` was made over `keys`; entry e is keys[e] and values[e]."""
+        """Makes this the mapping of keys[e] to values[e] for each entry e. `table` is the key index of `keys`."""
         if detached is None and not (keys.length == values.length == <Py_ssize_t>table.keys.n_entries):
             n = f"{keys.length} keys, {values.length} values and {table.entries} entries"
             raise errors.CorruptError(f"a mapping of {n}")
@@ -467,15 +474,15 @@ cdef class Mapping:
         self.table = table
         self.factory = factory
         self.detached = detached
-        # Keys read whole can be compared in their stores without making them.
+        # Keys without a projection can be compared in the mapping, without making Python objects.
         self.native = keys.projection is None and detached is None
-        # The values of group_by are views: what they look at.
+        # The values of group_by are views; their segments are those of the grouped records.
         looked_at = getattr(values.projection, "records", values)
         self.held = tuple({id(s): s for s in (*keys.segments, *looked_at.segments)}.values())
         return self
 
     cdef int require(self) except -1:
-        """SegmentNotFoundError when detached, ClosedError when closed."""
+        """Raises SegmentNotFoundError if the mapping is detached, ClosedError if it is closed."""
         cdef Segment segment
         if self.detached is not None or self.table is None:
             raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or "the store was never built")
@@ -485,7 +492,7 @@ cdef class Mapping:
         return 0
 
     cdef int compare_natively(self, Py_ssize_t entry, object key) except -2:
-        """Whether the key of an entry is this str or int: 1, 0, or -1 when it has to be made to tell."""
+        """Compares an entry's key with a str or int without decoding it: 1 equal, 0 different, -1 undecided."""
         cdef Records keys = self._keys
         cdef Leaf leaf
         cdef Segment segment
@@ -504,7 +511,7 @@ cdef class Mapping:
         return -1 if overflow else segment.key_equals_int(leaf.store, <uint64_t>leaf.index, number)
 
     cdef Py_ssize_t entry_of(self, key) except -2:
-        """The entry that has the key, -1 when there is none."""
+        """The number of the entry with this key; -1 if there is none."""
         cdef uint64_t h = 0, entry = 0
         cdef rs_key_probe probe
         cdef rs_error err
@@ -515,7 +522,7 @@ cdef class Mapping:
             return self.entry_by_comparing(key)
         simple = Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type
         if not simple:
-            self.require()  # hashing may have run anybody's code
+            self.require()  # hashing may have run Python code that closed the store
         probe = rs_key_probe_begin(&self.table.keys, h)
         while True:
             if rs_key_probe_next(&self.table.keys, &probe, &entry, &err) != RS_OK:
@@ -527,18 +534,18 @@ cdef class Mapping:
                 equal = self.compare_natively(<Py_ssize_t>entry, key)
             if equal < 0:
                 equal = self.compare(<Py_ssize_t>entry, key)
-                self.require()  # so may comparing
+                self.require()  # comparing may have run such code too
             if equal:
                 return <Py_ssize_t>entry
         return self.opaque_entry(key) if self.table.keys.n_opaque else -1
 
     cdef bint compare(self, Py_ssize_t entry, object key) except -1:
-        """Whether the key of an entry is `key` to a dict, which compares hashes first."""
+        """Whether a dict would take the key of an entry for `key`: the same object, or equal with an equal hash."""
         there = self._keys.at(entry)
         return there is key or (PyObject_RichCompareBool(there, key, Py_EQ) and self.hash_at(entry, there) == hash(key))
 
     cdef object hash_at(self, Py_ssize_t entry, object key):
-        """The hash of the key of an entry."""
+        """The hash of an entry's key; CorruptError if it cannot be hashed."""
         try:
             return hash(key)
         except (TypeError, ValueError) as e:  # numpy dates without a unit raise ValueError
@@ -551,7 +558,7 @@ cdef class Mapping:
         return paths[0] if paths else None
 
     cdef Py_ssize_t opaque_entry(self, key) except -2:
-        """Among the keys without a canonical form, which this process holds as objects once one was asked for."""
+        """The entry of an opaque key; -1 if there is none. The first call decodes all opaque keys and keeps them."""
         if self.opaque is None:
             found = {}
             for entry in self.table.opaque():
@@ -562,13 +569,14 @@ cdef class Mapping:
         return self.opaque.get(key, -1)
 
     cdef Py_ssize_t entry_by_comparing(self, key) except -2:
-        """A key whose equality is its own class's: Python's rule is equal hashes, then ==."""
+        """The entry that equals an opaque `key`; -1 if there is none. Its class may define equality with any key, so
+        this may compare all keys: first hashes, then ==, as a dict does."""
         cdef Py_ssize_t entry = self.opaque_entry(key), i
         if entry >= 0 or type(key) is float or type(key).__eq__ is object.__eq__:
             return entry
         wanted = hash(key)
         if self.table.keys.n_opaque == self.table.keys.n_entries:
-            return -1  # all were asked above
+            return -1  # opaque_entry has compared all of them
         asked = set(self.opaque.values())
         for i in range(self._keys.length):
             if i in asked:
@@ -603,12 +611,13 @@ cdef class Mapping:
         return self._values.at(entry) if entry >= 0 else default
 
     def _entry(self, key):
-        """The number of the entry that has the key, None when there is none."""
+        """The number of the entry with this key; None if there is none."""
         cdef Py_ssize_t entry = self.entry_of(key)
         return None if entry < 0 else entry
 
     cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1:
-        """Asks for the memory that lookups of the next keys will read, each step for all of them: the waits overlap."""
+        """Prefetches the memory that lookups of the next keys will read. Each step runs for all keys before the next
+        step, so that the waits for memory overlap."""
         cdef uint64_t entries[AHEAD]
         cdef uint64_t hashes[AHEAD]
         cdef rs_store *key_store
@@ -621,14 +630,14 @@ cdef class Mapping:
             if Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type:
                 key_hash(key, self.table.keys.seed, False, &hashes[n])
                 n += 1
-        self.require()  # hashing an int of thousands of digits imports, and so lets other threads run
+        self.require()  # hashing an int of thousands of digits imports a module, which lets other threads run
         key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
         for i in range(n):
             rs_keys_prefetch(&self.table.keys, hashes[i])
         for i in range(n):
             probe = rs_key_probe_begin(&self.table.keys, hashes[i])
             if rs_key_probe_next(&self.table.keys, &probe, &entries[i], NULL) != RS_OK:
-                entries[i] = RS_NOWHERE  # the lookup itself will say so
+                entries[i] = RS_NOWHERE  # the lookup itself will raise the error
             if entries[i] != RS_NOWHERE:
                 rs_store_prefetch_offsets(key_store, <uint64_t>(k.start + k.step * <Py_ssize_t>entries[i]))
                 rs_store_prefetch_offsets(value_store, <uint64_t>(v.start + v.step * <Py_ssize_t>entries[i]))
@@ -639,7 +648,7 @@ cdef class Mapping:
         return 0
 
     def _many(self, keys, default, bint has_default):
-        """The values of `keys`, in one call."""
+        """The values of `keys` in one call; `default` for missing keys where `has_default`, else KeyError."""
         cdef Py_ssize_t entry, i = 0
         cdef bint ahead
         self.require()

@@ -1,4 +1,4 @@
-"""How much memory a build may still take: the number that builds themselves go by, for `recstore doctor`."""
+"""The memory that a build may still take, for `recstore doctor`. Builds use the same number."""
 
 
 cdef extern from "os/rs_os.h" nogil:
@@ -14,10 +14,11 @@ cdef extern from "os/rs_os.h" nogil:
 
 
 def headroom(proc="/proc", file_system=""):
-    """`(bytes, limit)`: what may be taken before `limit`, the machine or a memory cgroup, is 95% full; `(None, "")`
-    where none is known.
+    """`(bytes, limit)`: the bytes that may be taken before `limit`, the machine or a memory cgroup, is 95% full.
+    `(None, "")` if no limit is known.
 
-    `proc` holds meminfo, self/cgroup and self/mountinfo; `file_system` is put in front of the mount points named there.
+    `proc` is the folder with meminfo, self/cgroup and self/mountinfo. `file_system` is put in front of the mount points
+    in them.
     """
     cdef bytes where = os.fsencode(proc), prefix = os.fsencode(file_system)
     cdef rs_os_memory_roots roots

@@ -1,9 +1,9 @@
-"""Locks of builders: a file that exists while somebody builds, locked by who does, with what others want to know of it.
+"""Lock files of builders. A lock file exists while a process builds a named store; that process holds the lock. The
+content of the file tells waiting processes about the build.
 
-Opening and locking are one call without Python code between them, and whoever drops a Lock gives it back: a
-KeyboardInterrupt leaves nothing behind, wherever it comes. A forked child lets go of all locks at once: it shares them
-with its parent, also one that the parent gets only later, and if it outlived a killed parent, everybody would wait for
-it.
+Opening and locking are one C call, and deallocation releases a Lock: so a KeyboardInterrupt never leaves a lock behind.
+A forked child closes all Locks at once. It shares them with its parent, even one that the parent acquires later, so
+other processes would wait for a child that outlives its killed parent.
 """
 
 
@@ -15,9 +15,10 @@ _locks = weakref.WeakSet()
 
 
 cdef class Lock:
-    """The lock file `path`, made where it is missing. ``state`` is HELD: ours, and nobody else gets it; BUSY:
-    another's; GONE: ours, but the path leads to it no more, so that others do not see it. PermissionError for a file
-    that is not this user's, OSError."""
+    """The lock file at `path`, made if it is missing. Raises PermissionError for another user's file, and OSError.
+
+    ``state`` is HELD if this process holds the lock, BUSY if another does, and GONE if this process locked a file that
+    is no longer at `path`: then the lock is worthless, because others do not see it."""
 
     cdef int fd
     cdef readonly str state
@@ -38,7 +39,7 @@ cdef class Lock:
         self.drop()
 
     cpdef attempt(self):
-        """Tries once more; the new state."""
+        """Tries to lock again without waiting, and returns the new state."""
         cdef rs_error err
         cdef rs_bool named
         cdef rs_status status = rs_os_try_lock(self.fd, self.encoded, &named, &err)
@@ -51,15 +52,15 @@ cdef class Lock:
         return self.state
 
     def leads(self):
-        """Whether the path still leads to this file."""
+        """Whether this file is still at the path."""
         return bool(rs_os_leads_to(self.encoded, self.fd))
 
     def read(self):
-        """The content, which its holder may be changing."""
+        """The content of the file; the process that holds the lock may be writing it."""
         return os.pread(self.fd, MOST, 0)
 
     def write(self, bytes content):
-        """Sets the content; nothing where the file system is full: what it says is of use, not of need."""
+        """Sets the content. False if the file system refuses: the content only informs, so the build goes on."""
         try:
             os.ftruncate(self.fd, 0)
             os.pwrite(self.fd, content[:MOST], 0)
@@ -68,17 +69,17 @@ cdef class Lock:
         return True
 
     def close(self):
-        """Gives the lock back, and removes the file if it is held."""
+        """Releases the lock; removes the file if the lock was held."""
         self.drop()
 
     def forget(self):
-        """In a forked child: the lock stays the parent's."""
+        """Closes the file in a forked child; the parent keeps the lock."""
         rs_os_close(&self.fd)
 
     cdef int drop(self) except -1:
         cdef rs_status _ignored
         if self.fd >= 0 and self.state == HELD and self.pid == os.getpid() and rs_os_leads_to(self.encoded, self.fd):
-            # Only who holds the lock removes the file, so it cannot be another one by now.
+            # Only the holder of the lock removes the file, so the path cannot lead to another file since the test.
             _ignored = rs_os_unlink(self.encoded, NULL, NULL)
         rs_os_close(&self.fd)
         return 0
@@ -93,8 +94,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def unlink_unused(path, judged=None):
-    """Removes a file of this user that nobody has locked; whether it did. With `judged`, what os.lstat said of it, only
-    if it has been neither replaced nor touched since."""
+    """Removes a file of this user that no process has locked, and returns whether it did. `judged` is an earlier result
+    of os.lstat: with it, the file is kept if it has been replaced or modified since."""
     cdef rs_error err
     cdef rs_bool removed
     cdef rs_os_judged was
@@ -109,8 +110,9 @@ def unlink_unused(path, judged=None):
 
 
 def is_leased(path):
-    """Whether a process has it leased or locked. One call without Python code in it: a child forked meanwhile would
-    keep the lock. OSError."""
+    """Whether a process holds a lease or lock on the file. Raises OSError.
+
+    The test takes a lock for a moment. It is one C call, so that no child is forked meanwhile and keeps that lock."""
     cdef rs_error err
     cdef rs_bool leased
     encoded = encode_path(path)

@@ -1,21 +1,22 @@
-"""Building mappings: keys and values streamed into one segment, and the table over the keys at its end
+"""Builds mappings: streams keys and values into one segment and writes the key index at its end
 (csrc/write/rs_mapping_builder.h)."""
 
 
 cdef str entry_name(uint64_t number, key):
-    """What an error calls an entry."""
+    """The name of an entry in an error message."""
     unsupported = hooks.module("unsupported")
     return f"entry {number} ({unsupported.shown(key)})"
 
 
 cdef class MappingBuilder:
-    """Streams pairs into a new segment. Nothing stays behind unless `finish` returned. `threaded` as of Builder."""
+    """Streams pairs into a new segment. Unless `finish` returns, no file or memory stays behind. `threaded` as in
+    Builder. For one thread."""
 
     cdef rs_segment_writer writer
     cdef rs_mapping_builder builder
     cdef rs_flusher flusher
     cdef readonly KeyHashes hashes
-    cdef object outside  # bytes of large arrays of each value, up to the last value that has any
+    cdef object outside  # for each value the bytes of its large arrays; ends at the last value that has some
     cdef str backing
     cdef str path
     cdef readonly object settings
@@ -25,7 +26,7 @@ cdef class MappingBuilder:
     def __cinit__(self, str backing, directory=None, name=None, bint compress=True, writer=None, label=None,
                   bint threaded=True):
         cdef rs_error err
-        import array  # here and in _keys, not above: it brings collections, a third of what `import recstore` takes
+        import array  # not at the top: it imports collections, a third of the time of `import recstore`
         self.active = False
         self.label = label
         self.backing = backing
@@ -43,7 +44,7 @@ cdef class MappingBuilder:
         self.abort()
 
     cpdef abort(self):
-        """Drops everything; nothing when finished or aborted already."""
+        """Drops the new segment. Does nothing after `finish` or `abort`."""
         if self.active:
             self.active = False
             with nogil:
@@ -51,7 +52,8 @@ cdef class MappingBuilder:
             rs_segment_writer_abort(&self.writer)
 
     def append(self, key, value):
-        """Adds one pair. EncodeError names it, TypeError is hash()'s own; the builder is as before then."""
+        """Adds one pair. EncodeError names a pair that cannot be stored; TypeError comes from hash(key). Then the
+        builder is unchanged."""
         cdef size_t keys_mark, values_mark
         cdef rs_error err
         cdef rs_status status
@@ -89,9 +91,9 @@ cdef class MappingBuilder:
         self.flush_if_full(&self.builder.keys)
         return self.flush_if_full(&self.builder.values)
 
-    def append_piece(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
-        """Adds the pairs of a piece (_shards.PairEncoder), whose hashes were made with this builder's seed; `opaque` as
-        of KeyHashes.extend."""
+    def append_batch(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
+        """Adds the pairs of a batch of PairEncoder (batches.pyx), whose hashes were made with this builder's seed.
+        `opaque` as in KeyHashes.extend."""
         cdef rs_batch_reader keys, values
         cdef rs_error err
         cdef rs_builder *k = &self.builder.keys
@@ -103,7 +105,7 @@ cdef class MappingBuilder:
         check(rs_batch_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
         check(rs_batch_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
         if keys.n_records != values.n_records or 8 * keys.n_records != <uint64_t>len(hashes):
-            raise errors.CorruptError("a piece of pairs contradicts itself")
+            raise errors.CorruptError("the parts of a batch of pairs do not have the same number of records")
         self.hashes.extend(hashes, opaque)
         for i in range(keys.n_records):
             mark = v.arrays.size_bytes
@@ -115,10 +117,10 @@ cdef class MappingBuilder:
     def extend(self, pairs):
         for key, value in pairs:
             self.append(key, value)
-            key = value = None  # the stream's next pair must not find the last one alive
+            key = value = None  # frees the pair before the stream makes the next one
 
     def array_bytes(self, record):
-        """Bytes of the large arrays of a value, which stand outside its record."""
+        """The size in bytes of a value's large arrays, which are stored outside its record."""
         return self.outside[record] if record < len(self.outside) else 0
 
     cdef int drop(self, size_t keys_mark, size_t values_mark) except -1:
@@ -136,8 +138,8 @@ cdef class MappingBuilder:
         return 0
 
     def finish(self, uint32_t factory=0):
-        """Writes the tables and returns `(segment, dead keys, dead values)`, the records that no entry has because a
-        key came again. The builder is done then, also when this raises."""
+        """Writes the tables and returns `(segment, dead keys, dead values)`. Dead records belong to no entry, because
+        a key was repeated. The builder cannot be used afterwards, also when this raises."""
         cdef rs_error err
         cdef rs_status status
         if not self.active:
@@ -158,7 +160,7 @@ cdef class MappingBuilder:
         return segment, dead_keys, dead_values
 
     cdef tuple find_order(self):
-        """What merge_twins says of all pairs; nothing is dead and there are no arrays when every key came once."""
+        """The result of merge_twins for all pairs. If no key is repeated: nothing dead, and None for both arrays."""
         cdef rs_store store
         cdef rs_written_keys written
         cdef rs_error err

@@ -1,4 +1,4 @@
-# Declarations of the extension module; each file declares what files before it in native.pyx already use.
+# The declarations of the extension module. An included file may use only the declarations of the files before it.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -8,7 +8,7 @@ from recstore._core.python cimport *
 include "buffer_leases.pxd"
 include "codec.pxd"
 include "encode.pxd"
-include "index_arrays.pxd"
+include "blobs.pxd"
 include "reading.pxd"
 include "store.pxd"
 include "selections.pxd"

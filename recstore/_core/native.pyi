@@ -1,4 +1,4 @@
-"""Types of Record and of the bases of the containers; the rest of the module is internal."""
+"""Types of Record and of the base classes of the containers. The rest of the module is internal."""
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from collections.abc import Mapping as AbstractMapping
@@ -53,7 +53,7 @@ class Mapping(Generic[_K, _V_co]):
 
 class Records(Generic[_T_co]):
     def __len__(self) -> int: ...
-    # Selectors come before what has __index__: the arrays of numpy and torch have it too.
+    # Selectors come before SupportsIndex, because arrays of numpy and torch define __index__ too.
     @overload
     def __getitem__(self, key: int, /) -> _T_co: ...
     @overload

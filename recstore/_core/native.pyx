@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=False, auto_pickle=False
-"""The one extension module of recstore: the files below, each of which may use what stands in those before it."""
+"""The only extension module of recstore. It includes the files below; each may use the files before it."""
 
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
@@ -26,7 +26,7 @@ from recstore._core import hooks, trust
 include "buffer_leases.pyx"
 include "codec.pyx"
 include "encode.pyx"
-include "index_arrays.pyx"
+include "blobs.pyx"
 include "reading.pyx"
 include "store.pyx"
 include "selections.pyx"

@@ -1,12 +1,12 @@
-# Walks down a compiled tree, for other compiled modules.
+# Paths, and the walk down a compiled tree.
 
 
-# What a place is when it has been opened: how its children are found.
+# The kinds of opened places, by the way their children are found.
 cdef enum:
-    LEAF = 0      # it has none
+    LEAF = 0      # no children
     STRUCT = 1
-    DICT = 2      # an `any` dict: the cursor stands after its tag
-    NAMED = 3     # the values of an object's fields, a tuple; the names come with it
+    DICT = 2      # an `any` dict; the cursor stands after its tag
+    NAMED = 3     # the tuple of values of an object's fields; `names_of` describes the fields
     SEQUENCE = 4
 
 
@@ -20,9 +20,9 @@ cdef bint is_dict_like(unsigned code)
 
 
 cdef class Path:
-    """A way into a record. Immutable."""
-    # Each a key in a tuple of its own, or a str with dots: that key, else its parts one after another.
+    """A path into a record. Immutable."""
+    # Each name is `(key,)`, or a str with dots. Such a str is a key if the value has it, else its parts are the keys.
     cdef readonly tuple names
-    cdef readonly object only  # the key of a path of one key, for speed; else None
-    cdef list steps            # for each name `(key, None)` or `(dotted, parts)`
+    cdef readonly object only  # the key of a path of one key, which is walked faster; else None
+    cdef list steps            # for each name `(key, None)` or `(str with dots, its parts)`
     cdef bint walk(self, Program program, rs_cursor *cursor, rs_place *place, list taken) except -1

@@ -1,24 +1,24 @@
-"""Paths into a record, and the walk down a compiled tree that finds what a path leads to (csrc/read/rs_path.h).
+"""Paths into a record, and the walk down a compiled tree to the value of a path (csrc/read/rs_path.h).
 
-What lies before the way is passed by width or length. A key of a struct is found by identity, since keys are interned;
-a key of an `any` dict by comparing bytes. Programs keep what was looked up in them under the interpreter lock.
+The walk skips other values by their width or length. It finds a key of a struct by identity, since such keys are
+interned, and a key of an `any` dict by comparing bytes. Programs cache such lookups; the interpreter lock guards them.
 """
 
 
 # ---- Steps of a walk ----
 
 cdef enum:
-    SCANNED = 16  # keys of a struct that are looked through one by one, before a dict is faster
+    SCANNED = 16  # structs with more keys than this are searched with a dict, which is faster for them
 
 
-# Projection values that came with a handle are read: as those of a store that did. No pickle is written.
+# Reads values in the bytes of a handle: trusted, as the sender is. They hold no pickles, so none is loaded.
 HANDED = trust.Reader()
 HANDED.allow_pickle = False
-FOREIGN = trust.Reader(trusted=False)  # a Record among them names a class that must not be imported
+FOREIGN = trust.Reader(trusted=False)  # for values with a Record of a class that must not be imported
 
 
 cdef object load_any(const uint8_t *data, size_t size):
-    """An `any` value of its own, such as the EXTRA of an ext value; it holds no array outside."""
+    """Decodes one `any` value, such as the EXTRA of an ext value. It must not refer to the arrays of a block."""
     cdef Program program = plain_program(trust.CHECKING)
     cdef rs_cursor cursor
     cursor.in_ = rs_slice_of(data, size)
@@ -38,8 +38,8 @@ cdef bint is_dict_like(unsigned code):
 
 
 cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
-    """The field names of an object's ext value; None for an ext value without fields, or one that went through a
-    converter. As `(full class name, names, whether they are those of a tuple, (code, EXTRA))`."""
+    """The fields of an ext value: `(full class name, field names, whether it is a namedtuple, (code, EXTRA))`. None for
+    an ext value without fields, or one that an `encode` function made."""
     if not RS_FMT_EXT_NAMEDTUPLE <= code <= RS_FMT_EXT_OBJECT:
         return None
     described = load_any(extra, size)
@@ -55,8 +55,8 @@ cdef object names_of(unsigned code, const uint8_t *extra, size_t size):
 
 
 cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObject **described, list keep) except -1:
-    """Opens a place as far as it takes to find its children, and says how. For NAMED, *described borrows what
-    `names_of` gave from `keep` or the program."""
+    """Opens a place until its children can be found, and returns its kind. For NAMED, *described is set to the result
+    of `names_of`, borrowed from `keep` or the program."""
     cdef const rs_node *node
     cdef const uint8_t *p
     cdef rs_slice head
@@ -106,7 +106,7 @@ cdef int open_place(Program program, rs_cursor *cursor, rs_place *place, PyObjec
 
 
 cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) except -2:
-    """Which child of a struct has this key; -1 for none. Keys are interned, so that most are found by identity."""
+    """The number of the child of a struct with this key; -1 for none."""
     cdef object keys = struct_keys(node)
     cdef uint32_t i, n = node.n_children
     if n <= SCANNED:
@@ -122,7 +122,7 @@ cdef Py_ssize_t find_child(Program program, const rs_node *node, object key) exc
 
 
 cdef tuple present_keys(rs_cursor *cursor, rs_place *place):
-    """The keys of a struct that are there, in order. The place is of no use afterwards."""
+    """The keys that a struct's value has, in order. The place cannot be used afterwards."""
     cdef const rs_node *node = place.node
     cdef const rs_node *child
     cdef const uint8_t *head = place.body
@@ -145,7 +145,7 @@ cdef tuple present_keys(rs_cursor *cursor, rs_place *place):
 
 
 cdef bint same_str(object key, const uint8_t *units, uint64_t n, unsigned unit):
-    """Whether a str is these code units, of whatever width."""
+    """Whether a str has exactly these code units, which are `unit` bytes wide."""
     cdef Py_ssize_t i
     cdef unsigned kind = PyUnicode_KIND(key)
     cdef const uint8_t *mine = <const uint8_t *>PyUnicode_DATA(key)
@@ -153,7 +153,7 @@ cdef bint same_str(object key, const uint8_t *units, uint64_t n, unsigned unit):
         return False
     if kind == unit:
         return memcmp(mine, units, n * unit) == 0
-    # Only foreign writers store text wider than it needs to be.
+    # Only foreign writers store text with wider units than it needs.
     for i in range(<Py_ssize_t>n):
         if <uint32_t>ord(key[i]) != wide_unit(units, i, unit):
             return False
@@ -169,7 +169,7 @@ cdef inline uint32_t wide_unit(const uint8_t *units, Py_ssize_t i, unsigned unit
 
 
 cdef bint is_key(Program program, rs_cursor *cursor, object key) except -1:
-    """Passes a key of an `any` dict and says whether it is `key`, as a dict would."""
+    """Reads a key of an `any` dict and compares it with `key` as a dict would."""
     cdef const uint8_t *p
     cdef uint64_t n
     cdef unsigned unit
@@ -221,7 +221,7 @@ cdef bint find_element(rs_cursor *cursor, rs_place *place, object key) except -1
 
 
 cdef bint find_named(rs_cursor *cursor, rs_place *place, tuple described, object key) except -1:
-    """A field by its name; of a namedtuple, whose names are those of a tuple, by number too."""
+    """Goes to a field by its name, or for a namedtuple by its number too."""
     hash(key)
     if type(key) is str:
         if key not in described[1]:
@@ -233,7 +233,7 @@ cdef bint find_named(rs_cursor *cursor, rs_place *place, tuple described, object
 
 
 cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) except -1:
-    """Goes to the child of this key; False, and the place is of no use any more, when there is none."""
+    """Goes to the child with this key. False if there is none; the place cannot be used any more then."""
     cdef PyObject *described = NULL
     cdef rs_error err
     cdef Py_ssize_t i
@@ -260,15 +260,15 @@ cdef bint go(Program program, rs_cursor *cursor, rs_place *place, object key) ex
 # ---- Paths ----
 
 def is_integer(name):
-    """Whether a field's name is an integer, of numpy too; a bool is none, and an array only where it is one number."""
+    """Whether the name of a field is an integer, numpy's included. A bool is not, nor an array with dimensions."""
     return PyIndex_Check(name) and type(name) is not bool and not getattr(name, "ndim", 0)
 
 
 cdef class Path:
-    """A way into a record: keys of dicts, names of fields, indices of lists and tuples, one after another.
+    """A path into a record: keys of dicts, names of fields and indices of sequences, one after another.
 
-    Made of a str, whose dots separate keys unless the whole is a key where it is looked up, of an int, which is one
-    key, or of a tuple of keys, taken as they are.
+    A tuple gives the keys as they are; a str or an int is one key. A str with dots is a key where the value has it,
+    else its dots separate keys.
     """
 
     def __init__(self, name):
@@ -295,7 +295,7 @@ cdef class Path:
 
     @staticmethod
     def of_names(tuple names):
-        """The path of another's `names`."""
+        """The Path whose `names` these are. CorruptError for others."""
         for name in names:
             if not (type(name) is str and "." in name or type(name) is tuple and len(name) == 1):
                 raise errors.CorruptError("not the names of a path")
@@ -317,8 +317,8 @@ cdef class Path:
         return f"Path({str(self)!r})"
 
     cdef bint walk(self, Program program, rs_cursor *cursor, rs_place *place, list taken) except -1:
-        """Goes where the path leads; False when it leads nowhere. The keys on the way are appended to `taken`, unless
-        it is None."""
+        """Goes to the value of the path; False if the record has none. Appends the keys on the way to `taken` unless
+        that is None."""
         cdef rs_cursor cursor_before
         cdef rs_place place_before
         if self.only is not None and taken is None:
@@ -346,7 +346,7 @@ cdef class Path:
         return True
 
     def keys_in(self, value):
-        """`(found, keys, value)`: the same walk over a plain value, and the keys that it took."""
+        """Walks the path through a plain value: `(found, keys on the way, value)`."""
         keys = []
         for key, parts in self.steps:
             found, inner = pick(value, key)
@@ -365,7 +365,7 @@ cdef class Path:
 
 
 def pick(value, key):
-    """`(True, child)` of a plain value, or `(False, None)`: what `go` does in a tree."""
+    """`(True, child)` of a plain value, or `(False, None)`, by the rules of `go` for stored values."""
     hash(key)
     if isinstance(value, (dict, AbstractMapping)) and type(value).__name__ != "ChainMap":
         return (True, value[key]) if key in value else (False, None)
@@ -384,10 +384,11 @@ def pick(value, key):
     return False, None
 
 
-# ---- How they travel ----
+# ---- Values in the bytes of a handle ----
 
 cpdef object dump(value):
-    """A value as bytes, `(any value, arrays)`, and True where it holds a Record of a class: nothing in them is ever unpickled."""
+    """A value as bytes: `(any value, arrays)`, or `(any value, arrays, True)` if it holds a Record of a class. Reading
+    them never unpickles anything."""
     cdef rs_buffer raw, arrays
     writer = trust.Writer()
     raw.data = arrays.data = NULL
@@ -403,7 +404,7 @@ cpdef object dump(value):
 
 
 cpdef object load(dumped):
-    """The value that `dump` made bytes of. CorruptError for other bytes."""
+    """The value of the bytes that `dump` returned. CorruptError for other bytes."""
     cdef Program program = plain_program(HANDED if len(dumped) == 2 else FOREIGN)
     cdef rs_cursor cursor
     cdef bytes raw, arrays

@@ -1,5 +1,5 @@
-# Names of Python's C API that several files of the core use. Cython's own cpython.* modules give borrowed references
-# other types, so what the core needs is declared here, once.
+# Functions of Python's C API that several files of the core use. Cython's own cpython.* modules declare borrowed
+# references with other types.
 from cpython.ref cimport PyObject
 from libc.stdint cimport uint32_t
 
@@ -35,7 +35,7 @@ cdef extern from "Python.h":
     bint PyIndex_Check(object)
     bint PySlice_Check(object)
     Py_ssize_t PyNumber_AsSsize_t(object, object) except? -1
-    # NULL in place of an exception: an int beyond all indices is the last or first of them.
+    # Pass NULL for the exception: then an int that does not fit becomes the largest or smallest Py_ssize_t.
     Py_ssize_t clipped_index "PyNumber_AsSsize_t"(object, void *) except? -1
 
     bint PyObject_CheckBuffer(object)

@@ -1,4 +1,4 @@
-# Reading a store without its segment, for other compiled modules.
+# Reading a store without its segment, and describing it.
 
 
 cdef class StoreReader:

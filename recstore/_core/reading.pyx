@@ -1,5 +1,5 @@
-"""A store read otherwise than by its segment: record by record without the classes, for a check, or before it is one;
-and what its blocks, trees and tables are, for people.
+"""Reads a store without its Segment: for the deep check, which makes no objects of classes, and while a mapping is
+built. Also lists the blocks, trees and tables of a store for `info`.
 """
 
 
@@ -16,8 +16,7 @@ cdef extern from "format/rs_node_kinds.h" nogil:
 
 
 cdef class StoreReader:
-    """Reads records of a store otherwise than its segment does: one that is no segment of its own yet, or without the
-    classes. The bytes outlive it."""
+    """Reads the records of a store without its Segment. The bytes of the store must outlive the StoreReader."""
 
     def __dealloc__(self):
         if self.owned:
@@ -25,7 +24,7 @@ cdef class StoreReader:
 
     @staticmethod
     cdef StoreReader over(rs_store *store, reader):
-        """For a store that nobody else reads and that outlives it."""
+        """A StoreReader over `store`, which nothing else may read and which must outlive it."""
         cdef StoreReader self = StoreReader.__new__(StoreReader)
         self.store = store
         self.reader = reader
@@ -34,8 +33,8 @@ cdef class StoreReader:
 
     @staticmethod
     cdef StoreReader apart(const rs_store *store):
-        """For a check of a store that others read: with trees of its own, and without classes and pickles, since a
-        check runs nobody's code."""
+        """A StoreReader for the deep check of a store that may be read elsewhere: it compiles its own trees. It makes
+        no objects of classes and loads no pickles, because a check must not run their code."""
         cdef StoreReader self = StoreReader.over(NULL, trust.CHECKING)
         cdef rs_error err
         check(rs_store_open_prepared(&self.own, store.segment, &store.header, &store.directory, &err), &err)
@@ -44,7 +43,7 @@ cdef class StoreReader:
         return self
 
     def read(self, uint64_t index):
-        """The record `index`, which is in range."""
+        """Decodes a record. `index` must be in range."""
         return self.get(index)
 
     cdef object get(self, uint64_t index):
@@ -55,7 +54,7 @@ cdef class StoreReader:
         return taken(record_at(self.store, &record, NULL))
 
     cdef object get_entry(self, const rs_table *table, uint32_t number):
-        """The value of an entry of a table, which is in range and whose tree has its program."""
+        """Decodes entry `number` of a table. It must be in range, and the table's tree must have its Program."""
         cdef rs_record record
         cdef rs_error err
         check(rs_offsets_locate(table.segment, &table.block, number, &record.bytes, &err), &err)
@@ -65,7 +64,7 @@ cdef class StoreReader:
 
 
 cdef inline object taken(PyObject *value):
-    """What a decode gave, or the exception that it set."""
+    """Returns the value of record_at, or raises the exception that it set."""
     if value == NULL:
         raise_what_is_set()
     out = <object>value
@@ -74,8 +73,8 @@ cdef inline object taken(PyObject *value):
 
 
 cdef int verify_values(StoreReader reader) except -1:
-    """Makes the keys of each tree and, where it may hold other dicts, arrays or ext values, every record or, of a
-    table, every entry; what a record takes from a table is not made again."""
+    """Makes the keys of each tree. Where only decoding can find an error, also decodes every record of a block and
+    every entry of a table."""
     cdef rs_store *store = reader.store
     cdef const rs_block *block
     cdef const rs_table *table
@@ -109,7 +108,7 @@ cdef int verify_values(StoreReader reader) except -1:
 
 
 cdef bint is_opaque(const rs_tree *tree):
-    """Whether values of a tree can be wrong in ways that only making them tells."""
+    """Whether values of a tree can have errors that only decoding them finds."""
     cdef uint32_t k
     for k in range(tree.n_nodes):
         if tree.nodes[k].kind in (RS_FMT_NODE_ANY, RS_FMT_NODE_CONST, RS_FMT_NODE_NDARRAY, RS_FMT_NODE_EXT):
@@ -117,10 +116,10 @@ cdef bint is_opaque(const rs_tree *tree):
     return False
 
 
-# ---- What a store consists of ----
+# ---- Lists for info ----
 
 cdef int load_all(rs_store *store) except -1:
-    """Reads every block and table, and so every tree that one of them uses."""
+    """Loads every block and table, and with them every tree that is used."""
     cdef uint64_t i
     cdef rs_error err
     for i in range(store.n_blocks):

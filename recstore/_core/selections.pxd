@@ -1,11 +1,12 @@
-# Positions to records for other compiled modules.
+# Selections: which records a view has, and in which order.
 
 
 cdef enum:
-    # More than anybody stacks by hand; beyond, a view is flattened to an index array.
+    # Views of views beyond this many stages get an index array in place of some of them.
     MAX_STAGES = 8
     MAX_NESTED = 8
-    # A joined view of more parts, those of its parts counted, becomes an index array, or its parts do.
+    # A joined view of more parts, their own parts included, becomes an index array if its parts have at most
+    # PART_RECORDS records on average. Else its heavy parts become index arrays.
     MAX_WEIGHT = 256
     PART_RECORDS = 64
 
@@ -19,7 +20,7 @@ cdef enum StageKind:
 
 cdef struct Stage:
     int kind
-    Py_ssize_t n             # it gives positions below n
+    Py_ssize_t n             # the stage maps positions to positions below n
     Py_ssize_t start         # slice: start + step * position; index: the first entry's number
     Py_ssize_t step
     unsigned width           # index: bytes of an entry, 4 or 8
@@ -28,7 +29,7 @@ cdef struct Stage:
 
 
 cdef struct Leaf:
-    void *segment            # borrowed: the Selection that located it holds it
+    void *segment            # borrowed from the Selection that located the record
     int store
     Py_ssize_t index
 
@@ -37,15 +38,15 @@ cdef class Selection:
     cdef readonly Py_ssize_t length
     cdef Stage stages[MAX_STAGES]
     cdef int n_stages
-    cdef int nested          # joined selections one within the other
-    cdef readonly Py_ssize_t weight  # selections that it consists of, but for whole stores in a joined one
-    cdef list held           # Blobs and _Permutations of the stages, in their order
+    cdef int nested          # the depth of joined selections within joined selections
+    cdef readonly Py_ssize_t weight  # the number of selections in the tree, without whole stores in a joined one
+    cdef list held           # for each stage its Blob, its _Permutation or None; keeps them alive
     cdef readonly Segment segment
     cdef readonly int store
-    cdef readonly bint virtual   # ends in positions, not in records
+    cdef readonly bint virtual   # has positions only, which a Projection reads
     cdef readonly tuple parts
     cdef Py_ssize_t *ends
-    cdef tuple found         # what leaves() found, or None
+    cdef tuple found         # the result of leaves(), or None before the first call
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step)
     cdef Py_ssize_t base_length(self)

@@ -1,10 +1,11 @@
-"""Positions to records: what a view consists of.
+"""Selections: which records a view has, and in which order.
 
-A Selection maps positions 0 <= p < length to records. It ends in a store of a segment, or in several Selections one
-after another; before that stand stages, each of which maps a position to one of what follows: a slice, a keyed
-permutation, an array of indices, a repetition. Neighbouring slices merge, a selection by indices is written in
-positions of the base, and where stages, parts or nesting would pass their bounds, the worst of them become one index
-array: a view of a view is no tower.
+A Selection maps positions 0 <= p < length to records. Its base is a store of a segment, or several Selections one after
+another. Stages stand before the base; each maps a position to a position of the next stage: a slice, a keyed
+permutation, an index array or a repetition.
+
+Reading a view of views of views must stay fast. So neighbouring slices merge, and an index array leads to positions of
+the base. Where stages, parts or nesting would exceed their bounds, some of them are replaced by one index array.
 """
 
 
@@ -13,7 +14,7 @@ cdef Py_ssize_t MAX_ENTRIES = 2**33
 
 
 cdef class _Permutation:
-    """Holds a permutation's round keys for the stages that use it."""
+    """Owns the round keys of a permutation."""
     cdef rs_permutation it
     cdef readonly object seed
 
@@ -30,7 +31,7 @@ cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ss
 
 
 cdef bytes new_entries(Py_ssize_t n, unsigned width):
-    """Room for an index array, to be filled before anybody sees it."""
+    """Uninitialised memory for an index array, which the caller has to fill."""
     if n > MAX_ENTRIES:
         raise MemoryError(f"an index array of {n} entries: write the view to a store of its own, RecordList(view), "
                           "or take a part of it")
@@ -38,9 +39,10 @@ cdef bytes new_entries(Py_ssize_t n, unsigned width):
 
 
 cdef list lightened(list parts):
-    """The parts of a selection to be joined, the worst as index arrays where they would make a tree that is too deep or
-    too large: a part may be shared, but a handle writes it at each place. Time and memory of their length, once in
-    several joins."""
+    """The parts of a joined selection, some replaced by index arrays where the tree would be too deep or too large.
+
+    The bound is on the tree because a handle writes a part again at each of its uses. The replacement takes time and
+    memory proportional to the records of the part; it is needed once in many joins."""
     cdef Selection part
     weight = sum([(<Selection>part).weight_as_part() for part in parts], 1)
     total = sum([(<Selection>part).length for part in parts])
@@ -50,11 +52,11 @@ cdef list lightened(list parts):
 
 
 cdef class Selection:
-    """An immutable mapping of positions to records; see the top of this file. Made by `whole`, `joined` and the
-    methods.
+    """An immutable mapping of positions to records; see the top of this file. `whole`, `joined` and the methods make
+    Selections.
 
-    Attributes: ``length``; ``segment`` and ``store`` of a selection that ends in a store; ``parts`` of one that ends in
-    several.
+    Attributes: ``length``; ``segment`` and ``store``, if the base is a store; ``parts``, if the base is several
+    Selections.
     """
 
     def __cinit__(self):
@@ -85,7 +87,7 @@ cdef class Selection:
 
     @staticmethod
     def of_nothing(Py_ssize_t length):
-        """What a detached container has: a length, and no record."""
+        """The selection of a detached container: it has a length and no records."""
         cdef Selection self = Selection.__new__(Selection)
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
@@ -94,14 +96,14 @@ cdef class Selection:
 
     @staticmethod
     def of_positions(Py_ssize_t length):
-        """Positions that lead to no record: what stands there is for a Projection to say."""
+        """Positions without records. A Projection gives the value at each position."""
         cdef Selection self = Selection.of_nothing(length)
         self.virtual = True
         return self
 
     @staticmethod
     def joined(selections):
-        """One after another; those that are joined already are taken apart."""
+        """The records of these selections, one selection after another. The parts of joined ones are taken over."""
         cdef Selection self, part = None
         cdef Py_ssize_t total = 0, i
         parts = []
@@ -115,7 +117,7 @@ cdef class Selection:
         if len(parts) == 1:
             return parts[0]
         if not parts and part is not None:
-            return part  # empty as it is, it still knows its store
+            return part  # it is empty, but it still names its store
         self = Selection.__new__(Selection)
         self.parts = tuple(lightened(parts))
         parts = self.parts
@@ -132,11 +134,11 @@ cdef class Selection:
             self.ends[i] = total
         self.length = total
         if self.weight > MAX_WEIGHT and total <= self.weight * PART_RECORDS:
-            return self.flattened()  # an index array is smaller than what it consists of
+            return self.flattened()  # an index array is smaller than the parts
         return self
 
     cdef Selection derived(self):
-        """A copy that further stages can be pushed on."""
+        """A copy, onto which the caller pushes further stages."""
         cdef Selection out = Selection.__new__(Selection)
         cdef Py_ssize_t i
         out.length = self.length
@@ -160,7 +162,7 @@ cdef class Selection:
         return out
 
     cdef int push(self, Stage *stage, object held) except -1:
-        """Puts a stage before all others; the caller has seen to it that there is room."""
+        """Puts a stage before all others. There must be fewer than MAX_STAGES."""
         cdef int i
         for i in range(self.n_stages, 0, -1):
             self.stages[i] = self.stages[i - 1]
@@ -170,20 +172,20 @@ cdef class Selection:
         return 0
 
     def sliced(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
-        """Positions start, start + step, ...: `length` of them, all within this selection. Constant time, but for a
-        joined one's parts."""
+        """The `length` records at positions start, start + step, ..., all of them within this selection. Takes constant
+        time, or time proportional to the parts of a joined selection."""
         cdef Selection out
         cdef Stage *first
         cdef Stage stage
         if length < 0:
             raise errors.CorruptError(f"a view of {length} records")
         if length > 0:
-            # As Python ints: a forged handle could make the product wrap.
+            # Computed with Python ints, because numbers from a forged handle could overflow C integers.
             last = <object>start + <object>step * (<object>length - 1)
             if not (0 <= start < self.length and 0 <= last < self.length):
                 raise errors.CorruptError(f"a view of records {start} to {last} over {self.length}")
         if length <= 1:
-            step = 1  # any step does, and one of 2**62 would overflow when it is multiplied again
+            step = 1  # the step is never used, and a huge one would overflow in a later multiplication
         if self.segment is None and self.parts is None and not self.virtual:
             return Selection.of_nothing(length)
         if start == 0 and step == 1 and length == self.length:
@@ -210,11 +212,11 @@ cdef class Selection:
         return out
 
     def sliced_parts(self, Py_ssize_t start, Py_ssize_t step, Py_ssize_t length):
-        """A slice of a joined selection, as slices of its parts: so it can be joined and sliced again without
-        nesting."""
+        """A slice of a joined selection, made of slices of its parts. So joining and slicing it again does not
+        nest."""
         cdef Py_ssize_t i, k, begin, end, n, first
         cdef Py_ssize_t count = len(self.parts)
-        pieces = []
+        slices = []
         taken = 0
         if length == 0:
             return (<Selection>self.parts[0]).sliced(0, 1, 0) if count else self
@@ -229,12 +231,12 @@ cdef class Selection:
                 continue
             n = (end - 1 - first) // step + 1 if step > 0 else (first - begin) // -step + 1
             n = min(n, length - taken)
-            pieces.append((<Selection>self.parts[i]).sliced(first - begin, step, n))
+            slices.append((<Selection>self.parts[i]).sliced(first - begin, step, n))
             taken += n
-        return Selection.joined(pieces)
+        return Selection.joined(slices)
 
     def permuted(self, seed):
-        """The same records in the order of the keyed permutation "feistel-1" (csrc/base/rs_permute.h). Constant
+        """The same records in the order of the keyed permutation "feistel-1" (csrc/base/rs_permute.h). Takes constant
         time."""
         cdef Selection out
         cdef Stage stage
@@ -258,7 +260,7 @@ cdef class Selection:
         return out
 
     def repeated(self, Py_ssize_t times):
-        """All positions, `times` times over. Constant time."""
+        """The same records, repeated `times` times. Takes constant time."""
         cdef Selection out
         cdef Stage stage
         if times <= 0 or self.length == 0:
@@ -271,7 +273,7 @@ cdef class Selection:
             return self.collapsed().repeated(times)
         out = self.derived()
         out.length = self.length * times
-        # A repetition is only ever sliced by a stage before it, so its length is still a whole number of rounds.
+        # No stage stands before this repetition, so its length is a whole number of rounds and it can be extended.
         if out.n_stages and out.stages[0].kind == STAGE_REPEAT:
             return out
         stage.kind = STAGE_REPEAT
@@ -285,8 +287,8 @@ cdef class Selection:
         return out
 
     def indexed(self, Blob blob, Py_ssize_t first, unsigned width, Py_ssize_t length):
-        """Entries first, first + 1, ... of an index array, `length` of them, each a position here. Constant time: an
-        entry that is out of range raises when it is read."""
+        """The records at the positions in entries first to first + length - 1 of an index array. Takes constant time:
+        an entry that is out of range raises CorruptError when it is read."""
         cdef Selection out
         cdef Stage stage
         if width not in (4, 8) or first < 0 or length < 0 or (<object>first + length) * width > blob.size:
@@ -307,9 +309,11 @@ cdef class Selection:
         return out
 
     def taken(self, positions):
-        """The records at these positions, negative ones counted from the end: a buffer of 64-bit integers (array("q"),
-        a contiguous int64 array) or an iterable of ints. IndexError for one out of range. They are kept as an index
-        array, in positions of the base, so that what is taken from a view does not rest on the view."""
+        """The records at these positions; a negative position counts from the end. `positions` is a contiguous buffer
+        of 64-bit integers (array("q"), an int64 array) or an iterable of ints. IndexError for a position out of range.
+
+        The positions become an index array of positions in the base, so that the result does not depend on the stages
+        of this selection."""
         cdef Selection base = self.base()
         cdef unsigned width = 4 if base.length <= 0xFFFFFFFF else 8
         cdef Py_buffer buffer
@@ -339,7 +343,7 @@ cdef class Selection:
         return self.flattened() if self.n_stages == MAX_STAGES else self
 
     def base(self):
-        """What the stages stand on."""
+        """This selection without its stages."""
         cdef Selection out
         if self.n_stages == 0:
             return self
@@ -350,18 +354,18 @@ cdef class Selection:
         return out
 
     cpdef Py_ssize_t weight_as_part(self):
-        """What it counts for among the parts of a joined selection."""
+        """What this selection adds to the weight of a joined selection: nothing if it is a whole store."""
         return 0 if self.n_stages == 0 and self.segment is not None else self.weight
 
     cdef Py_ssize_t base_length(self):
         return self.stages[self.n_stages - 1].n if self.n_stages else self.length
 
     cpdef Py_ssize_t base_position(self, Py_ssize_t position) except -1:
-        """The position in `base` that a position within range leads to."""
+        """Maps a position, which must be in range, to a position in `base`."""
         return self.through(0, position)
 
     cdef Py_ssize_t through(self, int first, Py_ssize_t position) except -1:
-        """Where a position within range before the stage `first` leads to in `base`."""
+        """Maps a position before stage number `first`, which must be in range, to a position in `base`."""
         cdef int i
         cdef Stage *stage
         cdef const uint8_t *entry
@@ -387,7 +391,7 @@ cdef class Selection:
         return position
 
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1:
-        """The record that a position within range leads to."""
+        """Finds the record at a position, which must be in range."""
         cdef Selection at = self
         cdef Py_ssize_t low, high, middle
         while True:
@@ -412,7 +416,7 @@ cdef class Selection:
         return 0
 
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step):
-        """Whether positions lead to one store by start and step alone."""
+        """Whether position p is record start + step * p of one store; if so, sets start and step."""
         if self.segment is None or self.n_stages > 1 or (self.n_stages == 1 and self.stages[0].kind != STAGE_SLICE):
             return False
         start[0] = self.stages[0].start if self.n_stages else 0
@@ -420,9 +424,9 @@ cdef class Selection:
         return True
 
     cdef Selection collapsed(self):
-        """The same records by fewer stages, when there are at least two: the innermost become an index array, from
-        where on it is shortest. Time and memory proportional to that, which a bound on the stages makes rare: once in
-        several views of views."""
+        """The same records with fewer stages; there must be at least two. An index array replaces the inner stages from
+        the one before which the fewest positions exist. Takes time and memory proportional to these positions. It is
+        needed once in several views of views."""
         cdef Selection out = self.derived()
         cdef int i, first = 0
         cdef Py_ssize_t size = self.length, k
@@ -449,7 +453,7 @@ cdef class Selection:
         return out
 
     def flattened(self):
-        """The same records as one index array over all stores that it leads to. Time and memory proportional to the
+        """The same records as one index array over all the stores. Takes time and memory proportional to the
         length."""
         cdef Leaf leaf
         cdef Py_ssize_t i, total = 0
@@ -470,10 +474,10 @@ cdef class Selection:
             put_entry(entries, width, i, <Py_ssize_t>firsts[id(<object>leaf.segment), leaf.store] + leaf.index)
         return base.indexed(new_blob(content), 0, width, self.length)
 
-    # ---- What it consists of ----
+    # ---- Description ----
 
     def leaves(self):
-        """`[(segment, store), ...]` that its records come from, each once."""
+        """`[(segment, store), ...]` of the records, each store once."""
         cdef Selection part
         if self.found is None:
             seen = {}
@@ -486,16 +490,15 @@ cdef class Selection:
         return list(self.found)
 
     def blobs(self):
-        """The index arrays that it looks at, each once; not those that are sections of its segments."""
+        """The index arrays, each once, without those that are sections of segments."""
         seen = {id(held): held for held in self.held if isinstance(held, Blob) and held.section_of is None}
         for part in self.parts or ():
             seen.update((id(blob), blob) for blob in part.blobs())
         return list(seen.values())
 
     def describe(self):
-        """The stages, outermost first: `("slice", n, start, step)`, `("permute", n, seed)`, `("index", n, blob, first,
-        step, width)`, `("repeat", n)`; n is the number of positions that the stage leads to. What a handle is written
-        from."""
+        """The stages, outermost first, for the bytes of a view: `("slice", n, start, step)`, `("permute", n, seed)`,
+        `("index", n, blob, first, step, width)` or `("repeat", n)`. A stage maps to positions below n."""
         cdef int i
         cdef Stage *stage
         out = []

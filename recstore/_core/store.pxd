@@ -1,12 +1,12 @@
-# Segment for other compiled modules.
+# Segment, and what the builder of mappings shares with Builder.
 
 
 cdef class Segment(Owner):
     cdef rs_segment seg
     cdef rs_store store
-    cdef rs_mapping mapping  # its keys, where it is one
+    cdef rs_mapping mapping  # open only with is_mapping
     cdef readonly bint is_mapping
-    cdef list programs       # of the trees that were read, see program_of
+    cdef list programs       # the Programs of the trees that were read, see program_of
     cdef bint open_
     cdef bint closing
     cdef Py_ssize_t busy
@@ -14,13 +14,13 @@ cdef class Segment(Owner):
     cdef readonly str path
     cdef readonly object owner_pid
     cdef object copied_from  # the path of the file that was copied into this memory, else None
-    cdef bytes encoded       # path, where this process may have to remove it
+    cdef bytes encoded       # path as bytes, where this process may have to remove the file
     cdef public object kept_bytes
-    cdef public bint kept    # named: stays after its last user
-    cdef public object name  # named: what its users call it
+    cdef public bint kept    # of a named segment: it stays after its last user
+    cdef public object name  # of a named segment: the name that its users know
     cdef object reader_
-    cdef bint views_  # what reader_ says of arrays
-    cdef object order_blob   # a weak reference
+    cdef bint views_  # whether reader_ asks for arrays="view"
+    cdef object order_blob   # a weak reference to the Blob over ORDER, or None
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1

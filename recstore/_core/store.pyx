@@ -1,27 +1,30 @@
-"""Segments and their builder: with _blobs, the only place that owns mappings.
+"""Segments and their builder. This file and blobs.pyx alone own memory mappings.
 
-Lifetime: a Segment owns one descriptor and one mapping. Records and iterators hold the Segment. Decoded values never
-point into it, except for arrays read with arrays="view", which hold the Segment and keep it from closing. `close`
-unmaps at once, or, with calls in flight elsewhere, when the last of them returns.
+A Segment owns one descriptor and one mapping; containers and iterators hold the Segment. Decoded values never point
+into the mapping, except arrays read with arrays="view": each holds a buffer lease, and the Segment cannot be closed
+before. `close` unmaps at once, or, while other threads read, when the last of their calls returns.
 """
 
 
-# Errors that speak of one record, which whoever reads it names.
+# Errors about one record; the code that reads the record adds its number.
 cdef tuple RECORD_ERRORS = (errors.Error, errors.CorruptError, errors.VersionError, errors.UntrustedError)
 
-# Limits for bytes that this library wrote itself and reached by a build or a handle: whatever was built can be read.
+# Limits for segments from a build or a handle of this library: a store that was built can always be read.
 OURS = 2**64 - 1, 2**64 - 1
 
 
 @cython.no_gc_clear  # __dealloc__ needs path and owner_pid, which the collector of a cycle would clear
 cdef class Segment(Owner):
-    """A mapped, read-only segment. Made by Builder.finish, open_path, adopt_fd or copy, never directly.
+    """A mapped, read-only segment. Made by Builder.finish, open_path, open_named, adopt_fd or copy_segment, never
+    directly. Safe to read from several threads.
 
-    Attributes: ``backing`` ("anonymous", "directory", "file", "named", or "shm", a file in /dev/shm without a name),
-    ``path`` (None for anonymous and shm), ``owner_pid`` (the process that unlinks a directory segment's file, or a
-    named one's with its last user, else None), ``kept`` and ``name`` (of named ones), ``kept_bytes`` (private memory
-    that a build left behind), ``reader`` (a trust.Reader, set before the first record is read; None for the defaults
-    of trusted bytes).
+    Attributes:
+        backing: "anonymous", "directory", "file", "named", or "shm", a file in /dev/shm that has no name yet.
+        path: None for a segment without a file name.
+        owner_pid: the process that unlinks the file, else None. A named segment's file goes with its last user.
+        kept, name: of a named segment.
+        kept_bytes: private memory that the interpreter kept after the build.
+        reader: a trust.Reader, set before the first record is read; None for the defaults of trusted bytes.
     """
 
     def __cinit__(self):
@@ -40,12 +43,12 @@ cdef class Segment(Owner):
         self.seg.fd = -1
 
     def __dealloc__(self):
-        # A name is given back by its owner only, and before the mapping: an attacher finds it gone or whole.
+        # Only the owner removes the name, and before it unmaps: another process finds the whole segment or none.
         if self.open_:
             self.release()
 
     cdef int prepare(self, object limits) except -1:
-        """Reads header and directory of the mapping just made; on failure everything is given back."""
+        """Reads the header and directory of the new mapping. On failure the mapping is closed."""
         cdef rs_error err
         cdef rs_limits accepted
         cdef rs_limits *chosen = NULL
@@ -74,14 +77,14 @@ cdef class Segment(Owner):
         return self.path if self.copied_from is None else self.copied_from
 
     cdef int enter(self) except -1:
-        """Begins a call that reads the mapping and may let other threads run: it stays until `leave`."""
+        """Begins a call that reads the mapping and may let other threads run. The mapping stays until `leave`."""
         if self.closing or not self.open_:
             raise errors.ClosedError("the store is closed")
         self.busy += 1
         return 0
 
     def forget_calls(self):
-        """In a forked child: calls that other threads of the parent were in go on in the parent only."""
+        """For a forked child: the threads that were reading exist in the parent only."""
         self.busy = 0
 
     cdef void leave(self):
@@ -91,11 +94,11 @@ cdef class Segment(Owner):
             self.leave_closing()
 
     cdef void leave_closing(self):
-        if self.busy == 0 and self.exports == 0:
+        if self.busy == 0 and self.leases == 0:
             self.release()
 
-    cdef void exports_ended(self):
-        # Only where a call that was in flight when `close` came has given out an array.
+    cdef void leases_ended(self):
+        # `close` refuses while leases live, but a call in flight may have made a lease after it.
         if self.closing and self.busy == 0:
             self.release()
 
@@ -110,8 +113,8 @@ cdef class Segment(Owner):
 
     @property
     def exported(self):
-        """How many arrays over the mapping are alive."""
-        return self.exports
+        """The number of live buffer leases, which is that of arrays over the mapping."""
+        return self.leases
 
     @property
     def closed(self):
@@ -123,7 +126,7 @@ cdef class Segment(Owner):
 
     @property
     def nbytes(self):
-        """Bytes of the whole segment, all sections."""
+        """The size of the whole segment in bytes."""
         return self.store.header.segment_size
 
     @property
@@ -132,11 +135,12 @@ cdef class Segment(Owner):
 
     @property
     def created_ns(self):
-        """When it was written, in nanoseconds since 1970."""
+        """When the segment was written, in nanoseconds since 1970."""
         return self.store.header.created_ns
 
     def label(self):
-        """`(count, bytes)` of the LABEL section; None where it has none, or one that does not fit its checksum."""
+        """`(number of pairs, bytes)` of the LABEL section. None if there is none, it is larger than 1 MiB or its
+        checksum is wrong."""
         cdef const rs_section *section = &self.store.directory.label
         self.require_open()
         if section.off == 0 or section.size_bytes > 1 << 20:
@@ -148,7 +152,7 @@ cdef class Segment(Owner):
 
     @property
     def identity(self):
-        """`(device, inode)` of what is mapped."""
+        """`(device, inode)` of the mapped file or memory."""
         return self.seg.identity.device, self.seg.identity.inode
 
     @property
@@ -166,7 +170,7 @@ cdef class Segment(Owner):
         return <size_t>self.seg.data, self.seg.size_bytes
 
     def offset_of(self, address):
-        """Where in the segment an address within the mapping lies; ValueError for any other."""
+        """The offset of an address in the segment; ValueError for an address outside the mapping."""
         cdef uint64_t offset = <uint64_t>address - <uint64_t><size_t>self.seg.data
         self.require_open()
         if offset >= self.seg.size_bytes:
@@ -174,7 +178,7 @@ cdef class Segment(Owner):
         return offset
 
     def sections(self):
-        """`{name: bytes}` of the sections."""
+        """`{name: size in bytes}` of the sections."""
         self.require_open()
         names = ("heap", "offsets", "groups", "blocks", "trees", "tree table")
         out = {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
@@ -188,12 +192,12 @@ cdef class Segment(Owner):
         return out
 
     def trees(self, int number=0):
-        """For each tree of a store: a list of `(kind, param, fixed, children, size, bits, aux, flags, count)` by node
-        number; an empty one for a tree that nothing uses."""
+        """For each tree of a store a list of its nodes by number, empty for a tree that nothing uses. A node is
+        `(kind, param, fixed, children, size, bits, aux, flags, count)`."""
         return self.listed(number, list_trees)
 
     def tables(self, int number=0):
-        """`(entries, heap bytes, tree)` of each table of a store; of one of symbols their number and None for the tree."""
+        """`(entries, heap bytes, tree)` of each table of a store; `tree` is None for a symbol table."""
         return self.listed(number, list_tables)
 
     def blocks(self, int number=0):
@@ -211,7 +215,7 @@ cdef class Segment(Owner):
             self.leave()
 
     def record_bytes(self, int number, uint64_t index):
-        """Bytes that a record takes in its heap."""
+        """The size of a record in its heap, in bytes."""
         cdef rs_record record
         cdef rs_error err
         self.store_records(number)
@@ -226,11 +230,11 @@ cdef class Segment(Owner):
 
     @property
     def n_stores(self):
-        """How many stores the segment holds: a mapping has two."""
+        """The number of stores in the segment: two for a mapping, else one."""
         return 1 + self.is_mapping
 
     def store_records(self, int store):
-        """How many records a store of the segment has: 0 is the list, or the values of a mapping, 1 its keys."""
+        """The number of records of a store. Store 0 is the list or the values of a mapping, store 1 its keys."""
         self.require_open()
         if not 0 <= store <= self.is_mapping:
             raise errors.CorruptError(f"a segment of {1 + self.is_mapping} stores has none of number {store}")
@@ -240,7 +244,7 @@ cdef class Segment(Owner):
         return &self.store if store == 0 else &self.mapping.keys
 
     cdef rs_slice key_index(self) except *:
-        """The bytes of KEY_INDEX."""
+        """The bytes of the section KEY_INDEX."""
         cdef const rs_section *section = &self.mapping.keys.directory.sections[RS_FMT_SECTION_KEY_INDEX]
         self.require_open()
         if not self.is_mapping:
@@ -248,8 +252,8 @@ cdef class Segment(Owner):
         return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
 
     def order(self):
-        """`(blob, width)` of ORDER: for each entry the records of its key and of its value; None when all records are
-        entries."""
+        """`(blob, bytes of a number)` of the section ORDER, which has for each entry the record of its key and that of
+        its value. None when entry e is record e of both stores."""
         cdef Blob blob
         self.require_open()
         if not self.is_mapping or self.mapping.order == NULL:
@@ -264,7 +268,7 @@ cdef class Segment(Owner):
         return blob, self.mapping.order_width
 
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2:
-        """Whether a record of a store is this str, without making it: 1, 0, or -1 when it has to be made to tell."""
+        """Compares a record with a str without decoding it: 1 equal, 0 different, -1 undecided."""
         cdef rs_key_match match
         if self.closing or not self.open_:
             self.require_open()
@@ -273,7 +277,7 @@ cdef class Segment(Owner):
         return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
     cdef int key_equals_int(self, int store, uint64_t index, int64_t key) except -2:
-        """The same for an int of 64 bits."""
+        """Compares a record with an int of 64 bits, as key_equals_str does."""
         cdef rs_key_match match
         if self.closing or not self.open_:
             self.require_open()
@@ -281,7 +285,7 @@ cdef class Segment(Owner):
         return 1 if match == RS_KEY_EQUAL else 0 if match == RS_KEY_DIFFERS else -1
 
     cdef object get(self, int store, uint64_t index):
-        """The record `index`, which is in range, of a store, decoded."""
+        """Decodes a record. `index` must be in range."""
         cdef PyObject *value
         cdef rs_record record
         cdef rs_error err
@@ -291,7 +295,7 @@ cdef class Segment(Owner):
         status = rs_store_find(&self.store if store == 0 else &self.mapping.keys, index, &record, &err)
         if status != RS_OK or record.tree.program == NULL:
             return self.get_first(store, index, status, record.tree, &err)
-        # Decoding arrays runs Python code, which may switch threads: the mapping stays until the call is over.
+        # Decoding arrays runs Python code, which may switch threads. `busy` keeps the mapping until this call ends.
         self.busy += 1
         value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
         self.busy -= self.busy > 0  # `forget_calls` may have been called meanwhile
@@ -304,7 +308,8 @@ cdef class Segment(Owner):
         return out
 
     cdef int fail(self, int store, uint64_t index) except -1:
-        """Raises what is set, for a record; the call that it ends may be the last before the mapping goes."""
+        """Raises the exception that decoding has set, with the record named. If `close` is waiting for this call, it
+        unmaps now."""
         try:
             name_record(self, store, index, RS_OK, NULL)
         finally:
@@ -312,7 +317,8 @@ cdef class Segment(Owner):
                 self.leave_closing()
 
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err):
-        """The rest of get: what cannot be found, and the first record of a tree."""
+        """The slow part of `get`: a record that was not found, and the first record of a tree, which needs a
+        Program."""
         if found != RS_OK:
             name_record(self, store, index, found, err)
         self.enter()
@@ -325,15 +331,16 @@ cdef class Segment(Owner):
         return self.get(store, index)
 
     cdef Program program(self, const rs_tree *tree):
-        """The program of a tree of one of the stores."""
+        """The Program of a tree of this segment."""
         return <Program>tree.program if tree.program != NULL else program_of(tree, self.reader_, self.programs)
 
     cdef Owner owner(self):
-        """What arrays that look at the bytes hold; None when they are to be copied."""
+        """The owner of the leases of decoded arrays; None when arrays are to be copied."""
         return self if self.views_ else None
 
     def verify(self, limits=None):
-        """The deep check over all bytes; without the GIL. CorruptError or VersionError says what is wrong and where."""
+        """The deep check of all bytes, mostly without the GIL. Raises CorruptError or VersionError, which say what is
+        wrong and where."""
         try:
             self.verify_all(limits)
         except errors.Error as e:
@@ -353,7 +360,7 @@ cdef class Segment(Owner):
             with nogil:
                 status = rs_verify_segment(bytes_, &accepted, &err)
             check(status, &err)
-            # That dict keys can be hashed and differ, and that text in arrays is text, only Python tells.
+            # Only Python can tell whether dict keys can be hashed and differ, and whether text in arrays is valid.
             for number in range(1 + self.is_mapping):
                 verify_values(StoreReader.apart(self.numbered(number)))
         finally:
@@ -363,7 +370,7 @@ cdef class Segment(Owner):
         return 0
 
     def write_to(self, temporary):
-        """Writes the bytes to a new file; see `publish`."""
+        """Writes the bytes to the new file `temporary`. OSError, OutOfSpaceError; then no file is left."""
         cdef rs_segment_writer writer
         cdef rs_segment out
         cdef rs_error err
@@ -380,14 +387,15 @@ cdef class Segment(Owner):
             if status != RS_OK:
                 rs_segment_writer_abort(&writer)
                 if err.sys_errno == errno.EFAULT:
-                    raise errors.CorruptError("the file that the store is read from was cut meanwhile", filename=self.file())
+                    what = "the file of the store was cut short while it was being copied"
+                    raise errors.CorruptError(what, filename=self.file())
                 raise_status(&err, temporary)
         finally:
             self.leave()
         rs_segment_close(&out)
 
     cdef bint release(self):
-        """Unlinks what is ours, unmaps, closes."""
+        """Removes the name if this process owns it, unmaps and closes. False if the name could not be removed."""
         cdef rs_status status = RS_OK
         if not self.open_:
             return 0
@@ -401,33 +409,35 @@ cdef class Segment(Owner):
         rs_store_close(&self.store)
         status = self.give_up_name()
         rs_segment_close(&self.seg)
-        # A name that cannot be removed (its folder is gone) is no reason to fail a close; the next collect tries again.
+        # A name that cannot be removed must not fail a close: the folder may be gone, or a later collect() removes it.
         return status == RS_OK
 
     cdef int give_up_name(self):
-        """Removes the name if it is ours to remove; a named segment's lease ends then. The mapping stays."""
+        """Removes the file name if this process owns it. That ends the lease of a named segment; the mapping stays."""
         cdef rs_status status = RS_OK
         cdef rs_bool removed
         if self.owner_pid is None or self.path is None or self.owner_pid != os.getpid():
             return status
-        # No Python function is called here: a KeyboardInterrupt in it would be lost, and the name with it.
+        # From here on no Python function is called: a KeyboardInterrupt in one would leave the name behind.
         self.owner_pid = None
         if self.backing != "named":
             return rs_os_unlink(self.encoded, &self.seg.identity, NULL)
         if self.kept:
             rs_os_touch(self.seg.fd)
             return status
-        # Never an upgrade of the lease: it ends first, so that of two last users at least one finds the file unused.
+        # The lease is dropped before the exclusive lock is tried, never upgraded: so at least one of the last two users
+        # finds the file unused.
         rs_os_close(&self.seg.fd)
         return rs_os_unlink_unused(self.encoded, &self.seg.identity, &removed, NULL)
 
     def unlink(self):
-        """Removes a directory segment's file if it is ours, or a named one's if nobody else uses it; the mapping stays."""
+        """Removes the file of a directory segment if this process owns it. The file of a named segment goes only if no
+        other process uses it. The mapping stays."""
         self.give_up_name()
 
     def publish(self, path, between=None):
-        """Gives a segment built as "named" its name. SegmentExistsError where it is taken, unless there is a `between`, a free path
-        beside it: then what was there is replaced. OSError; the segment is as before then."""
+        """Gives a segment that was built as "named" its file name. With `between`, a free path in the same folder, a
+        file of that name is replaced; else SegmentExistsError. On OSError the segment is unchanged."""
         cdef rs_error err
         cdef const char *c_temporary = NULL
         cdef const char *c_between = NULL
@@ -443,46 +453,44 @@ cdef class Segment(Owner):
         self.backing, self.path, self.encoded, self.owner_pid = "named", path, encoded, os.getpid()
 
     def touch(self):
-        """Sets the file's times to now, where that is possible: when it was last used."""
+        """Sets the times of the file to now, which marks its last use. Does nothing where that is not permitted."""
         self.require_open()
         rs_os_touch(self.seg.fd)
 
     def disown(self):
-        """From now on this object removes no name: what it maps is not what was looked for, or another's to remove."""
+        """Makes this object remove no name: it maps a file that another object or process has to remove."""
         self.owner_pid = None
 
     def drop_temporary(self):
-        """Makes a segment built as "named" nameless where it is not."""
+        """Removes the temporary name of a segment that was built as "named" on a system without nameless files."""
         if self.backing == "shm" and self.path is not None:
             self.give_up_name()
             self.path = None
 
     def close(self):
-        """Gives the mapping back; with calls in flight in other threads, when the last of them ends. Idempotent.
-
-        BusyError while arrays over it are alive.
-        """
-        if self.exports > 0 and not self.closing:
-            raise busy_error(self.exports)
+        """Unmaps the segment, or lets the last call of other threads do so. A second close does nothing. BusyError
+        while arrays over the segment are alive."""
+        if self.leases > 0 and not self.closing:
+            raise busy_error(self.leases)
         self.closing = True
-        if self.busy == 0 and self.exports == 0:
+        if self.busy == 0 and self.leases == 0:
             self.release()
 
 
-cdef object busy_error(Py_ssize_t exports):
-    n = "1 array over its bytes is" if exports == 1 else f"{exports} arrays over its bytes are"
+cdef object busy_error(Py_ssize_t leases):
+    n = "1 array over its bytes is" if leases == 1 else f"{leases} arrays over its bytes are"
     return errors.BusyError(f"the store cannot be closed: {n} alive; drop them, or copy what is needed longer")
 
 
 def close_all(list segments):
-    """Closes all of these segments; BusyError, and none is closed, while arrays over one of them are alive."""
+    """Closes all of these segments. While arrays over one of them are alive: BusyError, and none is closed."""
     cdef Segment segment
-    cdef Py_ssize_t exports = 0
+    cdef Py_ssize_t leases = 0
     for segment in segments:
         if not segment.closing:
-            exports += segment.exports
-    if exports > 0:
-        raise busy_error(exports)
+            leases += segment.leases
+    if leases > 0:
+        raise busy_error(leases)
     # From the check to the end of this loop no other thread runs: nothing in between calls Python code.
     for segment in segments:
         segment.closing = True
@@ -491,7 +499,8 @@ def close_all(list segments):
 
 
 cdef object in_record(error, Segment segment, int store, uint64_t index):
-    """The same error, which says the record and the file, if it is one that decoding raises; any other as it is."""
+    """The same error with the record and the file named, if decoding raises errors of its type; else the error as it
+    is."""
     if type(error) not in RECORD_ERRORS:
         return error
     text = error.args[0] if error.args else ""
@@ -500,7 +509,7 @@ cdef object in_record(error, Segment segment, int store, uint64_t index):
 
 
 cdef int name_record(Segment segment, int store, uint64_t index, rs_status status, rs_error *err) except -1:
-    """Raises what a status means, or with RS_OK what is set already, with the record named."""
+    """Raises the error of a status, or with RS_OK the exception that is set already, with the record named."""
     try:
         if status != RS_OK:
             raise_status(err)
@@ -510,7 +519,7 @@ cdef int name_record(Segment segment, int store, uint64_t index, rs_status statu
 
 
 def open_path(path, limits=None, follow_links=True, backing="file"):
-    """Maps a saved store. SegmentNotFoundError, CorruptError, VersionError, OSError."""
+    """Maps the file of a saved store. Raises SegmentNotFoundError, CorruptError, VersionError, OSError."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     encoded = encode_path(path)
@@ -522,8 +531,11 @@ def open_path(path, limits=None, follow_links=True, backing="file"):
 
 
 def open_named(path, limits=None):
-    """Maps a published segment and leases it; this process unlinks it if it is its last user, once `kept` is False. SegmentNotFoundError, PermissionError for
-    what is not this user's, BusyError while somebody may be removing it, CorruptError, VersionError, OSError."""
+    """Maps a published segment and takes a lease on it. Once `kept` is False, this process unlinks it if it is its last
+    user.
+
+    Raises SegmentNotFoundError, PermissionError for another user's file, BusyError while a process may be removing the
+    file, CorruptError, VersionError and OSError."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     encoded = encode_path(path)
@@ -532,13 +544,13 @@ def open_named(path, limits=None):
     segment.prepare(limits)
     segment.backing = "named"
     segment.encoded = encoded
-    segment.kept = True  # until its label has said so: who is interrupted before removes nothing
+    segment.kept = True  # until its label has been read, so that an interrupt before that removes nothing
     segment.owner_pid = os.getpid()
     return segment
 
 
 def adopt_fd(int fd, str backing, path=None):
-    """Maps the segment behind a descriptor and takes the descriptor over, also when it raises."""
+    """Maps the segment behind a descriptor. Owns the descriptor from the call on, also when it raises."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     try:
@@ -553,7 +565,7 @@ def adopt_fd(int fd, str backing, path=None):
 
 
 def copy_segment(Segment source, limits=None):
-    """The same bytes in sealed memory of this process."""
+    """Copies a segment into sealed memory of this process."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     cdef rs_status status
@@ -574,10 +586,10 @@ def copy_segment(Segment source, limits=None):
 
 
 cdef class Builder:
-    """Streams records into a new segment. Nothing stays behind unless `finish` returned.
+    """Streams records into a new segment. Unless `finish` returns, no file or memory stays behind. For one thread.
 
-    `writer` is a trust.Writer: what to do with values that cannot be stored, and how this process reads the segment.
-    Full blocks are written by a thread, which needs no GIL, unless `threaded` is false; the bytes are the same.
+    `writer` is a trust.Writer: it says what happens to unsupported values and how this process reads the segment. A
+    thread of C code writes full blocks unless `threaded` is false; the bytes are the same.
     """
 
     cdef rs_segment_writer writer
@@ -607,7 +619,7 @@ cdef class Builder:
         self.abort()
 
     cpdef abort(self):
-        """Drops everything; nothing when finished or aborted already."""
+        """Drops the new segment. Does nothing after `finish` or `abort`."""
         if self.active:
             self.active = False
             with nogil:
@@ -619,7 +631,7 @@ cdef class Builder:
         return self.builder.n_records
 
     def append(self, record):
-        """Adds one record. EncodeError names it; the builder is as before then."""
+        """Adds one record. On EncodeError, which names the record, the builder is unchanged."""
         cdef size_t mark
         cdef rs_error err
         cdef rs_status status
@@ -650,22 +662,23 @@ cdef class Builder:
     def extend(self, records):
         for record in records:
             self.append(record)
-            record = None  # the stream's next item must not find the last one alive
+            record = None  # frees the record before the stream makes the next one
 
-    def append_piece(self, bytes packed):
-        """Adds the records of a piece (_shards.ListEncoder), without the GIL."""
-        cdef rs_batch_reader piece
+    def append_batch(self, bytes packed):
+        """Adds the records of a batch of ListEncoder (batches.pyx). Runs without the GIL."""
+        cdef rs_batch_reader batch
         cdef rs_error err
         cdef rs_status status
         if not self.active:
             raise errors.ClosedError("the builder is finished")
-        check(rs_batch_open(rs_slice_of(<const char *>packed, len(packed)), &piece, &err), &err)
+        check(rs_batch_open(rs_slice_of(<const char *>packed, len(packed)), &batch, &err), &err)
         with nogil:
-            status = rs_batch_append_all(&piece, &self.builder, &err)
+            status = rs_batch_append_all(&batch, &self.builder, &err)
         check(status, &err)
 
     def end_block(self):
-        """Ends the block: what comes next is of another kind, and would spoil what the schema of this one has found."""
+        """Ends the block, before records of another kind follow: in one block they would share a schema with the
+        others."""
         cdef rs_error err
         cdef rs_status status
         if not self.active:
@@ -675,7 +688,8 @@ cdef class Builder:
         check(status, &err)
 
     def finish(self):
-        """Writes tables and header and returns the Segment; the builder is done then, also when this raises."""
+        """Writes tables and header and returns the Segment. The builder cannot be used afterwards, also when this
+        raises."""
         cdef rs_error err
         cdef rs_status status
         if not self.active:
@@ -695,7 +709,7 @@ cdef class Builder:
 
 
 cdef int set_label(rs_builder *builder, label) except -1:
-    """What the segment says of where it comes from: `(count, bytes)`, which the caller keeps, or None."""
+    """Sets the LABEL section: `(number of pairs, bytes)` or None. The builder borrows the bytes from the caller."""
     if label is None:
         return 0
     cdef bytes content = label[1]
@@ -705,7 +719,8 @@ cdef int set_label(rs_builder *builder, label) except -1:
 
 
 cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
-    """Finishes a writer whose header is written: the Segment. When this raises, the caller still aborts the writer."""
+    """Seals the file of a writer whose header is written, and returns the Segment. If this raises, the caller has to
+    abort the writer."""
     cdef Segment segment = Segment.__new__(Segment)
     cdef rs_error err
     cdef rs_status status

@@ -1,7 +1,8 @@
-"""Trust: how the bytes of a store are read, and what its builder has seen.
+"""Which bytes are trusted, and which classes they may name.
 
-Bytes that this process or the sender of a handle wrote are trusted. Bytes reached by a path are not: there a class is
-found only if it was given or registered, and nothing that stands in the bytes is imported or unpickled.
+Bytes that this process or the sender of a handle wrote are trusted. Bytes that were reached by a path are not: a class
+in them is found only if the caller gave it or it is registered. No module named in them is imported, and no pickle in
+them is loaded unless the caller allows it.
 """
 
 import sys
@@ -19,19 +20,19 @@ def name_of(cls):
 
 
 class Writer:
-    """What encoding needs and learns beyond the bytes: one for each builder."""
+    """The options of encoding, and the classes that it meets. One for each builder."""
 
     __slots__ = ("pickled", "arrays", "seen", "foreign")
 
     def __init__(self, pickled=False, arrays="copy"):
-        self.pickled = pickled  # whether what cannot be stored is pickled
+        self.pickled = pickled  # whether unsupported values are pickled
         self.arrays = arrays
         self.seen = None  # (module, qualname) -> class
-        self.foreign = False  # whether a Record was stored: its class must not be imported when it is read back
+        self.foreign = False  # whether a Record of a class was stored: reading it must not import that class
 
     def note(self, name, cls):
-        """Remembers the class of a value. EncodeError when another one of this name was seen: readers could not
-        tell."""
+        """Remembers the class of a value. EncodeError if another class of the same name was stored: readers could not
+        tell the two apart."""
         if self.seen is None:
             self.seen = {}
         known = self.seen.get(name)
@@ -43,9 +44,9 @@ class Writer:
         _seen[name] = ref(cls)
 
     def reader(self):
-        """How the finished store is read in this process; None for the defaults."""
+        """The Reader of this process for the finished store; None for the defaults."""
         if self.foreign:
-            # A name from a file must not be imported, also not by the workers that get a handle.
+            # A class name from a file must not be imported, not even by workers that get a handle.
             return Reader(False, True, self.arrays, classes=self.seen or {}, pickles=self.pickled)
         if self.seen is None and self.arrays == "copy" and not self.pickled:
             return None
@@ -53,12 +54,16 @@ class Writer:
 
 
 class Reader:
-    """How a segment is read. Immutable once a segment has it.
+    """How a segment is read. Nobody changes a Reader that a segment has.
 
-    Attributes: ``trusted``; ``allow_pickle`` (for untrusted bytes); ``arrays`` ("copy" or "view"); ``classes``, those
-    given by the caller, by name; ``seen``, those that this process stored; ``checking``: values of classes are not made
-    at all, for the deep check; ``pickles``: what a store beside this one cannot store, as ``x + records`` makes one, is
-    pickled.
+    Attributes:
+        trusted: whether the bytes are trusted.
+        allow_pickle: whether pickled values are loaded; true for trusted bytes unless it is changed.
+        arrays: "copy" or "view".
+        classes: {(module, qualname): class} that the caller gave.
+        seen: {(module, qualname): class} that this process stored in the segment.
+        checking: for the deep check, which makes no objects of classes.
+        pickles: whether the store was built with on_unsupported="pickle"; ``x + records`` builds another one so.
     """
 
     __slots__ = ("trusted", "allow_pickle", "arrays", "classes", "seen", "checking", "pickles")
@@ -75,15 +80,15 @@ class Reader:
         self.pickles = pickles
 
     def key(self):
-        """Two readers with equal keys read alike; None for the defaults."""
+        """A value that is equal for Readers that read in the same way; None for the defaults."""
         if self.trusted and self.arrays == "copy" and not self.pickles:
             return None
         return self.trusted, self.allow_pickle, self.arrays, self.pickles, frozenset(self.classes.items())
 
     def find(self, module, qualname):
-        """The class of this name; None where the bytes are not trusted and nobody allowed one.
+        """The class of this name; None if the bytes are not trusted and the class is neither given nor registered.
 
-        Raises Error where it ought to be had and cannot.
+        Raises Error if the bytes are trusted and the class cannot be imported.
         """
         name = module, qualname
         cls = self.classes.get(name) or self.seen.get(name)
@@ -118,7 +123,8 @@ def _load(module, qualname):
 
 
 def given(classes):
-    """The classes that a caller allows, by name: from an iterable of them, or a mapping from full names to them."""
+    """`{(module, qualname): class}` for the argument `classes` of a reader: an iterable of classes, or a mapping of
+    full names to classes. TypeError for others."""
     out = {}
     if hasattr(classes, "keys"):
         for full in classes.keys():
@@ -134,6 +140,6 @@ def given(classes):
 
 
 def _splits(full):
-    """Every `(module, qualname)` that reads as `full`."""
+    """Every `(module, qualname)` whose full name is `full`."""
     parts = full.split(".")
     return [(".".join(parts[:i]), ".".join(parts[i:])) for i in range(1, len(parts))]

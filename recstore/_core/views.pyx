@@ -1,11 +1,11 @@
-"""The base of the record containers: the records of a Selection (_selections), read in some way, one by one, many at
-once or in turn.
+"""The base of the record containers: reads the records of a Selection (selections.pyx) through a Projection, one by
+one, many in one call, or in turn.
 """
 
 
 cdef extern from *:
     """
-    /* An int that is one, -1 for those that do not fit. */
+    /* A Python int as Py_ssize_t; -1 if it does not fit. */
     static inline Py_ssize_t rs_as_ssize(PyObject *number) {
         Py_ssize_t value = PyLong_AsSsize_t(number);
         if (value == -1 && PyErr_Occurred()) PyErr_Clear();
@@ -16,25 +16,27 @@ cdef extern from *:
 
 
 cdef class Projection:
-    """The way in which a record is read: whole. Subclasses read a part of it."""
+    """Reads whole records. Subclasses read a part of each."""
 
     cdef object read(self, Segment segment, int store, Py_ssize_t index):
         return segment.get(store, <uint64_t>index)
 
     cdef object read_position(self, Selection selection, Py_ssize_t position):
-        """What stands at a position of a selection."""
+        """The value at a position of a selection."""
         cdef Leaf leaf
         selection.locate(position, &leaf)
         return self.read(<Segment>leaf.segment, leaf.store, leaf.index)
 
     def describe(self):
-        """A picklable description, from which the handle of a view makes an equal one."""
+        """Plain values for a handle, from which `projection_from` makes an equal projection; None: whole records."""
         return None
 
 
 cdef class GroupProjection(Projection):
-    """Reads position g as the view of group g: the rows starts[g] to starts[g + 1] of an index array over `records`.
-    `starts` and `rows` are Blobs of `width` bytes an entry; there are `n` groups."""
+    """Reads position g as a view of group g. The positions of its records are rows[starts[g]:starts[g + 1]].
+
+    `starts` and `rows` are Blobs with entries of `width` bytes; `rows` has positions in `records`. There are `n`
+    groups."""
 
     def __init__(self, records, Blob starts, Blob rows, unsigned width, Py_ssize_t n):
         if width not in (4, 8) or n < 0 or starts.size != (<object>n + 1) * width:
@@ -65,14 +67,14 @@ cdef class GroupProjection(Projection):
         return self.records._derive(chosen)
 
     def over(self, records):
-        """The same groups of the same records, read in another way."""
+        """The same groups over `records`, which are the same records with another projection."""
         return GroupProjection(records, self.starts, self.rows, self.width, self.n)
 
 
 cdef class Records:
-    """Base of RecordList and its views: the records of a Selection, read in some way.
+    """Base of RecordList and its views: the records of a Selection, read through a Projection.
 
-    Indexing, length and iteration live here, compiled; everything else in recstore.records and recstore.views.
+    Indexing, length and iteration are here, compiled; recstore.records and recstore.views have the other methods.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -87,8 +89,8 @@ cdef class Records:
         self.length = 0
 
     def _set(self, Selection selection not None, Projection projection=None, detached=None):
-        """Makes this the records of `selection`, read as `projection` says (None: whole); with `detached`, the reason why
-        there are none."""
+        """Makes this the records of `selection`, read through `projection` (None: whole). `detached` is the reason why
+        there are none, if there are none."""
         self.selection = selection
         self.projection = projection
         self.detached = detached
@@ -101,7 +103,7 @@ cdef class Records:
 
     @property
     def segments(self):
-        """The segments that the records come from, each once; none when detached."""
+        """The segments of the records, each once; none if detached."""
         if self.detached is not None or self.selection is None:
             return []
         out = {id(segment): segment for segment, _ in self.selection.leaves()}
@@ -112,7 +114,7 @@ cdef class Records:
 
     @property
     def blobs(self):
-        """The index arrays that the records are found through, each once."""
+        """The index arrays of the selection and of groups, each once."""
         out = [] if self.selection is None else self.selection.blobs()
         if isinstance(self.projection, GroupProjection):
             projection = <GroupProjection>self.projection
@@ -122,7 +124,7 @@ cdef class Records:
 
     @property
     def segment(self):
-        """The segment that all records come from; None when detached, or when there are several."""
+        """The segment of all records; None if detached or if there are several."""
         segments = self.segments
         return segments[0] if len(segments) == 1 else None
 
@@ -145,7 +147,7 @@ cdef class Records:
         return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
     def _require(self):
-        """SegmentNotFoundError when detached, ClosedError when closed."""
+        """Raises SegmentNotFoundError if the container is detached, ClosedError if it is closed."""
         if self.detached is not None or self.selection is None:
             raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or "the store was never built")
         for segment in self.segments:
@@ -159,11 +161,11 @@ cdef class Records:
         if PyLong_CheckExact(key):
             i = as_ssize(key)
             if i == -1:
-                i = PyNumber_AsSsize_t(key, IndexError)  # or it was too large
+                i = PyNumber_AsSsize_t(key, IndexError)  # -1 itself, or IndexError for an int that does not fit
             return self.at(i)
         if PySlice_Check(key):
             return self._slice(key)
-        # An array of numpy or torch claims to be an index whatever its shape.
+        # Arrays of numpy and torch define __index__ whatever their shape.
         if PyIndex_Check(key) and not getattr(key, "ndim", 0):
             return self.at(PyNumber_AsSsize_t(key, IndexError))
         return self._take(key)
@@ -179,7 +181,7 @@ cdef class Records:
         return it
 
     def _many(self, indices, default, bint has_default):
-        """Decoded records at `indices`, in one call; what is known of the future is fetched ahead."""
+        """The decoded records at `indices` in one call. The next records are prefetched while one is decoded."""
         cdef Leaf leaves[CHUNK]
         cdef Py_ssize_t n
         cdef list out = []
@@ -188,18 +190,18 @@ cdef class Records:
             failure = None
             n = 0
             try:
-                self.gather(keys, has_default, leaves, &n)
+                self.locate_many(keys, has_default, leaves, &n)
             except BaseException as e:
-                failure = e  # what comes before it is read first, as one at a time would be
-            self.read_gathered(leaves, n, default, out)
+                failure = e  # raised after the records before it are read, as reading one by one would
+            self.read_located(leaves, n, default, out)
             if failure is not None:
                 raise failure
             if n < CHUNK:
                 return out
 
-    cdef Py_ssize_t gather(self, keys, bint has_default, Leaf *leaves, Py_ssize_t *n) except -1:
-        """Up to CHUNK places of records; `n` counts them also when this raises. A leaf without a segment stands for the
-        default, or with an index that is not -1 for a position that `at` reads."""
+    cdef Py_ssize_t locate_many(self, keys, bint has_default, Leaf *leaves, Py_ssize_t *n) except -1:
+        """Locates up to CHUNK records; `n` counts them also when this raises. A leaf without a segment stands for the
+        default, or, if its index is not -1, for a position that `at_slowly` reads."""
         cdef Py_ssize_t i
         cdef Leaf *leaf
         for key in keys:
@@ -228,7 +230,8 @@ cdef class Records:
         return n[0]
 
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1:
-        """Where the record at a position within range lies, if that is all it takes to read it."""
+        """Locates the record at a position, which must be in range. The leaf has no segment if the record cannot be
+        read by its location alone."""
         if self.direct is not None:
             leaf.segment = <void *>self.direct
             leaf.store = self.store
@@ -240,7 +243,7 @@ cdef class Records:
             leaf.index = i
         return 0
 
-    cdef int read_gathered(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1:
+    cdef int read_located(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1:
         cdef Py_ssize_t i
         cdef Leaf *leaf
         for i in range(min(n, FAR)):
@@ -261,14 +264,14 @@ cdef class Records:
 
 
 cdef inline void fetch_offsets(Leaf *leaf) noexcept:
-    """Asks for where it stands how a record is found. Reading records may run Python code, which may close the
-    store."""
+    """Prefetches the offsets of a record, if the segment is open: reading other records may run Python code, which may
+    close it."""
     if leaf.segment != NULL and (<Segment>leaf.segment).open_:
         rs_store_prefetch_offsets((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
 
 
 cdef inline void fetch_record(Leaf *leaf) noexcept:
-    """Asks for the beginning of a record, once its offsets are there."""
+    """Prefetches the beginning of a record, whose offsets have been prefetched."""
     if leaf.segment != NULL and (<Segment>leaf.segment).open_:
         rs_store_prefetch((<Segment>leaf.segment).numbered(leaf.store), <uint64_t>leaf.index)
 
@@ -276,8 +279,8 @@ cdef inline void fetch_record(Leaf *leaf) noexcept:
 cdef class RecordIterator:
     """Iterates over Records, forwards or backwards, and keeps them alive until it is exhausted.
 
-    Where the records that come next are not beside each other it looks ahead: `leaves` is a ring of the places of the
-    next FAR ones, `located` the position after the last of them.
+    It prefetches records that are not stored next to each other. `leaves` is a ring with the locations of the next FAR
+    records, and `located` is the position after the last of them.
     """
 
     cdef Records records
@@ -291,7 +294,7 @@ cdef class RecordIterator:
         self.records = records
         self.next = self.located = first
         self.step = step
-        # The processor itself fetches what is read in order.
+        # The processor prefetches by itself where records are read in order.
         self.ahead = records.projection is None and records.detached is None and (
             records.direct is None or not -FAR < records.step < FAR
         )
@@ -301,7 +304,7 @@ cdef class RecordIterator:
 
     def __next__(self):
         cdef Py_ssize_t i = self.next
-        # Reading may run anybody's code, which may exhaust this iterator: it must not drop the last reference.
+        # Reading may run Python code that exhausts this iterator: the container must survive that.
         cdef Records records = self.records
         cdef Leaf leaf
         if records is None or i < 0 or i >= records.length:
@@ -317,7 +320,7 @@ cdef class RecordIterator:
         return (<Segment>leaf.segment).get(leaf.store, <uint64_t>leaf.index)
 
     cdef int look_ahead(self, Py_ssize_t i) except -1:
-        """Locates the records up to FAR - 1 after position i, which is the first not read yet, and asks for them."""
+        """Locates and prefetches the records from position i, the next to be read, up to FAR - 1 steps on."""
         cdef Py_ssize_t last = i + self.step * (FAR - 1)
         cdef Leaf *leaf
         while (self.located - last) * self.step <= 0 and 0 <= self.located < self.records.length:
@@ -325,7 +328,7 @@ cdef class RecordIterator:
             try:
                 self.records.find(self.located, leaf)
             except errors.Error:
-                leaf.segment = NULL  # reading it will raise this again, in its turn
+                leaf.segment = NULL  # reading this record raises the error again when its turn comes
             fetch_offsets(leaf)
             self.located += self.step
         i += self.step * NEAR

@@ -1,12 +1,13 @@
-"""Building with workers: N processes iterate over the shards of what is built and encode their records; the process
-that builds appends them in the order of the shards, so that the bytes are those that it would write alone (a set's
-elements excepted, whose order is that of the process that encodes them).
+"""Builds with worker processes. A shard is one of the iterables in the argument of `workers=N`. The workers iterate
+over the shards and encode the records; the building process appends the records in the order of the shards. So the
+segment has the same bytes as without workers, except that a set's elements have the order of the process that encodes
+them.
 
-To each worker go two pipes: one brings shards, pickled, one at a time; the other takes back pieces (_shards), and after
-them an end or an error. The builder's process reads ahead of the shard whose turn it is up to RUN_AHEAD bytes, and then
-leaves the other workers waiting in their pipes: memory is bounded, and shards much larger than that share of it are
-read one after another. What a worker raises is raised when its turn comes; that a worker died, at once. A worker ends
-when its pipe of shards is closed, by the builder's will or its death.
+Each worker has two pipes. One brings it pickled shards, one at a time. The other takes back batches (batches.pyx), then
+an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the shard whose turn it is. Then
+it stops reading from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read one
+after another. An exception in a worker is raised when the turn of its shard comes, the death of a worker at once. A
+worker ends when its pipe of shards is closed, also by the death of the building process.
 """
 
 import itertools
@@ -23,16 +24,16 @@ from recstore.build.pairs import pairs_of
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
-PIECE, END, ERROR = b"P", b"E", b"X"
-_PATIENCE_S = 5  # for a process that has been told to end
+BATCH, END, ERROR = b"P", b"E", b"X"
+_PATIENCE_S = 5  # to wait for a process to end before it is killed
 
-# The ends of pipes that this process has open: a forked worker has copies, which would keep others from seeing that a
-# process has gone.
+# The ends of pipes that this process has open. A forked worker closes its copies: while they are open, a pipe does not
+# show the end of the process on its other side.
 _open = set()
 
 
 class WorkerTraceback(Exception):
-    """Where an exception comes from that was raised in a worker."""
+    """The traceback in the worker, as the cause of an exception that a worker raised."""
 
     def __init__(self, text):
         super().__init__(text)
@@ -43,8 +44,9 @@ class WorkerTraceback(Exception):
 
 
 def fill(builder, shards, options):
-    """Appends the records, or pairs, of all shards to a builder. Raises what iterating over them raises, EncodeError,
-    BuildError where a worker died, TypeError for what is no iterable of shards. No process is left in either case."""
+    """Appends the records or pairs of all shards to a builder. Raises the exceptions of iterating over them,
+    EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an iterable of shards. All workers have
+    ended when this returns or raises."""
     if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
         raise TypeError(
             f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
@@ -62,11 +64,11 @@ def fill(builder, shards, options):
         deque(finished, 0)
 
 
-_MAPPED = 4096  # records of a shard
+_MAPPED = 4096  # records in a shard of `mapped`
 
 
 class _Mapped:
-    """A shard of what a function makes of records."""
+    """A shard whose records are the results of a function."""
 
     def __init__(self, fn, records):
         self.fn, self.records = fn, records
@@ -76,7 +78,7 @@ class _Mapped:
 
 
 def mapped(fn, records, workers):
-    """The shards of map(fn, records). TypeError for a function that cannot be sent to a worker."""
+    """Divides map(fn, records) into shards. TypeError for a function that cannot be sent to a worker."""
     try:
         reduction.ForkingPickler.dumps(fn)
     except (pickle.PicklingError, TypeError, AttributeError) as e:
@@ -89,25 +91,25 @@ def mapped(fn, records, workers):
 
 
 class _Worker:
-    """A process and this side of its pipes."""
+    """A worker process, and this side of its pipes."""
 
     def __init__(self, context, *arguments):
         theirs, self.shards = context.Pipe(duplex=False)
-        self.pieces, other = context.Pipe(duplex=False)
-        _open.update((theirs, self.shards, self.pieces, other))
+        self.batches, other = context.Pipe(duplex=False)
+        _open.update((theirs, self.shards, self.batches, other))
         self.shard = None
-        self.heard = False  # whether anything has come from it
+        self.heard = False  # whether it has sent a message
         self.process = context.Process(target=_work, args=(theirs, other, *arguments), daemon=True)
         try:
             self.process.start()
         except BaseException:
-            _close(self.shards, self.pieces)
+            _close(self.shards, self.batches)
             raise
         finally:
             _close(theirs, other)
 
     def died(self):
-        """The BuildError for a process whose pipe is at its end."""
+        """The BuildError for a process that has closed its pipe."""
         self.process.join(_PATIENCE_S)
         code = self.process.exitcode
         if code is None:
@@ -118,19 +120,19 @@ class _Worker:
             how = f"ended with status {code}"
             if code == 1 and not self.heard and get_start_method() != "fork":
                 how += (
-                    "; its main module is imported first: what builds a store there stands under "
+                    "; each worker imports the main module first: there, put the code that builds a store under "
                     'if __name__ == "__main__":'
                 )
         return BuildError(f"the worker process {self.process.pid} that was reading shard {self.shard} {how}")
 
     def end(self):
-        """Sees the process end, which has been told to."""
+        """Waits for the process, which has been told to end, and kills it if it does not."""
         self.process.join(_PATIENCE_S)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
         self.process.close()
-        _close(self.shards, self.pieces)
+        _close(self.shards, self.batches)
 
 
 def _close(*pipes):
@@ -140,17 +142,17 @@ def _close(*pipes):
 
 
 class _Team:
-    """The workers of one build, and what has come of them and is not appended yet."""
+    """The workers of one build, and their messages that are not appended yet."""
 
     def __init__(self, builder, options):
         self.builder = builder
         self.options = options
-        self.hashes = getattr(builder, "hashes", None)  # of a mapping's keys
+        self.hashes = getattr(builder, "hashes", None)  # the KeyHashes of a MappingBuilder
         self.workers = []
         self.shards = iter(())
         self.queues = {}  # number of a shard -> its messages
-        self.waiting = 0  # bytes in all of them
-        self.opaque = {}  # of the shard whose turn it is: number of a key among its keys -> the key
+        self.waiting = 0  # bytes in all queues
+        self.opaque = {}  # of the shard whose turn it is: number of an opaque key in the shard -> the key
 
     def run(self, shards):
         """Yields whenever a shard is finished."""
@@ -170,10 +172,10 @@ class _Team:
                     turn += 1
                     yield
             for worker in self.workers:
-                with suppress(OSError):  # who died after the last shard is not missed
+                with suppress(OSError):  # a worker that died after the last shard has done its work
                     worker.shards.send_bytes(b"")
         except BaseException:
-            # They may be anywhere in what others have written.
+            # The workers may be stuck in the iteration over a shard.
             for worker in self.workers:
                 worker.process.terminate()
             raise
@@ -205,7 +207,7 @@ class _Team:
             raise worker.died() from None
 
     def check(self, number, shard):
-        """TypeError for what was hardly meant as a shard: records instead of shards would give a store of their
+        """TypeError for a value that is probably a record instead of a shard: iterating over a dict would store its
         keys."""
         kind, what = type(shard), "of records"
         refused = str, bytes, bytearray
@@ -220,9 +222,9 @@ class _Team:
             )
 
     def read(self, turn):
-        """Takes a message of each worker that has one; waits for one where there is nothing to append."""
+        """Receives a message from each worker that has sent one. Waits if there is nothing to append."""
         busy = {
-            worker.pieces: worker
+            worker.batches: worker
             for worker in self.workers
             if worker.shard is not None and (worker.shard == turn or self.waiting < RUN_AHEAD)
         }
@@ -237,28 +239,29 @@ class _Team:
             self.waiting += len(message)
             if message[:1] == ERROR:
                 self.shards = iter(())
-            if message[:1] != PIECE:
+            if message[:1] != BATCH:
                 worker.shard = None
                 for shard in itertools.islice(self.shards, 1):
                     self.send(worker, *shard)
 
     def take(self, turn, message):
-        """Appends a message of the shard whose turn it is; True for its last."""
+        """Appends the content of a message of the shard whose turn it is. True for the shard's last message."""
         self.waiting -= len(message)
         kind, content = message[:1], memoryview(message)[1:]
         if kind == ERROR:
             self.fail(turn, *pickle.loads(content))
-        if kind == PIECE:
+        if kind == BATCH:
             arguments, seen, foreign = pickle.loads(content)
             self.learn(seen, foreign)
             if self.hashes is not None:
                 *arguments, opaque = arguments
                 arguments.append([(number, self.opaque.setdefault(first, key)) for number, first, key in opaque])
-            self.builder.append_piece(*arguments)
+            self.builder.append_batch(*arguments)
         return kind == END
 
     def learn(self, seen, foreign):
-        """Classes that a worker has stored are trusted as if this process had: it has to know them."""
+        """Notes the classes that a worker has stored, so that this process can read their values. EncodeError for a
+        class that this process cannot import."""
         writer = self.builder.settings
         writer.foreign = writer.foreign or foreign
         for name in seen:
@@ -270,7 +273,7 @@ class _Team:
             writer.note(name, cls)
 
     def fail(self, shard, refused, error, text):
-        """Raises what a worker has raised."""
+        """Raises the exception of a worker."""
         if refused is not None:
             what = f"record {self.builder.records}" if self.hashes is None else f"entry {self.hashes.n}"
             raise EncodeError(what + refused)
@@ -286,16 +289,16 @@ class _Team:
 # ---- In the worker ----
 
 
-def _work(shards, pieces, pickled, arrays, seed):
-    """What a worker runs."""
+def _work(shards, batches, pickled, arrays, seed):
+    """The main function of a worker process."""
     import _thread
     import signal
     from _queue import SimpleQueue
 
-    for pipe in _open - {shards, pieces}:
+    for pipe in _open - {shards, batches}:
         pipe.close()
     _open.clear()
-    # Ctrl-C is for all of the terminal: the builder says what becomes of it.
+    # The terminal sends Ctrl-C to all its processes; the building process alone handles it and ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _be_main()
@@ -306,21 +309,21 @@ def _work(shards, pieces, pickled, arrays, seed):
     def send(kind, content):
         message = kind + pickle.dumps(content, 5)
         try:
-            pieces.send_bytes(message)
+            batches.send_bytes(message)
         except OSError:
-            os._exit(1)  # nobody is there to read it
+            os._exit(1)  # the building process has gone
 
-    def send_piece():
+    def send_batch():
         nonlocal told
         arguments = encoder.take()
         if arguments is not None:
             seen = list(writer.seen or ())[told:]
             told += len(seen)
-            send(PIECE, (arguments, seen, writer.foreign))
+            send(BATCH, (arguments, seen, writer.foreign))
 
     while (shard := incoming.get()) is not None:
         encoder = _encoder(writer, seed)
-        failure = _read(shard, encoder, send_piece, seed is not None)
+        failure = _read(shard, encoder, send_batch, seed is not None)
         shard = None
         if failure is None:
             send(END, None)
@@ -332,19 +335,19 @@ def _encoder(writer, seed):
     return native.ListEncoder(writer) if seed is None else native.PairEncoder(writer, seed)
 
 
-def _read(pickled, encoder, send_piece, pairs):
-    """Encodes a shard; None, or what _Team.fail takes."""
+def _read(pickled, encoder, send_batch, pairs):
+    """Encodes a shard. Returns None, or the arguments of _Team.fail after the first."""
     failure = None
     try:
         shard = pickle.loads(pickled)
         pickled = None
-        encoder.extend(pairs_of(shard) if pairs else shard, send_piece)
+        encoder.extend(pairs_of(shard) if pairs else shard, send_batch)
     except native.Refused as e:
         failure = str(e), None, None
     except BaseException as e:
         failure = _failure(e)
     try:
-        send_piece()  # what came before the failure counts in the number of the record
+        send_batch()  # the records before the failure, which count for the number in its message
     except Exception as e:
         failure = failure or _failure(e)
     return failure
@@ -356,14 +359,15 @@ def _failure(error):
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-60000:]
     try:
         error = pickle.dumps(error)
-        pickle.loads(error)  # many exceptions can be pickled and not made again
+        pickle.loads(error)  # many exceptions can be pickled but not unpickled
     except Exception:
         error = None
     return None, error, text
 
 
 def _receive(shards, incoming):
-    """Runs beside: shards are taken while one is read, and the process ends with the one that sends them."""
+    """Runs in a thread. Receives the next shard while another is read, and ends the process when the building process
+    ends."""
     try:
         while True:
             data = shards.recv_bytes()
@@ -377,8 +381,8 @@ def _receive(shards, incoming):
 
 
 def _be_main():
-    """A spawned process has imported the main module under another name. What is stored says what the builder would
-    say."""
+    """Renames the classes and functions of the main module, which a spawned process imports as __mp_main__. So their
+    names in the store are those that the building process would write."""
     main = sys.modules.get("__mp_main__")
     if main is not None and main is sys.modules.get("__main__"):
         for value in list(vars(main).values()):

@@ -76,8 +76,8 @@ def _work(records, seed, pipe, parent):
 def full_pass(records, method, workers, segments=(), progress=None):
     """Run the job; a dict of first_s (slowest start to first record), pass_s, uss (a list), total and processes.
 
-    `segments` are keys of process_memory.segments. Their unmapped pages belong to the total. `progress` is called with the
-    number of records newly read.
+    `segments` are keys of process_memory.segments. Their unmapped pages belong to the total. `progress` is called with
+    the number of records newly read.
     """
     context = multiprocessing.get_context(method)
     parent = None if method == "forkserver" else os.getpid()

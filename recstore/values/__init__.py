@@ -1,6 +1,6 @@
-"""Values beyond Python's basic types: classes, enums, dates, numpy arrays, torch tensors, and the reason why a value
-cannot be stored. The modules are large and few records need them, so the compiled core imports each when it first
-meets such a value."""
+"""Stores values beyond Python's basic types (classes, enums, dates, numpy arrays, torch tensors), and explains why a
+value cannot be stored. Few records need these large modules, so the compiled core imports each when it first needs
+it."""
 
 from recstore._core import hooks
 

@@ -1,6 +1,6 @@
-"""numpy arrays and scalars to and from the dtype descriptors of csrc/FORMAT.md ("Arrays").
+"""Describes numpy arrays and scalars as csrc/FORMAT.md ("Arrays") stores them, and makes them from their bytes.
 
-Imported by the codec when it meets the first array, never by ``import recstore``.
+The compiled core imports this module when it meets the first array; ``import recstore`` does not.
 """
 
 import sys
@@ -15,13 +15,13 @@ _CODES = {"b1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u1": 6, "u2": 7, "u4": 8
 _NAMES = {code: name for name, code in _CODES.items()}
 _SIZED = {"S": 15, "U": 16, "V": 17}
 _TIMES = {"M": 18, "m": 19}
-# By number, as numpy counts them: 3 was business days once and is no unit now.
+# Indexed by numpy's numbers of the units. Number 3 was business days and is not used any more.
 _UNITS = ("Y", "M", "W", None, "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _UNIT_NONE = 14
 _STRUCT = 20
 _STRUCT_LEVELS, _STRUCT_FIELDS = 8, 1024
 _LONG_DOUBLES = {"f": 21, "c": 22}
-# Codes 21 and 22 are the x86-64 ABI's 80-bit numbers in 16 bytes; elsewhere long double is another or none.
+# Codes 21 and 22 are the 80-bit numbers of the x86-64 ABI, in 16 bytes. Other machines have another long double.
 _HAS_X87 = np.dtype(np.longdouble).itemsize == 16 and np.finfo(np.longdouble).nmant == 63
 _BIG_ENDIAN = 0x80
 _FORTRAN = 1
@@ -29,9 +29,9 @@ _SCALAR = 2
 
 
 def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
-    """The descriptor of a dtype without the array flags; None for one that the format does not know."""
+    """The descriptor of a dtype without the array flags; None if the format has no code for it."""
     if not 0 <= dtype.num < 256:
-        return None  # registered by another package: its kind and size may look like numpy's, its values are others
+        return None  # a dtype of another package, whose kind and size may equal those of a numpy dtype
     if dtype.names is not None:
         return _describe_struct(dtype, levels)
     if dtype.kind in _LONG_DOUBLES and dtype.itemsize > (8 if dtype.kind == "f" else 16):
@@ -51,7 +51,8 @@ def _describe_dtype(dtype, levels=_STRUCT_LEVELS):
 
 
 def _describe_struct(dtype, levels):
-    """A structured dtype: item size, aligned flag, fields. None for titles and records: the format has none."""
+    """The descriptor of a structured dtype: item size, aligned flag, fields. None for dtypes with titles and for record
+    arrays, which the format does not have."""
     if levels == 0 or dtype.type is not np.void or dtype.metadata:
         return None
     fields = []
@@ -80,14 +81,14 @@ def _count_fields(dtype):
 
 
 def describe(value):
-    """`(head, data)` of an ndarray or numpy scalar: flags, dtype and shape as bytes, and an object whose buffer is the
-    data. None when its dtype cannot be stored."""
+    """`(head, data)` of an ndarray or numpy scalar. `head` is the bytes of flags, dtype and shape; `data` is an object
+    whose buffer is the data. None if the dtype cannot be stored."""
     scalar = not isinstance(value, np.ndarray)
     descriptor = _describe_dtype(value.dtype)
     if descriptor is None or (scalar and type(value) is not value.dtype.type):
         return None
     if scalar:
-        # Through the methods of bytes and str: an array, and str() of a numpy string, strip trailing NULs.
+        # bytes() and str.encode keep trailing NULs; an array, or str() of a numpy string, strips them.
         if isinstance(value, bytes):
             data = bytes(value)
             descriptor = bytes([_SIZED["S"]]) + varint(len(data))
@@ -100,7 +101,7 @@ def describe(value):
     fortran = value.flags.f_contiguous and not value.flags.c_contiguous
     shape = bytes([value.ndim]) + b"".join(map(varint, value.shape))
     if value.dtype.names is not None and not (fortran or value.flags.c_contiguous):
-        # numpy copies fields only: what lies between them would be whatever was in memory.
+        # numpy copies the fields only, so the padding between them would be uninitialised memory.
         packed = np.zeros(value.shape, value.dtype)
         packed[...] = value
         data = packed.tobytes()
@@ -122,7 +123,7 @@ def _take_varint(descriptor, at):
 
 
 def dtype_of(descriptor):
-    """The numpy dtype of array flags and dtype, as the core has checked them."""
+    """The numpy dtype of a descriptor: array flags and dtype, which the core has checked."""
     if descriptor[1] == _STRUCT:
         try:
             return _take_struct(descriptor, 1)[0]
@@ -159,7 +160,7 @@ def _take_struct(descriptor, at):
 
 
 def _take_dtype(descriptor, at):
-    """`(dtype, where it ends)`."""
+    """`(dtype, end)` of the dtype that begins at `at` of a descriptor."""
     code = descriptor[at]
     if code == _STRUCT:
         return _take_struct(descriptor, at)
@@ -169,7 +170,7 @@ def _take_dtype(descriptor, at):
         return np.dtype(order + _NAMES[code]), at + 1
     if code in (21, 22):
         if not _HAS_X87:
-            raise VersionError("a long double of x86-64, which this machine does not have")
+            raise VersionError("an array of long doubles of x86-64, which this machine does not have")
         return np.dtype(order + ("f16" if code == 21 else "c32")), at + 1
     if code in (18, 19):
         unit, multiple = descriptor[at + 1], _take_varint(descriptor, at + 2)
@@ -183,14 +184,15 @@ def _take_dtype(descriptor, at):
 
 
 def make_array(dtype, shape, fortran, memory, size, copy):
-    """An array over `memory`, an object with a buffer of `size` bytes; with `copy`, a writable one of its own."""
+    """An array over `memory`, an object with a buffer of `size` bytes. With `copy`, a writable array with its own
+    memory."""
     order = "F" if fortran else "C"
     try:
         if not size:
-            # Through a buffer: numpy's own constructors widen S0 and U0 to one character.
+            # A buffer is given because numpy's other constructors widen S0 and U0 to one character.
             return np.ndarray(shape, dtype, bytearray(1), order=order)
         if dtype.names is not None and copy:
-            memory, copy = bytearray(memory), False  # with the bytes between the fields
+            memory, copy = bytearray(memory), False  # this keeps the padding between the fields
         array = np.ndarray(shape, dtype, memory, order=order)
         if copy:
             array = array.copy(order)
@@ -201,7 +203,7 @@ def make_array(dtype, shape, fortran, memory, size, copy):
 
 
 def _check_text(dtype, memory, size, what):
-    """Refuses text that is none in `size` bytes of items: numpy would make broken strings of it."""
+    """Raises CorruptError for code points that are out of range, of which numpy would make invalid strings."""
     for offset, order, dims, strides in _texts(dtype, 0, (), ()):
         n = size // dtype.itemsize
         units = np.ndarray((n, *dims), order + "u4", memory, offset, (dtype.itemsize, *strides))
@@ -210,7 +212,7 @@ def _check_text(dtype, memory, size, what):
 
 
 def _texts(dtype, offset, dims, strides):
-    """`(offset, byte order, shape, strides)` of the code units of each text in an item, also in fields."""
+    """Yields `(offset, byte order, shape, strides)` of the code units of each text in an item, fields included."""
     if dtype.subdtype:
         base, shape = dtype.subdtype
         steps = np.cumprod((base.itemsize, *shape[:0:-1])).tolist()[::-1]
@@ -223,15 +225,15 @@ def _texts(dtype, offset, dims, strides):
 
 
 def make_scalar(dtype, memory):
-    """A numpy scalar."""
+    """The numpy scalar whose bytes are in `memory`, a memoryview."""
     if dtype.kind == "S":
         return np.bytes_(bytes(memory))
     if dtype.kind == "U":
         try:
             return np.str_(bytes(memory).decode("utf-32-le", "surrogatepass"))
         except UnicodeDecodeError as e:
-            raise CorruptError(f"a numpy string that is no text: {e}") from None
+            raise CorruptError(f"a numpy string with invalid code points: {e}") from None
     if not memory.nbytes:
         return np.zeros((), dtype)[()]
-    _check_text(dtype, memory, memory.nbytes, "a numpy value with text that is none")
+    _check_text(dtype, memory, memory.nbytes, "a numpy value of text with a code point above 0x10FFFF")
     return np.ndarray((), dtype, bytearray(memory))[()]

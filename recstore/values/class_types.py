@@ -1,8 +1,9 @@
-"""Values of classes that Python code defines: enums, namedtuples, dataclasses, attrs classes and registered ones.
+"""Stores objects of classes that Python code defines: enums, namedtuples, dataclasses, attrs classes and registered
+classes.
 
-An object's state is its ``__dict__`` and slots, read and written without running any of its class's code: no
-``__init__``, no ``__post_init__``, no property, no ``__setattr__``. Names are stored with the class, once a tree,
-values as a tuple.
+The state of an object is its ``__dict__`` and slots. Reading and writing it runs no code of the class: no ``__init__``,
+``__post_init__``, property or ``__setattr__``. The names of the fields are stored once in a tree, with the class; the
+values are a tuple.
 """
 
 from types import MemberDescriptorType
@@ -16,7 +17,7 @@ from recstore.values.ext_types import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
 _BASICSIZE = object.__basicsize__
 _POINTER = tuple.__itemsize__
 _HEAP_TYPE = 1 << 9
-# attrs keeps a hash there that other processes would compute otherwise; None makes it compute it anew.
+# attrs caches a hash in this attribute, which differs between processes. None makes attrs compute it again.
 _ATTRS_HASH = "_attrs_cached_hash"
 
 
@@ -24,9 +25,9 @@ _ATTRS_HASH = "_attrs_cached_hash"
 
 
 def handler(value):
-    """The function from a value of this class to `(code, EXTRA, payload)`; None for a class that cannot be stored.
+    """The function that returns `(code, EXTRA, payload)` for values of this class; None if it cannot be stored.
 
-    It must not hold the class: it lives in a dictionary with weak keys.
+    The function must not refer to the class, because it is kept in a WeakKeyDictionary with the class as key.
     """
     cls = type(value)
     name = trust.name_of(cls)
@@ -89,14 +90,14 @@ def _named_tuple_handler(cls, name):
 def _slots(cls):
     """`{name: descriptor}` of a class's slots; None for a class with state that is neither slot nor ``__dict__``."""
     if any(base is not object and not base.__flags__ & _HEAP_TYPE for base in cls.__mro__):
-        return None  # a type of the interpreter's, whose objects only its own constructor may make
+        return None  # a base written in C, whose objects only its own constructor may make
     members = [(at, d) for base in cls.__mro__ for at, d in vars(base).items() if type(d) is MemberDescriptorType]
-    # As copyreg reckons: an object larger than what its slots take holds what only C code can reach.
+    # The same test as in copyreg: an object that is larger than its slots has state that only C code can reach.
     expected = _BASICSIZE + _POINTER * (len(members) + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0))
     if cls.__itemsize__ or cls.__basicsize__ > expected:
         return None
     if len({at for at, _ in members}) != len(members):
-        return None  # a slot that hides another: one name for two values
+        return None  # two slots of one name, of which one hides the other
     return dict(members)
 
 
@@ -113,7 +114,7 @@ def _describe_object(value, code, name, slots, rank):
         pass  # slots only
     if _ATTRS_HASH in state:
         state[_ATTRS_HASH] = None
-    # Declared fields first and in their order: one tree for objects whose __init__ went other ways.
+    # Declared fields come first and in their order, so that objects share a tree whatever order __init__ set them in.
     names = sorted(state, key=lambda at: rank.get(at, len(rank))) if rank and tuple(state) != tuple(rank) else state
     if not all(type(at) is str for at in names):
         return None
@@ -124,7 +125,7 @@ def _describe_object(value, code, name, slots, rank):
 
 
 def maker(code, extra, reader):
-    """As extended.maker, for the codes of classes."""
+    """The function ext_types.maker for the codes of classes."""
     length = 2 if code == ENUM else 3
     if type(extra) is not tuple or len(extra) != length or type(extra[0]) is not str or type(extra[1]) is not str:
         raise CorruptError(f"an ext value of code {code} without a class name")
@@ -161,7 +162,8 @@ def _enum_payload(payload):
 
 
 def _checker(code, n):
-    """Checks a payload and makes something that equals nothing else: equality is the class's, and none is loaded."""
+    """The function that checks a payload. It returns an object that equals nothing else, because the class, which
+    defines equality, is not loaded."""
 
     def check(payload):
         _enum_payload(payload) if code == ENUM else _values(payload, n)
@@ -185,7 +187,7 @@ def _record_maker(code, extra, names):
 
 def _enum_maker(cls, full):
     if not _is_enum(cls):
-        raise Error(f"{full} was an enum when it was stored and is none now")
+        raise Error(f"{full} was an enum when it was stored and is not one now")
     members = cls._member_map_
 
     def make(payload):
@@ -211,7 +213,7 @@ def _named_tuple_maker(cls, full, names):
 
 def _pair_maker(cls, full):
     def make(payload):
-        # Looked up each time: a registration may be replaced.
+        # Looked up for each value, because the registration may be replaced.
         entry = classes.registration(cls)
         if entry is None or entry[2] is None:
             why = "it was stored by an encode function; register it with its decode function first"
@@ -248,7 +250,7 @@ def _object_maker(cls, full, names):
 
 
 def _is_data_descriptor(cls, name):
-    """Whether setting the attribute would run a property or the like of the class instead of storing it."""
+    """Whether setting the attribute would call a descriptor of the class, such as a property, instead of storing it."""
     for base in cls.__mro__:
         if name in vars(base):
             kind = type(vars(base)[name])

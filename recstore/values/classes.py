@@ -1,5 +1,5 @@
-"""Registering classes, so that their values can be stored and read from files. What registration permits is decided
-in recstore._core.trust."""
+"""Registers classes, so that their values can be stored and read from files. recstore._core.trust decides which classes
+a reader may make."""
 
 import sys
 
@@ -11,19 +11,20 @@ _BASIC = {type(None), bool, int, float, complex, str, bytes, bytearray, list, tu
 
 
 def register(cls=None, *, encode=None, decode=None):
-    """Lets values of a class be stored, and be read from files: a function and a decorator.
+    """Registers a class, so that its values can be stored and can be read from files. Also a decorator.
 
     Without `encode` and `decode` an object is stored as its ``__dict__`` and slots, and restored without calling
-    ``__init__``. Dataclasses, attrs classes, namedtuples and enums are stored without being registered; registered,
-    they are also read from stores of unknown origin, where others are read as :class:`recstore.Record`.
+    ``__init__``. Dataclasses, attrs classes, namedtuples and enums can be stored without registration. From a file,
+    only values of registered classes are read as such; others are read as :class:`recstore.Record`.
 
     Args:
-        cls: the class; values of its subclasses are not covered.
-        encode: a function from an object to a value that can be stored.
-        decode: a function from what `encode` returned to the object; given together with `encode`.
+        cls: the class. Its subclasses are not registered with it.
+        encode: a function that takes an object and returns a value that can be stored.
+        decode: a function that takes this value and returns the object. Required with `encode`.
 
-    Returns the class. Raises TypeError for what is no class, for a basic type, and for one function without the other.
-    It holds for the process; stores opened before see it too. A spawned worker registers again, as it imports modules.
+    Returns the class. Raises TypeError if `cls` is not a class or is a basic type, and for one function without the
+    other. The registration holds for this process and also for stores that are open. A spawned worker does not inherit
+    it, so register at the top of a module that workers import. Safe to call from several threads.
 
     >>> @register
     ... class Point:
@@ -50,6 +51,6 @@ def register(cls=None, *, encode=None, decode=None):
 
 
 def registration(cls):
-    """`(class, encode, decode)` as registered, or None."""
+    """`(class, encode, decode)` of a registered class, else None."""
     entry = trust.registered.get(trust.name_of(cls))
     return entry if entry is not None and entry[0] is cls else None

@@ -1,7 +1,8 @@
-"""Canonical forms of the less common dict keys, as csrc/FORMAT.md ("Keys") gives them; `_keys` has the common ones.
+"""Key forms (the canonical forms of csrc/FORMAT.md, "Keys") of the less common dict keys. _core/keys.pyx has the common
+ones, and imports this module when it meets the first other key.
 
-Imported when the first such key is met. A key has a form when every key that equals it, in Python, has the same: what a
-user's own class compares is opaque, and is found by comparing.
+A key has a form if all keys that are equal to it in Python have the same form. Keys whose class defines equality in its
+own way are opaque: they have no form, and lookups find them by comparing.
 """
 
 import sys
@@ -24,14 +25,13 @@ from recstore.values.ext_types import (
     ZONEINFO,
 )
 
-# What a subclass inherits from these decides how it compares.
+# A subclass that inherits __eq__ and __hash__ from one of these compares as its base does.
 _BASES = (str, int, float, complex, bytes, tuple, frozenset)
 
 
 def form(key, strict=False, depth=0):
-    """The canonical bytes of a key that is of none of the built-in types that `_keys` knows; None for an opaque one.
-    `depth` is how many tuples and frozensets it stands in. `strict`: what is stored as an object of its class or
-    pickled is opaque."""
+    """The form of a key whose type _core/keys.pyx does not handle; None for an opaque key. `depth` counts the tuples
+    and frozensets around it. With `strict`, a key that is stored as an object of its class or pickled is opaque too."""
     kind = type(key)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(key, numpy.generic):
@@ -45,8 +45,8 @@ def form(key, strict=False, depth=0):
     is_member = enum is not None and isinstance(key, enum.Enum)
     for base in _BASES:
         if isinstance(key, base) and _compares_as(kind, base):
-            # Of enums these two and namedtuples the page says what they are; the rest is opaque, and found by
-            # comparing.
+            # csrc/FORMAT.md defines forms for enums of str and int and for namedtuples. Other subclasses are opaque
+            # where they are stored as such.
             known = base in (str, int) if is_member else base is tuple and type(getattr(kind, "_fields", None)) is tuple
             return native.key_form(_BARE[base](key), strict, depth) if known or not strict else None
     if is_member and _compares_as(kind, enum.Enum):
@@ -55,8 +55,8 @@ def form(key, strict=False, depth=0):
 
 
 def _maker(kind):
-    """What makes the form of keys of a class of the standard library; None for others, also for those that bear such a
-    name."""
+    """The function that makes the form of keys of a class of the standard library. None for other classes, even if
+    they have the name of such a class."""
     module, name = kind.__module__, kind.__qualname__
     make = _FORMS.get((module, name)) if type(module) is str else None
     return make if make is not None and getattr(sys.modules.get(module), name, None) is kind else None
@@ -78,7 +78,7 @@ _BARE = {
 
 
 def _plain(value):
-    """The canonical bytes of a value made here, of built-in types."""
+    """The form of a value of built-in types."""
     return native.key_form(value)
 
 
@@ -90,7 +90,7 @@ _NONE = _plain(None)
 
 
 def _row(*parts):
-    """A tuple of forms that are bytes already; None when one of them is."""
+    """The form of a tuple, from the forms of its elements; None if one of these is None."""
     return None if None in parts else bytes([TAG_TUPLE, len(parts)]) + b"".join(parts)
 
 
@@ -99,7 +99,8 @@ def _wrap(code, payload, extra=_NONE):
 
 
 def _number_form(key):
-    """Decimal and Fraction: by exact value, as Python compares numbers of different types."""
+    """The form of a Decimal or Fraction: that of its exact value, because Python compares numbers of different types by
+    value."""
     try:
         top, bottom = key.as_integer_ratio()
     except OverflowError:  # infinite
@@ -118,7 +119,7 @@ def _number_form(key):
 
 
 def _big_exponent(key):
-    """A Decimal whose digits would not fit anywhere has a hash that is quickly had."""
+    """Whether a Decimal has too many digits to compute its ratio. Its form is then made of its hash, which is fast."""
     return key.is_finite() and not key.is_zero() and abs(key.adjusted()) > 5000
 
 
@@ -169,7 +170,7 @@ _UTC = _ext(TIMEZONE, _NONE, _plain((0, None)))
 
 
 def _clock_form(code, key, moment):
-    """time and datetime: aware ones at offset 0, whatever their zone."""
+    """The form of a time or datetime. Aware ones are converted to offset 0, because zones do not count in equality."""
     offset = key.replace(fold=0).utcoffset()
     if offset is None:
         return _ext(code, _NONE, _row(_plain(moment), _plain(0), _NONE))
@@ -207,7 +208,7 @@ def _enum_form(key):
 
 
 def _int_form(key):
-    """An int that no float reaches."""
+    """The form of an int that is too large for a float."""
     return _ext(FRACTION, _NONE, _plain(hash(key)))
 
 
@@ -225,6 +226,6 @@ _FORMS = {
     ("zoneinfo", "ZoneInfo"): _zoneinfo_form,
     ("uuid", "UUID"): lambda key: _ext(UUID, _NONE, _plain(key.bytes)),
 }
-for _module in ("pathlib", "pathlib._local"):  # where 3.13 keeps them
+for _module in ("pathlib", "pathlib._local"):  # Python 3.13 moved the classes to _local
     for _name in ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath"):
         _FORMS[_module, _name] = _path_form

@@ -1,4 +1,5 @@
-"""torch tensors as ext values: an ndarray, and the dtype's name where numpy has none. Imports torch only to decode."""
+"""Stores torch tensors as ext values: an ndarray, and the name of the dtype if numpy does not have it. Only decoding
+imports torch."""
 
 import sys
 
@@ -7,7 +8,7 @@ import numpy as np
 from recstore.errors import CorruptError, Error
 from recstore.values.ext_types import TENSOR
 
-# torch dtypes that numpy does not know, by the size of an item: the payload is unsigned integers of that size.
+# The item sizes of torch dtypes that numpy does not have. The payload is unsigned integers of that size.
 _BITS = {
     "bfloat16": 2,
     "complex32": 4,
@@ -20,7 +21,7 @@ _BITS = {
 
 
 def describe(value):
-    """`(code, EXTRA, payload)` of a plain dense CPU tensor, else None; `refusal` then says why."""
+    """`(code, EXTRA, payload)` of a plain dense CPU tensor; None for others, for which `refusal` has the reason."""
     if refusal(value) is not None:
         return None
     value = value.resolve_conj().resolve_neg()
@@ -34,7 +35,7 @@ def describe(value):
 
 
 def refusal(value):
-    """What to do with a tensor that cannot be stored; None for one that can."""
+    """The advice for a tensor that cannot be stored; None for a tensor that can."""
     torch = sys.modules["torch"]
     if type(value) is torch.nn.Parameter:
         return "convert it with .detach() first"
@@ -63,15 +64,15 @@ def refusal(value):
 
 
 def check(payload):
-    """Checks a payload, for the deep check, and makes something that can be a key, as a tensor can, and equals nothing
-    else."""
+    """Checks a payload, for the deep check. The result stands for the tensor: like a tensor it can be a dict key and
+    equals nothing else."""
     if type(payload) is not np.ndarray:
         raise CorruptError(f"a tensor made of a {type(payload).__name__}")
     return object()
 
 
 def maker(extra):
-    """The function from the payload to a tensor of its own memory."""
+    """The function that makes a tensor with its own memory from a payload."""
     if extra is not None and extra not in _BITS:
         raise CorruptError(f"a tensor of dtype {extra!r:.80}")
     import torch

@@ -1,4 +1,4 @@
-"""Explains why a value cannot be stored: where it stands, what it is, what to do. Runs only on the way to an error."""
+"""Explains why a value cannot be stored: its path in the record, its type and a remedy. Used only for errors."""
 
 import sys
 
@@ -22,8 +22,8 @@ class _Unpicklable:
 
 
 def explain(value, depth, pickled=False):
-    """The EncodeError for the first thing in `value` that the codec refused; with `pickled`, that it could not
-    pickle."""
+    """The EncodeError for the first value within `value` that cannot be stored. With `pickled`, it is the first that
+    cannot be pickled either."""
     path, culprit = _find(value, "$", depth, set(), pickled)
     path = _shortened(path)
     if culprit is _TOO_DEEP:
@@ -40,7 +40,7 @@ def explain(value, depth, pickled=False):
 
 
 def _shortened(path):
-    """A path whose middle is left out where it is long, from one step to another."""
+    """The path, with whole steps in the middle replaced by "..." if it is long."""
     if len(path) <= 120:
         return path
     head = max(path.rfind("[", 0, 40), path.rfind(".", 0, 40))
@@ -49,7 +49,7 @@ def _shortened(path):
 
 
 def refused(value, reason):
-    """The EncodeError for a record that the codec took and the core refused, for `reason`."""
+    """The EncodeError for a record that encode.pyx accepted and the C core refused for `reason`."""
     path, key = _find_key(value, "$", False)
     if key is None:
         return EncodeError(reason)
@@ -58,7 +58,7 @@ def refused(value, reason):
 
 
 def _find_key(value, path, within):
-    """`(path, key)` of the first dict key that holds a dict; `within` is the key looked into, or False."""
+    """`(path, key)` of the first dict key that holds a dict. `within` is the key that is being searched, or False."""
     if within is not False and isinstance(value, dict):
         return path, within
     children = _children(value, path)
@@ -79,15 +79,15 @@ def _find_key(value, path, within):
 def _name(kind):
     module = kind.__module__
     if isinstance(module, str) and module.startswith("recstore._"):
-        module = "recstore"  # where a compiled class is known to people
+        module = "recstore"  # users import compiled classes from there
     return f"{module}.{kind.__qualname__}" if module != "builtins" else kind.__qualname__
 
 
 def _find(value, path, depth, above, pickled):
-    """`(path, culprit)` of the first unsupported value in the codec's order; (path, None) where there is none."""
+    """`(path, culprit)` of the first unsupported value, in the order of encoding; `(path, None)` if there is none."""
     if type(value) in _LEAVES or _is_storable_array(value):
         return path, None
-    # What holds others may hold itself, also where the payload that stands for it is made anew at each look.
+    # The test is on the value, not on its payload, because each description makes a new payload.
     if id(value) in above:
         return path, _CYCLE
     payload, children = value, _children(value, path)
@@ -119,7 +119,7 @@ def _unpicklable(value):
 
 
 def _children(value, path):
-    """`(path, child)` pairs of a basic container; None for other values."""
+    """The `(path, child)` pairs of a basic container; None for other values."""
     if type(value) is dict:
         return _entries(value, path)
     return ((f"{path}[{i}]", item) for i, item in enumerate(value)) if type(value) in (list, tuple) else None
@@ -132,7 +132,7 @@ def _entries(value, path):
 
 
 def _parts(code, extra, payload, path):
-    """`(path, part)` pairs of what an ext value consists of, named as the program that holds it would."""
+    """The `(path, part)` pairs of an ext value's payload. The paths are Python expressions for the parts."""
     if type(payload) is dict:
         return _entries(payload, path)
     if code in (ext_types.SET, ext_types.FROZENSET):
@@ -140,7 +140,7 @@ def _parts(code, extra, payload, path):
     if code == ext_types.CHAINMAP:
         return ((f"{path}.maps[{i}]", item) for i, item in enumerate(payload))
     if code == ext_types.OBJECT and extra[2] is None:
-        return ((path, item) for item in payload)  # what the class's encode function returned
+        return ((path, item) for item in payload)  # the result of the class's encode function
     names = extra[2] if ext_types.NAMEDTUPLE <= code <= ext_types.OBJECT else _FIELDS.get(code)
     if names is not None:
         return ((f"{path}.{name}", item) for name, item in zip(names, payload))
@@ -148,7 +148,7 @@ def _parts(code, extra, payload, path):
 
 
 def shown(value):
-    """A value as messages have it, also where its repr raises."""
+    """The repr of a value for a message, cut to 60 characters. A repr that raises is named instead."""
     try:
         return f"{value!r:.60}"
     except Exception as e:
@@ -206,7 +206,7 @@ def _class_remedy(value, kind):
     if isinstance(value, tuple) and getattr(kind, "_fields", None) is not None:
         return "it has more than its fields; convert it with tuple() first"
     if hasattr(kind, "_member_map_"):
-        return "it is no member that its enum names; store its value"
+        return "it is not a named member of its enum; store its value"
     for base, name in ((dict, "dict"), (list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (float, "float")):
         if isinstance(value, base):
             return f"convert it with {name}() first"

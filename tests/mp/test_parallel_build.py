@@ -433,7 +433,7 @@ def test_a_main_module_that_builds_when_it_is_imported(python, tmp_path):
         "    print(type(e).__name__, str(e).partition(': ')[2])\n"
     )
     said = python(RUN.format([str(program)]))
-    assert said == 'BuildError what builds a store there stands under if __name__ == "__main__":\n'
+    assert said == 'BuildError there, put the code that builds a store under if __name__ == "__main__":\n'
 
 
 def test_builds_of_two_threads_at_once(forking):

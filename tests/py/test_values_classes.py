@@ -238,7 +238,7 @@ def test_a_member_that_its_enum_does_not_name():
             out._name_, out._value_ = "made up", value
             return out
 
-    with pytest.raises(EncodeError, match="it is no member that its enum names; store its value$"):
+    with pytest.raises(EncodeError, match="it is not a named member of its enum; store its value$"):
         RecordList([Any(5)])
 
 
@@ -371,7 +371,7 @@ def test_a_class_is_imported_for_a_handle(handle):
         ({"Plain": DictLike}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
         ({"Plain": Pair}, r"cannot load class kinds\.Plain: its objects hold more than attributes now"),
         ({"Plain": Slotted}, r"cannot load class kinds\.Plain: it has no slot 'extra' now"),
-        ({"Color": Pair}, r"kinds\.Color was an enum when it was stored and is none now"),
+        ({"Color": Pair}, r"kinds\.Color was an enum when it was stored and is not one now"),
         ({"Color": Level}, r"enum kinds\.Color has no member RED now"),
         ({"Perm": Level}, r"enum kinds\.Perm has no value 5 now: 5 is not a valid Level"),
         (

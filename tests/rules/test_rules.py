@@ -42,8 +42,7 @@ MOST_COLUMNS = 120  # of what is shipped; tables of tests may be wider
 WIDE = {
     f"recstore/{name}"
     for name in (
-        "_core/batches.pyx _core/columns.pyx _core/encode.pyx _core/fields.pyx _core/paths.pyx _core/store.pyx "
-        "cli/workers.py sharing.py dicts.py "
+        "sharing.py dicts.py "
         "dicts.pyi records.py records.pyi"
     ).split()
 }

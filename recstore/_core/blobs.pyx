@@ -1,5 +1,7 @@
-"""Where bytes are written, and blobs: bytes of this process, such as an index array, that become a sealed segment of
-their own when they first have to travel. Segments with records are _store's.
+"""Blobs: bytes beside the segments, such as an index array, a key index or the bytes of a view that a handle has no
+room for. A blob moves into shared memory of its own when another process first needs it.
+
+This file also opens the writers of segments; store.pyx has the segments themselves.
 """
 
 
@@ -10,7 +12,7 @@ cdef dict BACKINGS = {"anonymous": RS_BACKING_ANONYMOUS, "directory": RS_BACKING
 
 
 cdef bytes encode_path(path):
-    """A path as the core takes it. ValueError for an embedded NUL, where C would end it."""
+    """A path as bytes for the core. ValueError for an embedded NUL, at which C would cut the path off."""
     encoded = os.fsencode(path)
     if b"\0" in encoded:
         raise ValueError(f"a path with an embedded NUL: {path!r}")
@@ -18,7 +20,7 @@ cdef bytes encode_path(path):
 
 
 def publish_file(temporary, target):
-    """Renames a file just written to its final name; on failure the file is removed."""
+    """Renames a finished temporary file to its final name. If the rename fails, the temporary file is removed."""
     cdef rs_error err
     try:
         source, destination = encode_path(temporary), encode_path(target)
@@ -30,7 +32,7 @@ def publish_file(temporary, target):
 
 
 cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
-    """Opens an empty writer; the path it writes to, None for anonymous memory and for files without a name."""
+    """Opens an empty writer. Returns the path of its file; None for anonymous memory and nameless files."""
     cdef rs_error err
     cdef const char *c_directory = NULL
     cdef const char *c_name = NULL
@@ -50,9 +52,9 @@ cdef str open_writer(rs_segment_writer *writer, str backing, directory, name):
 
 # ---- Blobs ----
 
-# A published blob is a file or sealed memory of its own, little-endian: magic, u32 version, u32 crc of the content, u64
-# size of the content, 16 random bytes of id, 20 zero bytes, u32 crc of bytes 0 to 59; then the content. crc as in
-# csrc/FORMAT.md. It is read by the version of recstore that wrote it, while processes run: no file format to keep.
+# The layout of a published blob, little-endian: magic, u32 version, u32 crc of the content, u64 size of the content, 16
+# random bytes of id, 20 zero bytes, u32 crc of bytes 0 to 59, then the content. crc as in csrc/FORMAT.md. Only running
+# processes with the same version of recstore read it, so later versions may change it.
 cdef bytes BLOB_MAGIC = b"\x89RSBLOB\n"
 cdef enum:
     BLOB_HEADER = 64
@@ -61,11 +63,10 @@ cdef enum:
 
 @cython.no_gc_clear  # as Segment
 cdef class Blob:
-    """Bytes of this process, such as an index array, that become a sealed segment of their own when they first have to
-    travel.
+    """Bytes beside the segments. They are private memory until `publish` moves them into shared memory.
 
-    Made by new_blob or adopt_blob. ``size`` is in bytes; ``id`` is None until published. Lives as long as a view on it
-    does in any process, and its memory as long as the last of them, SIGKILL included.
+    Made by new_blob, adopt_blob or open_blob. ``size`` is in bytes; ``id`` is None until `publish`. The system frees
+    the shared memory when the last process that maps it ends, even by SIGKILL.
     """
 
     def __cinit__(self):
@@ -92,7 +93,7 @@ cdef class Blob:
 
     @property
     def identity(self):
-        """`(device, inode)` of what is mapped."""
+        """`(device, inode)` of the mapped file or memory."""
         return self.seg.identity.device, self.seg.identity.inode
 
     def fileno(self):
@@ -101,10 +102,10 @@ cdef class Blob:
         return self.seg.fd
 
     def forget_calls(self):
-        """For the table of what is attached, as Segment: no call on a blob outlasts the GIL."""
+        """Does nothing. The registry calls this for Segments and Blobs; no call on a Blob releases the GIL."""
 
     def content(self):
-        """A copy of the bytes, checked against their checksum where they came from outside."""
+        """A copy of the bytes. The checksum of a published blob is checked; CorruptError if it is wrong."""
         if self.data == NULL:
             raise errors.ClosedError("the index array is closed")
         if self.id is not None and rs_crc32c(0, self.data, self.size) != rs_load_u32(self.seg.data + 12):
@@ -113,11 +114,8 @@ cdef class Blob:
         return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
 
     def publish(self, str backing, directory=None, name=None):
-        """Moves the bytes into a sealed segment ("anonymous"), or into a new file of `directory`, and lets go of the
-        private ones.
-
-        Nothing when published already. OutOfSpaceError, OSError; the blob is as before then.
-        """
+        """Moves the bytes into sealed memory ("anonymous") or into a new file of `directory`. Does nothing for a
+        published blob. On OutOfSpaceError or OSError the blob is unchanged."""
         cdef rs_segment_writer writer
         cdef rs_segment out
         cdef rs_error err
@@ -143,7 +141,7 @@ cdef class Blob:
         if status != RS_OK:
             rs_segment_writer_abort(&writer)
             raise_status(&err)
-        if self.id is not None or self.data == NULL:  # another thread was faster, or has closed it
+        if self.id is not None or self.data == NULL:  # meanwhile another thread has published or closed the blob
             drop_blob_file(&out, path)
             return
         self.backing, self.path = backing, path
@@ -151,7 +149,7 @@ cdef class Blob:
         self.take_over(&out, id_)
 
     cdef int take_over(self, rs_segment *segment, bytes id_) except -1:
-        """Reads from the mapping of a published blob from now on."""
+        """Switches to the mapping of the published blob."""
         self.seg = segment[0]
         self.data = self.seg.data + BLOB_HEADER
         self.size = <Py_ssize_t>(self.seg.size_bytes - BLOB_HEADER)
@@ -160,14 +158,14 @@ cdef class Blob:
         return 0
 
     def unlink(self):
-        """Removes the file of a blob in a directory if it is ours; the mapping stays."""
+        """Removes the file of a blob if this process owns it. The mapping stays."""
         cdef rs_status _ignored
         if self.path is not None and self.owner_pid is not None and self.owner_pid == os.getpid():
             encoded = os.fsencode(self.path)
             _ignored = rs_os_unlink(encoded, &self.seg.identity, NULL)
 
     def close(self):
-        """Gives the memory back; reads raise ClosedError then. Idempotent."""
+        """Frees the memory; later reads raise ClosedError. A second close does nothing."""
         self.data = NULL
         self.private = None
         if self.seg.data != NULL:
@@ -176,7 +174,8 @@ cdef class Blob:
 
 
 cdef int drop_blob_file(rs_segment *segment, path) except -1:
-    """Unlinks what is ours, unmaps, closes. A name that cannot be removed is left to the next collect."""
+    """Unmaps a blob, and removes the file at `path` unless that is None. The next collect() tries again to remove a
+    file that cannot be removed now."""
     cdef rs_status _ignored
     if path is not None:
         encoded = os.fsencode(path)
@@ -186,7 +185,7 @@ cdef int drop_blob_file(rs_segment *segment, path) except -1:
 
 
 def blob_header(uint32_t crc, uint64_t size, bytes id_):
-    """The 64 bytes before a published blob's content."""
+    """The header of a published blob: the 64 bytes before its content."""
     cdef uint8_t numbers[16]
     rs_store_u32(numbers, BLOB_VERSION)
     rs_store_u32(numbers + 4, crc)
@@ -198,7 +197,7 @@ def blob_header(uint32_t crc, uint64_t size, bytes id_):
 
 
 def new_blob(bytes content):
-    """A Blob over `content`, which it keeps."""
+    """A Blob over `content`, which it keeps alive."""
     cdef Blob blob = Blob.__new__(Blob)
     blob.private = content
     blob.data = <const uint8_t *>(<const char *>content)
@@ -207,8 +206,8 @@ def new_blob(bytes content):
 
 
 cdef Blob map_blob(rs_segment *segment, str backing, path):
-    """The Blob over a mapping, which it takes over, also when it raises. Constant time: the header is checked, not the
-    content."""
+    """The Blob over a mapping, which it owns from the call on, also when this raises. Takes constant time: it checks
+    the header, not the content."""
     cdef Blob blob = Blob.__new__(Blob)
     cdef const uint8_t *head = segment.data
     cdef uint64_t left = segment.size_bytes
@@ -223,7 +222,7 @@ cdef Blob map_blob(rs_segment *segment, str backing, path):
 
 
 def adopt_blob(int fd):
-    """Maps the blob behind a descriptor and takes the descriptor over, also when it raises."""
+    """Maps the blob behind a descriptor. Owns the descriptor from the call on, also when it raises."""
     cdef rs_segment segment
     cdef rs_error err
     try:
@@ -235,7 +234,7 @@ def adopt_blob(int fd):
 
 
 def open_blob(path):
-    """Maps a blob that is a file of a private directory."""
+    """Maps the blob in a file of a private directory."""
     cdef rs_segment segment
     cdef rs_error err
     encoded = encode_path(path)

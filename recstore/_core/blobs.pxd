@@ -1,0 +1,19 @@
+# Blobs, and the writers of segments.
+
+
+cdef class Blob:
+    cdef const uint8_t *data     # NULL after close; publish and close change it, so keep no copy without the GIL
+    cdef readonly Py_ssize_t size
+    cdef bytes private           # holds the bytes until `publish`
+    cdef rs_segment seg          # maps the bytes from `publish` on
+    cdef readonly str backing
+    cdef readonly str path
+    cdef readonly bytes id
+    cdef readonly object owner_pid
+    cdef object __weakref__
+    cdef int take_over(self, rs_segment *segment, bytes id_) except -1
+    cdef readonly object section_of       # the Segment if the bytes are one of its sections, else None
+
+
+cdef bytes encode_path(path)
+cdef str open_writer(rs_segment_writer *writer, str backing, directory, name)
