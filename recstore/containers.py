@@ -57,7 +57,8 @@ class Container:
         the same bytes raise ClosedError. Idempotent.
 
         A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
-        Raises BusyError, and closes nothing, while arrays read with ``arrays="view"`` are alive. Any thread may call it.
+        Raises BusyError, and closes nothing, while arrays read with ``arrays="view"`` are alive. Any thread may call
+        it.
         """
         segments = [segment for segment in self.segments if not segment.closed]
         native.close_all(segments)

@@ -2,8 +2,8 @@
 
 A resource is a segment or a blob; a blob becomes sealed memory when it is first pickled. A handle names the process
 that holds the resources (its pid, start time, boot and PID namespace). It also names the descriptor, device, inode and
-id of each resource, and says how the view reads them. handle_bytes.py and view_bytes.py have the bytes. Attaching checks
-all of these, so a reused pid, descriptor or inode leads to a detached store and never to other data.
+id of each resource, and says how the view reads them. handle_bytes.py and view_bytes.py have the bytes. Attaching
+checks all of these, so a reused pid, descriptor or inode leads to a detached store and never to other data.
 
 Attaching tries three ways, in this order: the resource is mapped here already; multiprocessing passed its descriptor to
 this spawned child; the holder has it open as `/proc/<pid>/fd/<n>`. Resources that are files are opened by path.

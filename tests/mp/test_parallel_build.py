@@ -229,7 +229,7 @@ def test_what_a_shard_raises_is_raised_with_its_traceback(forking, error):
         RecordList([[1], kinds.Failing(0, 9, error), [2]], workers=2)
     assert caught.value.args == error.args
     assert isinstance(caught.value.__cause__, parallel_build.WorkerTraceback)
-    assert "reading shard 1" in str(caught.value.__cause__) and "raise self.projection" in str(caught.value.__cause__)
+    assert "reading shard 1" in str(caught.value.__cause__) and "raise self.how" in str(caught.value.__cause__)
 
 
 def test_the_first_error_in_the_order_of_shards_counts(forking, tmp_path):

@@ -39,13 +39,7 @@ MOST_LINES = {".c": 800, ".h": 800, ".pyx": 800, ".pxd": 800, ".py": 500, ".pyi"
 MOST_FUNCTION_LINES = 60
 MOST_COLUMNS = 120  # of what is shipped; tables of tests may be wider
 # Not yet: these were being worked on when the rule came. Take a file out when it keeps to it; none is to come in.
-WIDE = {
-    f"recstore/{name}"
-    for name in (
-        "sharing.py dicts.py "
-        "dicts.pyi records.py records.pyi"
-    ).split()
-}
+WIDE = {f"recstore/{name}" for name in ("dicts.py dicts.pyi records.py").split()}
 
 C_FILES = sorted([*CSRC.rglob("*.c"), *CSRC.rglob("*.h")])
 C_HEADERS = [path for path in C_FILES if path.suffix == ".h"]
