@@ -1,4 +1,4 @@
-# The core as the binding sees it: only what is used, from the one public header.
+# The functions and types of the C core that the binding uses, from its public header.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "recstore.h" nogil:

@@ -298,7 +298,7 @@ cdef class Segment(Owner):
         # Decoding arrays runs Python code, which may switch threads. `busy` keeps the mapping until this call ends.
         self.busy += 1
         value = record_at(&self.store, &record, <PyObject *>self if self.views_ else NULL)
-        self.busy -= self.busy > 0  # `forget_calls` may have been called meanwhile
+        self.busy -= self.busy > 0  # in a child that was forked during the call, `forget_calls` has set it to 0
         if value == NULL:
             self.fail(store, index)
         out = <object>value

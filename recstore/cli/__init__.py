@@ -1,1 +1,1 @@
-"""The command `recstore`. Nothing here is loaded by `import recstore`."""
+"""The command `recstore`. `import recstore` loads none of these modules."""

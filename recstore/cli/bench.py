@@ -1,4 +1,4 @@
-"""`recstore bench FILE`: decode, size and workers on the user's own records, against what is installed here."""
+"""`recstore bench FILE`: speed, size and memory of workers on the user's own records, against other containers."""
 
 import os
 
@@ -8,7 +8,7 @@ from recstore.cli.text import to_json
 from recstore.shm import process_memory
 from recstore.text import safe_text, size_text, table
 
-# The rivals that workers read too: every one of them would take a process for each method.
+# Only these rivals are read by workers too: each rival takes one process for each start method.
 CONTAINERS = ("list", "numpy+pickle", "recstore")
 _READS, _REPEATS = 20_000, 5
 
@@ -73,9 +73,9 @@ def _workers(trials, pool, count, workers, skipped):
 
 
 def _room(read, workers):
-    """How many records all containers can take here, one beside the other; None where the system does not say."""
+    """The number of records with which all containers together fit into memory; None if the system does not say."""
     free = process_memory.available()
-    # As in the demo: a list takes some four times the packed bytes. In one process there is one, beside fifteen packed
+    # As in the demo, a list takes about four times the packed bytes. One process holds one list and fifteen packed
     # forms.
     packed = read["size"] / read["count"]
     listed = 4 * packed + 500

@@ -1,9 +1,9 @@
 """Columnar rivals: a pyarrow Table, Vortex, Hugging Face datasets, Parquet; and the whole under zstd.
 
-Arrow wants one type for a column. A field that has several (COCO's `segmentation` is a list or a dict) is given as its
-users do: a column for each type, put together again when a row is read. Where bytes count most, Vortex and Parquet,
-nested fields are also tried as JSON text, and the smaller one is kept, field by field. A value that no column holds
-makes the rival Absent, with the reason.
+A column of Arrow has one type. A field of several types (COCO's `segmentation` is a list or a dict) becomes a column
+for each type, as users of Arrow do; reading a row joins them again. For Vortex and Parquet, where the size counts most,
+nested fields are also tried as JSON text, and each field keeps the smaller form. If no column can hold a value, the
+rival is Absent, with the reason.
 """
 
 import io
@@ -20,7 +20,7 @@ _NO_ROOM = float("inf")
 class Columns:
     """Records as a table; `size(table)`, where given, chooses how nested fields are held.
 
-    `split` says of a field that is no column by itself which columns it has, and which of those hold JSON.
+    `split` has, for each field that is not one plain column, its columns and which of them hold JSON.
     """
 
     def __init__(self, records, size=None):
@@ -42,7 +42,7 @@ class Columns:
 
     @property
     def note(self):
-        """What was done to fields that are no column by themselves."""
+        """A note on the fields that are not one plain column."""
         texts = [name for name, parts in self.split.items() if len(parts) == 1]
         apart = [name for name, parts in self.split.items() if len(parts) > 1]
         said = [f"{', '.join(texts)}: JSON text"] if texts else []
@@ -71,7 +71,7 @@ def _table(arrays):
 
 
 def _array(values):
-    """A column, or None where the values have none."""
+    """A column of these values; None if Arrow has no type for them."""
     import pyarrow
 
     try:
@@ -92,7 +92,7 @@ def _json_array(values):
 
 
 def _ways(name, values, with_json):
-    """How a field can be held: [({column: array}, [(column, whether it is JSON)] or None for one plain column)]."""
+    """The ways to hold a field: [({column: array}, [(column, whether it is JSON)] or None for one plain column)]."""
     import pyarrow
 
     whole = _array(values)
@@ -104,12 +104,12 @@ def _ways(name, values, with_json):
         try:
             ways.append(({column: _json_array(values)}, [(column, True)]))
         except Absent:
-            pass  # values that JSON has no word for: the first way is the only one
+            pass  # JSON cannot hold these values, so the first way is the only one
     return ways
 
 
 def _apart(name, values):
-    """A column for each type; JSON text where one type has no column."""
+    """A column for each type; JSON text for a type without a column."""
     arrays, parts = {}, []
     for kind in ("list", "dict", "text", "other"):
         some = [value if value is not None and _kind(value) == kind else None for value in values]
@@ -122,7 +122,7 @@ def _apart(name, values):
 
 
 def _smallest(ways, size):
-    """The way whose table is smallest; one that has no size is no way, unless there is no other."""
+    """The way with the smallest table. A way whose size cannot be told is taken only if there is no other."""
     if len(ways) == 1:
         return ways[0]
 
@@ -215,7 +215,7 @@ class HfDatasets(_Rows):
 
     def __init__(self, columns):
         super().__init__(columns)
-        # Nothing here is to be looked up on the network.
+        # datasets must not look anything up on the network.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         import datasets
 
@@ -246,7 +246,7 @@ class _Bytes(Rival):
 
 
 class ParquetZstd(_Bytes):
-    """A Parquet file under zstd-9: bytes alone, because a row costs the unpacking of a page."""
+    """A Parquet file under zstd-9: only the size is measured, because reading a row unpacks a page."""
 
     name = "Parquet zstd-9"
 
@@ -270,7 +270,7 @@ class ParquetZstd(_Bytes):
 
 
 class WholeZstd(_Bytes):
-    """All records as MessagePack in one piece under zstd-19: bytes alone, for a record costs the unpacking of all."""
+    """All records as one MessagePack under zstd-19. Only the size is measured: a read would unpack everything."""
 
     name = "zstd-19 of the whole"
     # Level 19 takes a second and more for a megabyte, and looks back 8 MB: of more than this the first part stands for

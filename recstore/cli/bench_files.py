@@ -20,7 +20,7 @@ _PACKED = (".gz", ".bz2", ".xz")
 
 
 def format_of(path):
-    """One of FORMATS by the name; text where it says nothing."""
+    """One of FORMATS by the suffix of the file's name; text for an unknown suffix."""
     stem, suffix = os.path.splitext(path)
     if suffix in _PACKED:
         suffix = os.path.splitext(stem)[1]
@@ -28,7 +28,7 @@ def format_of(path):
 
 
 def read(path, form=None, where=None):
-    """`(what was taken, records)`; `where` is a dotted path of keys to the list in a JSON file.
+    """`(description, records)` of a file. `where` is a dotted path of keys to the list in a JSON file.
 
     Raises SourceError, here or while the records are read.
     """
@@ -36,7 +36,7 @@ def read(path, form=None, where=None):
     if where is not None and form != "json":
         raise SourceError(f"--records is for JSON files, and {path} is read as {form}")
     if form == "json":
-        # Here and not later: the content says what was taken.
+        # Read at once, because the description of the records depends on the content.
         what, found = guarded(path, lambda: _read_json(path, where))
         return what, found
     reader, what = {
@@ -61,14 +61,14 @@ def _read_json(path, where):
 
 
 def _records_in(path, content, where):
-    """The list that is meant in what a JSON file holds."""
+    """The list of records within the content of a JSON file."""
     if where is not None:
         for key in where.split("."):
             if not isinstance(content, dict) or key not in content:
                 raise SourceError(f"{path}: no {key!r} on the way to {where!r}{_keys(content)}")
             content = content[key]
         if not isinstance(content, list):
-            raise SourceError(f"{path}: what is under {where!r} is no list{_keys(content)}")
+            raise SourceError(f"{path}: the value under {where!r} is not a list{_keys(content)}")
         return f"the list under {where!r}", content
     if isinstance(content, list):
         return "the list", content
@@ -89,7 +89,7 @@ def _keys(content):
 
 
 def _read_csv(path, form):
-    """A dict of text for each row. The limit of a cell is lifted: what is in the file is what is measured."""
+    """A dict of text for each row. The csv module's limit on the size of a cell is lifted."""
     csv.field_size_limit(2**31 - 1)
     with open_text(path, newline="") as file:
         rows = csv.reader(file, delimiter="\t" if form == "tsv" else ",")

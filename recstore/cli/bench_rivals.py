@@ -1,10 +1,9 @@
-"""The other ways to hold records, each written as a careful user of it writes it; `recstore bench` and bench/ measure
-them.
+"""The rivals: other containers of records, which `recstore bench` and bench/ measure. Each is written as a careful user
+of its library would write it.
 
-A rival is built from a list of records, answers `x[i]` and, where its users have one, `get_many(indices)`, and says its
-`nbytes`. Columnar ones are in bench_columns.py. The serialisers that are not how a known library does it (marshal,
-msgspec, orjson) get the leanest buffer we could give them: a memoryview of one uint8 array and offsets in an
-array('q').
+A rival is built from a list of records. It has `x[i]`, `nbytes` and, if its library offers one, `get_many(indices)`.
+bench_columns.py has the columnar rivals. No known library holds records with marshal, msgspec or orjson; these get the
+leanest buffer we know: a memoryview of one uint8 array, and offsets in an array('q').
 """
 
 import importlib.util
@@ -22,21 +21,21 @@ class Absent(Exception):
 
 
 def need(*names):
-    """Absent unless these modules are installed."""
+    """Raises Absent unless these modules are installed."""
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise Absent(f"{name} is not installed")
 
 
 class Rival:
-    """What all have in common."""
+    """Base of all rivals."""
 
     name = ""
     # Whether it gives records back; otherwise it is measured by its bytes alone.
     reads = True
-    # Whether types and missing keys survive; Arrow's rows have 2.0 for 2 and None for what is not there.
+    # Whether types and missing keys survive; Arrow's rows have 2.0 for 2 and None for a missing key.
     exact = True
-    # What its users do to records that it cannot hold as they are.
+    # The change that its users make to records that it cannot hold as they are.
     note = ""
 
 
@@ -106,7 +105,7 @@ class TorchPickle(Rival):
 
 
 class _Buffer(Rival):
-    """Records as bytes in one uint8 array; a subclass says how."""
+    """Records as bytes in one uint8 array. Subclasses encode and decode them."""
 
     def __init__(self, records, dumps, loads):
         import numpy
@@ -207,7 +206,7 @@ class LmdbMsgspec(Rival):
 
 
 class ManagerList(Rival):
-    """multiprocessing's Manager().list(): one list in a process of its own, each read a message to it and back."""
+    """multiprocessing's Manager().list(): one list in a separate process; each read is a message to it and back."""
 
     name = "Manager().list"
     most = 150_000

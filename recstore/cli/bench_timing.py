@@ -1,7 +1,7 @@
-"""How records are read and timed, and what they take: the protocol of bench/README.md, for `recstore bench` and bench/.
+"""Times reads and measures sizes by the protocol of bench/README.md, for `recstore bench` and bench/.
 
-Answers first; all ways to hold the records take turns; results are dropped in the loop; the empty loop is subtracted;
-ratios are medians of those of one round. Rows are dicts that go into a table or a file as they are.
+Answers are checked first. Then all containers take turns. Results are dropped in the loop, and the time of the empty
+loop is subtracted. A ratio is the median of the ratios of the rounds. Rows are dicts for a table or a file.
 """
 
 import gc
@@ -18,12 +18,12 @@ KINDS = ("random", "hot", "batch")
 FLOOR, DECODE = "floor", "msgspec decode"
 # Records that the floor copies in turn.
 _NEAR = 16
-# What one pass over a rival may take; a slow one makes fewer reads.
+# The time that one pass over a rival may take; a slow rival makes fewer reads.
 _PASS_NS = 250_000_000
 
 
 class WrongAnswer(AssertionError):
-    """A container gave another record than the one it was built from: nothing of it is worth timing."""
+    """A container returned a wrong record, so timing it would mean nothing."""
 
 
 def spin(container, order):
@@ -65,7 +65,8 @@ def clock(call, *arguments):
 
 
 def orders(count, reads):
-    """Random distinct indices over the whole store, and as many reads of a thousand of them that stay in the cache."""
+    """Two orders of equal length: random distinct indices over the whole store, and repeated reads of a thousand
+    records, which stay in the cache."""
     draw = random.Random(SEED)
     apart = draw.sample(range(count), min(reads, count))
     few = apart[: min(HOT, len(apart))]
@@ -74,7 +75,7 @@ def orders(count, reads):
 
 
 def alike(ours, theirs):
-    """Whether two values are the same to who reads by key and does not look at types: Arrow's rows."""
+    """Whether two values are equal by key, types and missing keys aside, as in Arrow's rows."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return all(alike(ours.get(key), theirs.get(key)) for key in {**ours, **theirs})
     if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
@@ -199,8 +200,8 @@ def _loose(records, order):
         pass  # said of the rival msgspec, which has the same reason
     try:
         make = rivals.rebuild()
-        # The records that the hot order reads, a few at a time and those again and again: what is copied must lie in
-        # the cache, but one record alone would teach the processor its branches.
+        # The floor copies a few of the hot records again and again. They must stay in the cache, but copying a single
+        # record would train the branch prediction.
         few = [make(records[index]) for index in order[:HOT]]
         times = max(1, len(order) // len(few))
         found[FLOOR] = make, [one for at in range(0, len(few), _NEAR) for one in few[at : at + _NEAR] * times]
@@ -210,7 +211,7 @@ def _loose(records, order):
 
 
 def _affordable(container, order):
-    """How many reads of the order one pass makes; whole batches, where it is more than one."""
+    """The number of reads in one pass: a multiple of the batch size, if it is more than one batch."""
     probe = order[: min(100, len(order))]
     spent = max(1, clock(spin, container, probe) / len(probe))
     count = min(len(order), max(200, int(_PASS_NS / spent)))

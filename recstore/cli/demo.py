@@ -1,6 +1,6 @@
-"""`recstore demo`: the main job on records of this machine, in one table that is printed row by row.
+"""`recstore demo`: runs the main job on records of this machine and prints one table, row by row.
 
-Each row is measured by a process of its own (trial.py); this one starts them, draws the bars and prints.
+Each row is measured in its own process (trial.py). This process starts them, draws the progress bars and prints.
 """
 
 import importlib.util
@@ -14,7 +14,8 @@ from recstore.cli.workers import METHODS
 from recstore.shm import process_memory
 from recstore.text import size_text, table_line
 
-# Unless the user names a number or a file: so many records, and no pair of rows that may end after so many seconds.
+# The number of records and the time limit in seconds, unless the user gives a number or a file. A pair of rows is left
+# out if it may end after the limit.
 DEFAULT_RECORDS = 100_000
 BUDGET = 28.0
 # A list of the demo's own records takes about 0.9 KB each; five processes hold it, and pickling it needs as much again.
@@ -78,7 +79,7 @@ def _measure(trials, pool, kind, path, records, workers):
 
 
 def _methods():
-    """How workers are started here, torch's DataLoader included."""
+    """The start methods of workers on this machine, and torch's DataLoader if torch is installed."""
     methods = [one for one in METHODS if one != "fork" or hasattr(os, "fork")]
     return methods + [trial.LOADER] * bool(importlib.util.find_spec("torch"))
 
@@ -99,7 +100,8 @@ def _pair(trials, method, common):
 
 
 def _fitting(wanted, found, workers):
-    """How many records the list can take here: the demo must not bring down the machine it runs on."""
+    """`(number, note)`: the number of records, at most `wanted`, whose list and copies in workers fit into the free
+    memory. The note says why it is lower."""
     free = process_memory.available()
     each = 4 * found["size"] / found["count"] + 500
     room = None if free is None else int(0.8 * free / (each * (workers + _LIST_FACTOR - 4)))

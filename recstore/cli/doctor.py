@@ -1,7 +1,7 @@
-"""`recstore doctor`: whether this machine, container or job lets stores be shared, and what to do where it does not.
+"""`recstore doctor`: whether stores can be shared on this machine or in this container or job, and the remedies.
 
-The checks are in doctor_checks (memory) and doctor_process (processes, logins, what was left behind); each gives a
-Finding. What they look at is a System, so that the tests can describe any machine.
+The checks are in doctor_checks (memory) and doctor_process (processes, logins, files left behind). Each gives a
+Finding. They ask a System, so that tests can describe any machine.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ VERDICTS = ("ok", "warning", "problem")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What one check has found: a verdict, why in one line, the command that mends it or "", and the numbers."""
+    """The result of one check: a verdict, the reason in one line, the command that mends it or "", and the numbers."""
 
     check: str
     verdict: str

@@ -1,4 +1,4 @@
-"""What `recstore doctor` checks about memory: /dev/shm, limits, swap, who pays, huge pages."""
+"""The checks of `recstore doctor` about memory: /dev/shm, limits, swap, charged cgroups, huge pages."""
 
 from recstore.cli.doctor import Finding
 from recstore.shm import folders
@@ -126,7 +126,7 @@ def private(system):
 
 
 def memory(system):
-    """What the machine has left."""
+    """The memory that the machine has left."""
     info = system.meminfo()
     total, free = info.get("MemTotal"), info.get("MemAvailable")
     if not total or free is None:
@@ -294,7 +294,7 @@ def huge_pages(system):
 
 
 def _chosen(text):
-    """The word in brackets, as the kernel marks what holds."""
+    """The word in brackets, which is the setting in force in the kernel's file."""
     for word in (text or "").split():
         if word.startswith("[") and word.endswith("]"):
             return word[1:-1]

@@ -1,4 +1,4 @@
-"""What `recstore doctor` checks about processes: descriptors, how workers start, torch, logins, and what was left
+"""The checks of `recstore doctor` about processes: descriptors, start methods, torch, logins, and files that were left
 behind."""
 
 import os
@@ -70,7 +70,7 @@ def start_method(system):
 
 
 def torch_sharing(system):
-    """How torch passes tensors between processes."""
+    """Which of torch's strategies passes tensors between processes."""
     strategy = system.torch_sharing()
     values = {"strategy": strategy}
     if strategy is None:
@@ -140,7 +140,7 @@ def logind_setting(system, key):
     has it."""
     main = next((path for path in (f"{folder}/logind.conf" for folder in _LOGIND) if system.exists(path)), None)
     dropins = {}
-    for folder in reversed(_LOGIND):  # of two of the same name the one in the earlier folder holds
+    for folder in reversed(_LOGIND):  # of files of one name, the one in the earlier folder counts
         below = f"{folder}/logind.conf.d"
         dropins.update((name, f"{below}/{name}") for name in system.names(below) if name.endswith(".conf"))
     value, where = None, None
@@ -168,7 +168,7 @@ def _last_system_user(system):
 
 
 def left_behind(folder=None):
-    """`(path, bytes)` of files of ours that no process uses and nobody asked to keep, in the folder of named segments
+    """`(path, bytes)` of this user's files that no process uses and that are not kept, in the folder of named segments
     and in the private one."""
     from recstore import segments
     from recstore.shm import file_backing, named_segments
@@ -207,7 +207,7 @@ def unused_bytes(path):
 
 
 def named_folder(system, folder=None):
-    """Where named stores go."""
+    """Which file system holds named stores."""
     from recstore.shm import named_segments
 
     name = "named stores"
@@ -235,7 +235,7 @@ def named_folder(system, folder=None):
 
 
 def orphans(folder=None):
-    """What was left behind, in sum."""
+    """The number and size of files that were left behind."""
     try:
         found = left_behind(folder)
     except OSError as error:

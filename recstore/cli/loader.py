@@ -11,7 +11,7 @@ from recstore.shm import process_memory
 
 
 class Samples(torch.utils.data.Dataset):
-    """A Dataset as users write it: its records, and a transform that looks at them."""
+    """A Dataset as users write it, with records and a transform that reads them."""
 
     def __init__(self, records):
         self.records = records
@@ -26,7 +26,7 @@ class Samples(torch.utils.data.Dataset):
 
 
 def collate(batch):
-    """Only the number goes back: what tensors cost on the way is the same for any container."""
+    """Sends back only the number of records: tensors would cost the same for any container."""
     return len(batch)
 
 

@@ -1,4 +1,4 @@
-"""The command line: what can be asked, and errors in one line. Each command's work is in a module of its own."""
+"""The command line: parses the arguments, calls the module of the command and prints an error in one line."""
 
 import argparse
 import os
@@ -13,13 +13,13 @@ def main(arguments=None):
     """Run the command; its exit status: 0 done, 1 failed with one line on standard error, 2 wrong usage."""
     options = _parser().parse_args(arguments)
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what a store holds need not fit the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")  # text of a store may not fit the terminal's encoding
     try:
         status = options.run(options)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # Who reads has seen enough; the flush at exit must not fail again.
+        # The reader of the pipe has closed it; the flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (recstore.Error, OSError, stores.Refused) as error:
@@ -76,7 +76,7 @@ def _add_bench(commands):
     )
     about = "JSON, JSON lines, CSV, TSV, Parquet or text; .gz, .bz2 and .xz are unpacked"
     bench.add_argument("file", metavar="FILE", help=about)
-    bench.add_argument("--format", choices=FORMATS, help="what it is, where its name does not say")
+    bench.add_argument("--format", choices=FORMATS, help="the format of the file, if its name does not tell")
     about = "keys to the list in a JSON file, with dots between; its longest list unless told"
     bench.add_argument("--records", metavar="PATH", help=about)
     bench.add_argument("--limit", type=_positive, metavar="N", help="the first N records")
@@ -102,7 +102,7 @@ def _add_stores(commands):
     ls = commands.add_parser("ls", help="the named stores of this user")
     _add_common(ls)
     ls.set_defaults(run=stores.list_segments)
-    rm = commands.add_parser("rm", help="remove a named store, kept or in use; who reads it goes on")
+    rm = commands.add_parser("rm", help="remove a named store, kept or in use; its readers go on")
     rm.add_argument("name")
     rm.add_argument("--fingerprint", metavar="F", help="only the one with this fingerprint")
     _add_common(rm)

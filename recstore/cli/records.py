@@ -1,9 +1,9 @@
-"""Where the demo's records come from: the files of this Python installation, or the user's own file.
+"""Reads the records of the demo: the files of this Python installation, or the user's own file.
 
-Records travel from the process that reads them to those that measure as a pool file: one record after another, each
-behind its length, marshalled, or pickled where marshal has no word for a value (dates and decimals of a Parquet file).
-So reading a large JSON file leaves its memory behind in a process that ends, and each measured process makes its own
-fresh objects, as a program that loads metadata does.
+One process reads the records and writes them to a pool file, from which the measured processes load them. The file has
+the length of each record, then the record: marshalled, or pickled if marshal cannot write it (dates and decimals of a
+Parquet file). So the memory for reading a large JSON file ends with its process, and each measured process makes fresh
+objects, as a program that loads metadata does.
 """
 
 import itertools
@@ -20,7 +20,7 @@ import zlib
 
 _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63
-_MOST_FILES = 20_000  # a network file system tells of a few thousand in a second
+_MOST_FILES = 20_000  # a network file system lists a few thousand files in a second
 KINDS = ("coco", "paths", "jsonl")
 
 
@@ -37,7 +37,7 @@ def read(kind, path):
 
 
 def guarded(path, read):
-    """The records of `read()`. What fails on the way is a SourceError that names the file and says what to do."""
+    """The records of `read()`. Any failure becomes a SourceError, which names the file and says what to do."""
     try:
         yield from read()
     except (lzma.LZMAError, EOFError, zlib.error) as error:

@@ -1,4 +1,4 @@
-"""Runs trials in processes of their own and shows their progress: shared by `recstore demo` and `recstore bench`."""
+"""Runs each trial of `recstore demo` and `recstore bench` in its own process, and shows the progress."""
 
 import importlib.util
 import json
@@ -17,23 +17,23 @@ _PATIENCE = 20.0  # seconds that an interrupted trial has to end its workers
 
 
 class TrialError(Exception):
-    """A failure that the user is told in one line."""
+    """A failure, whose message is one line for the user."""
 
 
 class Trials:
-    """Starts trials one after another and ends the one that runs when the command is interrupted.
+    """Runs trials one after another, and ends the running one when the command is interrupted.
 
-    The handler of a signal never raises: its exception may come up anywhere, in a destructor too, where it is printed
-    and lost. The handler ends the trial, so that `run` reads the end of its output and then raises.
+    The signal handler never raises, because its exception could come up in a destructor, where it would be printed and
+    lost. The handler ends the trial; then `run` reads the end of its output and raises.
     """
 
     def __init__(self, shown):
         self._shown = shown
         self._process = None
-        self._interrupted = None  # when, by time.monotonic()
+        self._interrupted = None  # time.monotonic() at the first signal
 
     def interrupt(self, *_):
-        """The answer to SIGINT and SIGTERM."""
+        """Handles SIGINT and SIGTERM."""
         if self._interrupted is None:
             self._interrupted = time.monotonic()
             if self._process is not None:
@@ -120,7 +120,7 @@ def _end(process):
 
 
 def _death(label, status):
-    """The line about a trial that ended without a result."""
+    """The message for a trial that ended without a result."""
     if status == -signal.SIGKILL:
         return f"{label}: the process was killed, as the kernel does when memory runs out; use fewer records"
     return f"{label}: the process that measures ended with exit code {status} and no result; its own messages are above"

@@ -1,8 +1,7 @@
-"""`recstore ls, info, head, verify, rm, gc`: stores by name or file, looked at and removed.
+"""`recstore ls, info, head, verify, rm, gc`: inspects and removes stores, by name or file.
 
-A word without a slash is a name where a segment has it, and else a file; `./x` is always a file. Nothing of a store is
-trusted: no class is made, no pickle is loaded, and what is printed is cut short and holds nothing that a terminal
-obeys.
+An argument without a slash is the name of a store if one has it, else a file; `./x` is always a file. Stores are not
+trusted: no class is made and no pickle is loaded. Printed text is cut short and has no control characters.
 """
 
 import dataclasses
@@ -15,7 +14,7 @@ from recstore.text import safe_text, size_text
 
 
 class Refused(Exception):
-    """What was asked cannot be done as it was asked; the message says why."""
+    """The command cannot be run with these arguments; the message says why."""
 
 
 _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
@@ -67,7 +66,7 @@ def head(options):
 
 
 def _entry(keys, values, at):
-    """`(key, value, error)`: a record that is not to be read must not hide the others."""
+    """`(key, value, error)`: an unreadable record must not hide the others."""
     try:
         return keys[at], values[at], ""
     except recstore.UntrustedError as error:
@@ -121,7 +120,7 @@ def collect(options):
 
 
 def _opened(options, verify="header"):
-    """The store that is meant. SegmentNotFoundError, Refused, and what attaching and opening raise."""
+    """The store that an argument names. SegmentNotFoundError, Refused, and the errors of attaching and opening."""
     what = options.what
     if os.sep in what and options.fingerprint is None:
         return recstore.open(what, verify=verify)
@@ -144,13 +143,13 @@ def _opened(options, verify="header"):
 
 
 def _verified(store):
-    """A named store once more, with all its bytes checked; what `store` holds keeps it there meanwhile."""
+    """Opens a named store again and checks all its bytes. `store` keeps the segment alive meanwhile."""
     with store:
         return recstore.open(store.segments[0].path, verify="full")
 
 
 def _words(value):
-    """The same with every key and leaf as JSON has it."""
+    """A copy in which every key and leaf is a value of JSON."""
     if isinstance(value, dict):
         return {str(key): _words(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

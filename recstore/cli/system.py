@@ -1,5 +1,5 @@
-"""What `recstore doctor` asks of the system. Every place it looks into is a parameter, so that a test can be another
-machine."""
+"""Reads the facts about the system for `recstore doctor`. The roots of all paths are parameters, so that tests can
+describe other machines."""
 
 import dataclasses
 import os
@@ -35,7 +35,7 @@ class Level:
 
     @property
     def left(self):
-        """What recstore takes of it at most: 5% stay free."""
+        """The bytes that recstore may take; 5% stay free."""
         if self.limit is None or self.used is None:
             return None
         return max(0, self.limit - self.limit // 20 - self.used)
@@ -115,7 +115,7 @@ class System:
         return found
 
     def headroom(self):
-        """`(bytes, limit)` that builds go by, of the C core."""
+        """`(bytes, limit)`: the memory that a build may take, from the C core."""
         from recstore._core import native
 
         return native.headroom(self.proc, self.root) if self.linux else (None, "")
@@ -192,7 +192,7 @@ class System:
     # ---- Namespaces ----
 
     def mounts(self, pid="self"):
-        """The Mounts that a process sees, in order; none where that cannot be read."""
+        """The Mounts that a process sees, in order; none if they cannot be read."""
         found = []
         for line in (self.read(f"/proc/{pid}/mountinfo") or "").splitlines():
             head, separator, tail = line.partition(" - ")
@@ -206,13 +206,13 @@ class System:
         return found
 
     def mount_of(self, folder, pid="self"):
-        """The Mount that a folder is on, None where that cannot be read."""
+        """The Mount of a folder; None if it cannot be read."""
         # A later one covers an earlier one of the same point.
         matching = [m for m in self.mounts(pid) if folder == m.point or folder.startswith(m.point.rstrip("/") + "/")]
         return max(enumerate(matching), key=lambda pair: (len(pair[1].point), pair[0]))[1] if matching else None
 
     def place(self):
-        """Who set the limits here: "kubernetes", "slurm", "container" or "host"."""
+        """The system that set the limits: "kubernetes", "slurm", "container" or "host"."""
         if "KUBERNETES_SERVICE_HOST" in self.environ:
             return "kubernetes"
         if "SLURM_JOB_ID" in self.environ:
@@ -280,7 +280,7 @@ def _ask_torch():
 
 
 def _beneath(path, root):
-    """What follows `root` in `path`; None when path does not lie beneath it, as for what a cgroup namespace shows as
+    """The part of `path` after `root`; None if `path` is not beneath it, as for paths that a cgroup namespace shows as
     `/..`."""
     root = root.rstrip("/")
     if "/.." in path or not (path + "/").startswith(root + "/"):

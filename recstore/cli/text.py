@@ -15,7 +15,7 @@ def to_json(value):
 
 
 def brief(value, depth=_MOST_DEPTH):
-    """A value as one line, cut at every level, so that neither size nor depth nor what is in it can trouble a
+    """A value as one line, cut at every level. Neither its size nor its depth nor control characters can trouble a
     terminal."""
     from recstore import Record
 
@@ -78,7 +78,7 @@ def _items(value, depth, how):
 
 
 def plain(value, depth=_MOST_DEPTH):
-    """A value as JSON has it, cut like `brief`; what JSON has no word for is its brief text."""
+    """A value for JSON, cut like `brief`. Values that JSON does not have become their brief text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and value.bit_length() <= 400 and type(value) is int:

@@ -1,8 +1,8 @@
-"""What `recstore demo` and `recstore bench` measure, each in a process of its own: a row of a table, or all rivals in
+"""The measurements of `recstore demo` and `recstore bench`, each in its own process: a row of a table, or all rivals in
 turns.
 
-A fresh process for each row, so that neither container is measured beside the other's memory or in a heap that the
-other has stretched. It is started as `python -c`, speaks JSON lines on standard output, and is no public interface.
+Each row has a fresh process, so that no container is measured beside the memory of another, or in a heap that another
+has enlarged. The process is started as `python -c` and writes JSON lines to standard output. It is no public interface.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ LOADER = "DataLoader"
 
 
 def say(**message):
-    """One JSON line to the demo; whoever stops reading ends this process by SIGPIPE."""
+    """Sends one JSON line to the demo. If the demo stops reading, SIGPIPE ends this process."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

@@ -1,8 +1,8 @@
-"""N workers, each reading every record in random order, and what that costs: time and memory.
+"""Measures the time and memory of N workers, each of which reads every record in random order.
 
-The main job in small: the demo and the benchmarks run it over a list, a RecordList or any stand-in, so that only the
-container differs. All workers stay alive until everything has been measured, because a page that is shared while
-they live would look private once the others have gone.
+This is the main job on a small scale. The demo and the benchmarks run it over a list, a RecordList and other
+containers. All workers stay alive until the memory has been measured, because pages that they share would look private
+after the others have ended.
 """
 
 import math
@@ -23,7 +23,7 @@ class WorkerFailed(RuntimeError):
 
 
 def shuffled(count, seed):
-    """Every index below count once, in pseudo-random order, holding no array: the order must not weigh on USS.
+    """Every index below count once, in pseudo-random order. There is no array of indices, which would add to the USS.
 
     A linear congruential generator over the next power of two has full period when the increment is odd and the
     multiplier is 1 modulo 4; values past the end are skipped, fewer than half of them.
@@ -38,7 +38,7 @@ def shuffled(count, seed):
 
 
 def touch(record):
-    """Take hold of a record's values, as a transform does: each one's reference count is written."""
+    """Reference each value of a record, as a transform does, which writes its reference count."""
     if isinstance(record, dict):
         for _ in record.values():
             pass

@@ -1,7 +1,8 @@
-"""Values beyond the basic types, as ext values of csrc/FORMAT.md: a code, an EXTRA that values share, and a payload.
+"""Stores values beyond the basic types as ext values of csrc/FORMAT.md: a code, an EXTRA that values share, and a
+payload.
 
-Imported by the codec when it meets the first such value. A type's own module is never imported to encode it: a value of
-a type that nobody loaded cannot be there. Decoding checks payloads as the bytes of strangers that they may be.
+The compiled core imports this module when it meets the first such value. Encoding imports no module of a type: a value
+exists only if its module is loaded. Decoding checks every payload, because the bytes may be hostile.
 """
 
 import sys
@@ -24,7 +25,7 @@ _ZONE_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 
 def _decimal_text(value):
-    # A context of capitals=0 writes the exponent's E small; no other text of a Decimal has an e.
+    # In a context with capitals=0, str() writes the E of the exponent in lower case.
     return str(value).replace("e", "E")
 
 
@@ -61,7 +62,7 @@ def _describe_zoneinfo(value):
 
 
 def _without_attributes(code, copy):
-    """Dict types with a ``__dict__``: what somebody hung on them has no place."""
+    """The handler for a dict type with a ``__dict__``. Values with attributes in it cannot be stored."""
     return lambda value: None if value.__dict__ else (code, None, copy(value))
 
 
@@ -78,7 +79,7 @@ _BUILTIN = {
     slice: lambda v: (SLICE, None, (v.start, v.stop, v.step)),
     type(Ellipsis): lambda v: (ELLIPSIS, None, None),
 }
-# By module and name: a value's type is compared with what the loaded module has under this name.
+# {(module, name): handler}. A type must be the object that the loaded module has under this name.
 _BY_NAME = {
     ("collections", "OrderedDict"): _without_attributes(ORDEREDDICT, dict),
     ("collections", "Counter"): _without_attributes(COUNTER, dict),
@@ -107,7 +108,8 @@ def _tensors():
 
 
 def _string_array(value):
-    """An array of numpy's variable-width strings; None for one with a missing value or without coercion."""
+    """The ext value of an array of numpy's variable-width strings. None for other arrays, and for a StringDType with
+    options."""
     numpy = sys.modules["numpy"]
     kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
     if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
@@ -116,13 +118,13 @@ def _string_array(value):
 
 
 def _find_handler(value):
-    """How values of this type are described; None when they cannot be stored."""
+    """The function that describes values of this type; None if they cannot be stored."""
     kind = type(value)
     if kind in _BUILTIN:
         return _BUILTIN[kind]
     module = kind.__module__.partition(".")[0] if type(kind.__module__) is str else None
     handler = _BY_NAME.get((module, kind.__name__))
-    # Before a registration: what the library stores by itself needs none.
+    # This comes before registrations: a registration does not change how a known type is stored.
     if handler is not None and getattr(sys.modules.get(module), kind.__name__, None) is kind:
         return handler
     from recstore.values import class_types
@@ -130,16 +132,17 @@ def _find_handler(value):
     return class_types.handler(value)
 
 
-_handlers = WeakKeyDictionary()  # type -> handler; a class that its program drops goes
+_handlers = WeakKeyDictionary()  # type -> handler; weak, so that a program can drop a class
 
 
 def forget(cls):
-    """The class was registered: what was found out about it may no longer hold."""
+    """Drops the cached handler of a class, because the class has been registered."""
     _handlers.pop(cls, None)
 
 
 def describe(value, writer=None):
-    """`(code, EXTRA, payload)` of a value, or None when it cannot be stored. `writer` notes what readers must know."""
+    """`(code, EXTRA, payload)` of a value; None if it cannot be stored. `writer`, a trust.Writer or None, notes the
+    class of the value."""
     kind = type(value)
     if kind is Record:
         return _describe_record(value, writer)
@@ -166,8 +169,8 @@ def _describe_record(value, writer):
 
 
 def pickled(value):
-    """The ext value that holds a pickle. Raises whatever pickling raises, TypeError for a store anywhere in the
-    value."""
+    """The ext value with the pickle of a value. Raises the errors of pickling, and TypeError if the value contains a
+    store."""
     import io
 
     out = io.BytesIO()
@@ -179,7 +182,7 @@ _Pickler = None
 
 
 def _pickler():
-    """A Pickler that takes no stores: they pickle as handles, which the data would not outlive its process in."""
+    """A Pickler that refuses stores: a store pickles as a handle, and its data would end with its process."""
     global _Pickler
     if _Pickler is None:
         import pickle
@@ -198,7 +201,7 @@ def _pickler():
 
 
 def store_remedy(store):
-    """What to store instead of a store."""
+    """The advice for a store as a value."""
     return f"convert it with {'.to_list()' if hasattr(store, 'to_list') else '.to_dict()'} first"
 
 
@@ -226,7 +229,7 @@ def _parts(payload, kinds, what):
 def _make_set(kind, carrier):
     def make(payload):
         out = kind(_typed(payload, carrier, "a set"))
-        # Records in place of classes may be equal where the objects that they stand for were not.
+        # Records that stand for objects may be equal where the objects were not.
         alike = len(out) != len(payload) and not any(type(e) is Record for e in out)
         _expect(not alike, "a set with an element that is there twice")
         return out
@@ -239,7 +242,7 @@ def _make_dict(name):
         import collections
 
         kind = getattr(collections, name)
-        update = dict.update if name == "Counter" else kind.update  # a Counter's own would add up
+        update = dict.update if name == "Counter" else kind.update  # Counter.update would add up counts
 
         def make(payload):
             out = kind()
@@ -264,7 +267,7 @@ def _make_chainmap(extra):
 
     def make(payload):
         out = ChainMap()
-        out.maps = _typed(payload, list, "a ChainMap")  # none at all, too, which the constructor does not make
+        out.maps = _typed(payload, list, "a ChainMap")  # the constructor makes no ChainMap without maps
         return out
 
     return make
@@ -373,7 +376,7 @@ def _make_path(extra):
 
     _expect(extra in _PATHS, f"a path of class {extra!r:.80}")
     if extra == ("PosixPath" if os.name == "nt" else "WindowsPath"):
-        extra = "Pure" + extra  # a path of the other kind of system can be looked at but not opened
+        extra = "Pure" + extra  # this system cannot make a path object of the other system that opens files
     kind = getattr(pathlib, extra)
     return lambda payload: kind(_typed(payload, str, "a path"))
 
@@ -438,7 +441,7 @@ _WITH_EXTRA = {DEFAULTDICT, DEQUE, PATH, TENSOR}
 
 
 def _guarded(make):
-    """What constructors raise for a payload out of their range is a matter of the bytes."""
+    """Wraps a maker: an error of a constructor means a bad payload, so it becomes a CorruptError."""
 
     def guarded(payload):
         try:
@@ -465,9 +468,9 @@ def _refuse_pickle(payload):
 
 
 def maker(code, extra, reader):
-    """`(make, keep)`: the function from a payload to the value, and whether it may be kept for further ones.
+    """`(make, keep)`: the function that makes a value of its payload, and whether the caller may cache it.
 
-    Raises CorruptError for an EXTRA that the code does not have, Error for a class that cannot be loaded.
+    Raises CorruptError for an EXTRA that the code does not allow, and Error for a class that cannot be loaded.
     """
     if ENUM <= code <= OBJECT:
         from recstore.values import class_types

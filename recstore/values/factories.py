@@ -7,7 +7,8 @@ BY_NAME = {factory.__name__: factory for factory in FACTORIES[1:]}
 
 
 def number_of(factory, remedy=""):
-    """The number of a factory, 0 for None. EncodeError, ending in `remedy`, for a factory that is no builtin type."""
+    """The number of a factory, 0 for None. EncodeError, which ends in `remedy`, for a factory that is not among
+    FACTORIES."""
     for number, known in enumerate(FACTORIES):
         if factory is known:
             return number

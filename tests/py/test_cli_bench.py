@@ -68,7 +68,7 @@ def test_json(tmp_path):
         ('{"a": 1}\n{"a": 2}', None, "--format jsonl"),
         ('{"a": [1]}', "b", "no 'b' on the way to 'b'; there are: 'a'"),
         ('{"a": {"c": [1]}}', "a.b", "no 'b' on the way to 'a.b'; there are: 'c'"),
-        ('{"a": {"c": [1]}}', "a", "no list; there are: 'c'"),
+        ('{"a": {"c": [1]}}', "a", "not a list; there are: 'c'"),
         ("[1]", "a", "no 'a'"),
     ],
 )
