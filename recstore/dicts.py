@@ -49,10 +49,10 @@ class RecordDict(containers.Container, native.Mapping):
         OutOfSpaceError: the store would pass a memory limit or fill the disk. Whatever the iterable raises.
         Nothing stays behind in any case.
 
-    Keys are equal when Python says so: 1, 1.0 and True are one key. What is read is the caller's own: changing it changes nothing in
-    the store. So a NaN that is read is not the one that was stored, and no lookup finds it: ``d.to_dict()`` and ``d.items()`` have it.
-    Keys of classes that compare in their own way, dataclasses among them, are found by comparing: the process that looks one up first
-    makes them all.
+    Keys are equal by Python's rules: 1, 1.0 and True are one key. A value that is read belongs to the caller; changing
+    it does not change the store. A NaN is a new object at each read, so no lookup finds a NaN key; ``d.to_dict()`` and
+    ``d.items()`` have it. Keys whose class defines ``__eq__``, such as dataclasses, are found by comparing: the first
+    such lookup in a process decodes them all.
 
     Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
     builds the mapping iterates over its source. An iterator over the mapping belongs to one thread.
@@ -149,11 +149,14 @@ class RecordDict(containers.Container, native.Mapping):
         return self._with_values(self._values.lazy())
 
     def field(self, name, default=_MISSING):
-        """The same mapping with one field of each value; see :meth:`RecordList.field`. Of groups, one field of all their records.
+        """The same mapping with one field of each value; see :meth:`RecordList.field`. For groups, one field of all
+        their records.
 
         >>> from recstore import RecordList
-        >>> with RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}]) as x: x.group_by("image").field("id")[5].to_list()
+        >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
+        >>> x.group_by("image").field("id")[5].to_list()
         [1, 2]
+        >>> x.close()
         """
         return self._with_values(self._values.field(name, *(() if default is _MISSING else (default,))))
 
@@ -199,8 +202,8 @@ class RecordDict(containers.Container, native.Mapping):
     __hash__ = None
 
     def __or__(self, other):
-        """A new store of the entries of both; those of `other` win. Arrays come, and what cannot be stored is pickled, as in
-        this one."""
+        """A new store of the entries of both; for a key in both, the value of `other`. Arrays are read, and unsupported
+        values pickled, as in this store."""
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
         pairs = (pair for side in (self, other) for pair in side.items())
@@ -315,9 +318,10 @@ def over(keys, values, factory=None):
 
 
 class _Positions(Sequence):
-    """What the three views of a mapping share beside collections.abc: they are its records, by position.
+    """Base of the three views of a mapping: access by position, in addition to collections.abc.
 
-    Called with any other iterable, as collate functions do (``type(x)([...])``), they give a plain list, as a RecordView does.
+    Called with any other iterable, as collate functions do (``type(x)([...])``), a view class gives a plain list, as
+    RecordView does.
     """
 
     __slots__ = ()
@@ -428,7 +432,8 @@ class RecordItems(_Positions, _SetOfPairs):
 
 
 class RecordPairs(Sequence):
-    """Pairs of the items of two containers, position by position, over the same bytes. Called with an iterable alone: a plain list.
+    """Pairs of the items of two containers at the same position, over the same bytes. Called with an iterable alone, it
+    gives a plain list.
 
     >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.items()[::-1][0]
     ('c', 3)

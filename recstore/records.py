@@ -118,8 +118,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     def map(self, fn, **options):
         """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
-        ``workers=N``, N processes call `fn`, which has to be a function at the top of a module, or anything else that can
-        be pickled: TypeError for a lambda.
+        ``workers=N``, N processes call `fn`, which must be possible to pickle, as a function at the top of a module is:
+        TypeError for a lambda.
 
         >>> from recstore import RecordList
         >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
@@ -196,14 +196,14 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return grouping.index_by(self, key)
 
     def group_by(self, key, *, default_factory=None):
-        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records that have it, in their
-        order.
+        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records with this
+        value, in their order.
 
         A value that no record has is KeyError. With ``default_factory=list`` it gives ``[]``, as the ``imgToAnns`` of
         pycocotools does for an image without annotations; nothing is stored for it. Safe from several threads at once.
 
-        KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a factory that is
-        no builtin type.
+        KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a factory
+        that is not a builtin type.
 
         >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
         >>> img_to_anns = x.group_by("image", default_factory=list)
