@@ -1,5 +1,5 @@
-"""RecordDict and its views of keys, values and items: what a dict's reading side does. Bytes and lookups are
-`_keys`'s."""
+"""RecordDict, a read-only mapping in shared memory, and its views of keys, values and items. The compiled base class
+`native.Mapping` finds keys and decodes values."""
 
 import errno
 import sys
@@ -35,24 +35,25 @@ class RecordDict(containers.Container, native.Mapping):
     """A read-only mapping in shared memory, in insertion order, built once from a mapping or from pairs.
 
     Args:
-        mapping_or_pairs: a mapping, or an iterable of (key, value) pairs; a generator is streamed and never held as a
-            whole. A key that comes again keeps its first place and takes its last value. A defaultdict with a builtin
-            factory keeps it: ``d[missing]`` is ``factory()``, which is not stored. A RecordDict without further options
-            gives the same store once more: closing one closes both.
-        on_unsupported, compression, arrays, backing, name, progress: as of :class:`RecordList`.
-        workers: as of RecordList: with N, an iterable of shards, each a mapping or an iterable of pairs; a key that
-            comes again in another shard is one that comes again.
+        mapping_or_pairs: a mapping, or an iterable of (key, value) pairs. The constructor reads a generator item by
+            item and never holds all of it. A repeated key keeps its first position and takes its last value. The store
+            of a defaultdict with a builtin factory keeps the factory: ``d[missing]`` is ``factory()``, which is not
+            stored. A RecordDict without other options gives a second object over the same store: closing one closes
+            both.
+        on_unsupported, compression, arrays, backing, name, progress: the same as for :class:`RecordList`.
+        workers: with N, N processes read and encode, as for RecordList. The argument is then an iterable of shards,
+            each a mapping or an iterable of pairs. A key may be repeated in another shard.
 
     Raises:
-        EncodeError: a key or value cannot be stored. TypeError: a key cannot be hashed, an item is no
-        pair, or the argument is a table or a function.
-        OutOfSpaceError: the store would pass a memory limit or fill the disk. Whatever the iterable raises.
-        Nothing stays behind in any case.
+        EncodeError: a key or value cannot be stored.
+        TypeError: a key cannot be hashed, an item is no pair, or the argument is a table or a function.
+        OutOfSpaceError: the store would pass a memory limit or fill the disk.
+        Any exception that the iterable raises. After an error no part of the store remains.
 
-    Keys are equal by Python's rules: 1, 1.0 and True are one key. A value that is read belongs to the caller; changing
-    it does not change the store. A NaN is a new object at each read, so no lookup finds a NaN key; ``d.to_dict()`` and
-    ``d.items()`` have it. Keys whose class defines ``__eq__``, such as dataclasses, are found by comparing: the first
-    such lookup in a process decodes them all.
+    Keys are equal when Python's ``==`` says so: 1, 1.0 and True are one key. Every read makes new objects, so a caller
+    may change them without changing the store. A NaN key is therefore never found by a lookup; ``d.to_dict()`` and
+    ``d.items()`` include it. A key of a class with its own ``__eq__``, such as a dataclass, is found by comparison: the
+    first such lookup in a process decodes all keys of such classes.
 
     Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
     builds the mapping iterates over its source. An iterator over the mapping belongs to one thread.
@@ -65,7 +66,7 @@ class RecordDict(containers.Container, native.Mapping):
     >>> d.close()
     """
 
-    __slots__ = ("__weakref__", "_shared_as")  # the second as RecordView has it
+    __slots__ = ("__weakref__", "_shared_as")  # _shared_as: see RecordView
     _kind = registry.MAPPING
     _instead = _INSTEAD
     _plain = "dict"
@@ -85,7 +86,6 @@ class RecordDict(containers.Container, native.Mapping):
     ):
         options = build_options.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
         if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
-            # The same store once more: nothing is copied.
             source = mapping_or_pairs
             source._require()
             self._set(source._keys, source._values, source.table, source.factory, source.detached)
@@ -118,8 +118,9 @@ class RecordDict(containers.Container, native.Mapping):
         return RecordItems(self)
 
     def get_many(self, keys, default=_MISSING):
-        """A list of the values of `keys`, in their order; KeyError for a key that is not there, unless there is a
-        `default`.
+        """A list of the values of `keys`, in the order of `keys`; `default` stands in for a missing key.
+
+        Raises KeyError for a missing key without a default.
 
         >>> with RecordDict({"a": 1, "b": 2}) as d: d.get_many(["b", "x"], default=0)
         [2, 0]
@@ -127,7 +128,7 @@ class RecordDict(containers.Container, native.Mapping):
         return self._many(keys, None if default is _MISSING else default, default is not _MISSING)
 
     def select(self, keys):
-        """The mapping of these keys alone, in their order, over the same bytes. KeyError for one that is not there.
+        """A RecordDict of only these keys, in the given order, over the same bytes. Raises KeyError for a missing key.
 
         >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.select(["c", "a"])
         RecordDict({'c': 3, 'a': 1})
@@ -149,8 +150,9 @@ class RecordDict(containers.Container, native.Mapping):
         return self._with_values(self._values.lazy())
 
     def field(self, name, default=_MISSING):
-        """The same mapping with one field of each value; see :meth:`RecordList.field`. For groups, one field of all
-        their records.
+        """The same mapping with one field of each value; see :meth:`RecordList.field`.
+
+        If the values are groups of records, a value of the result holds the field of each record of its group.
 
         >>> from recstore import RecordList
         >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
@@ -175,10 +177,10 @@ class RecordDict(containers.Container, native.Mapping):
             for entry, key in enumerate(self._keys):
                 if type(key) in (list, dict, set, bytearray):
                     raise CorruptError(f"entry {entry} has a {type(key).__name__} as its key") from None
-            raise  # what hashing a key of somebody's own class raised
+            raise  # the __hash__ of a key of a user's class raised it
 
     def copy(self):
-        """The same mapping: it cannot be changed."""
+        """The mapping itself, since nobody can change it."""
         return self
 
     def __reversed__(self):
@@ -202,8 +204,8 @@ class RecordDict(containers.Container, native.Mapping):
     __hash__ = None
 
     def __or__(self, other):
-        """A new store of the entries of both; for a key in both, the value of `other`. Arrays are read, and unsupported
-        values pickled, as in this store."""
+        """A new store of the entries of both; for a key in both, the value of `other` counts. It has the options
+        `arrays` and `on_unsupported` of this mapping."""
         if not isinstance(other, (RecordDict, dict)):
             return NotImplemented
         pairs = (pair for side in (self, other) for pair in side.items())
@@ -212,7 +214,7 @@ class RecordDict(containers.Container, native.Mapping):
         )
 
     def __ror__(self, other):
-        """A plain dict of the entries of both; those of this mapping win."""
+        """A plain dict of the entries of both; for a key in both, the value of this mapping counts."""
         if not isinstance(other, dict):
             return NotImplemented
         return other | dict(self.items())
@@ -235,7 +237,7 @@ class RecordDict(containers.Container, native.Mapping):
 
     @property
     def segments(self):
-        """The segments that it reads, each once; none when detached."""
+        """The segments that the mapping reads, each once; none for a detached mapping."""
         if self.detached is not None or self.table is None:
             return []
         owners = (*self._keys.segments, *self._values.segments, self.table.segment)
@@ -243,7 +245,7 @@ class RecordDict(containers.Container, native.Mapping):
 
     @property
     def blobs(self):
-        """The index arrays and tables of process memory that it reads, each once."""
+        """The blobs that the mapping reads, each once: index arrays, and a key index of its own."""
         if self.detached is not None or self.table is None:
             return []
         owners = (*self._keys.blobs, *self._values.blobs, self.table.blob)
@@ -251,25 +253,25 @@ class RecordDict(containers.Container, native.Mapping):
 
     @property
     def is_whole(self):
-        """Whether the entries are those of a segment of their own, all and in order."""
+        """Whether the mapping consists of all entries of one mapping segment, read as whole values."""
         segment = self.table.segment
         return segment is not None and self._values.projection is None and self._values.segments == [segment]
 
     @property
     def nbytes(self):
-        """Bytes of the segments, all sections, and of tables in process memory; a part of a mapping has those of the
-        whole."""
+        """Bytes of all sections of the segments, and of a key index outside them. A part of a mapping counts the bytes
+        of the whole mapping."""
         self._require()
         return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.table.segment is None)
 
     @property
     def index_nbytes(self):
-        """Bytes of the table that finds keys."""
+        """Bytes of the key index."""
         self._require()
         return self.table.nbytes
 
     def info(self):
-        """What the store consists of: an :class:`recstore.info.StoreInfo`, which prints well."""
+        """Figures of the store's parts: a :class:`recstore.info.MappingInfo`, which prints as readable text."""
         from recstore import info
 
         self._require()
@@ -286,11 +288,11 @@ class RecordDict(containers.Container, native.Mapping):
         return f"{name}({self.to_dict()!r})"
 
     def save(self, path):
-        """Writes the mapping to `path`: beside it first, then renamed. A part's file holds only the part, groups as
-        lists.
+        """Writes the mapping to a new file in the folder of `path` and renames it to `path`. The file of a part of a
+        mapping holds only that part; groups are saved as lists.
 
-        Raises OSError (FileNotFoundError for a missing folder, OutOfSpaceError for a full disk); the file that stood at
-        `path` is then as it was. Safe from several threads at once: the last of several saves to one path stays.
+        Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk. After an error an older
+        file at `path` is unchanged. Safe from several threads at once: of several saves to one path the last one stays.
         """
         self._require()
         saving.save_mapping(self, path)
@@ -301,15 +303,15 @@ registry.register_container(registry.MAPPING, lambda: RecordDict)
 
 
 def _whole(segment):
-    """What `_set` takes to make the RecordDict of a mapping segment."""
+    """The arguments of `Mapping._set` for the RecordDict of a mapping segment."""
     keys, values = (RecordView._blank()._set(selection) for selection in selections(segment))
     table = native.KeyTable.of_segment(segment)
     return keys, values, table, FACTORIES[table.factory]
 
 
 def over(keys, values, factory=None):
-    """The RecordDict of two containers of one length, entry by entry, over their bytes: only a table is made, in
-    process memory. Keys that come again keep their first place and take their last value."""
+    """A RecordDict whose entry i has the i-th item of `keys` and of `values`, over their bytes. Only a key index is
+    made, as a blob. A repeated key keeps its first position and takes its last value."""
     table, order = native.hash_keys(keys)
     if order is not None:
         keys = keys._derive(keys.selection.taken(order[0]))
@@ -318,10 +320,10 @@ def over(keys, values, factory=None):
 
 
 class _Positions(Sequence):
-    """Base of the three views of a mapping: access by position, in addition to collections.abc.
+    """The part of a sequence that RecordKeys, RecordValues and RecordItems share: access by position.
 
-    Called with any other iterable, as collate functions do (``type(x)([...])``), a view class gives a plain list, as
-    RecordView does.
+    A collate function may call such a class with a plain iterable (``type(x)([...])``). The call then returns a plain
+    list, as a call of RecordView does.
     """
 
     __slots__ = ()
@@ -331,7 +333,7 @@ class _Positions(Sequence):
 
     @property
     def mapping(self):
-        """The mapping that this is a view of."""
+        """The mapping under this view."""
         return self._mapping
 
     def __len__(self):
@@ -361,7 +363,8 @@ class _Positions(Sequence):
 
 
 class RecordKeys(_Positions, containers.RecordsOf, _SetOfKeys):
-    """The keys of a RecordDict: set-like as a dict's, and a sequence. ``RecordList(d.keys())`` copies nothing."""
+    """The keys of a RecordDict: set-like as the keys of a dict, and a sequence. ``RecordList(d.keys())`` copies
+    nothing. Safe from several threads at once."""
 
     __slots__ = ()
 
@@ -374,14 +377,14 @@ class RecordKeys(_Positions, containers.RecordsOf, _SetOfKeys):
         return key in self._mapping
 
     def index(self, key, start=0, stop=sys.maxsize):
-        """The position of a key within [start, stop); ValueError when it is not there."""
+        """The position of a key within [start, stop); ValueError if the key is not in that range."""
         entry = self._mapping._entry(key)
         if entry is None or entry not in range(*slice(start, stop).indices(len(self))):
             raise ValueError(f"{key!r:.80} is not in the {type(self).__name__}")
         return entry
 
     def count(self, key):
-        """1 or 0."""
+        """1 if the mapping has the key, else 0."""
         return int(key in self)
 
     @classmethod
@@ -390,7 +393,7 @@ class RecordKeys(_Positions, containers.RecordsOf, _SetOfKeys):
 
 
 class RecordValues(_Positions, containers.RecordsOf, ValuesView):
-    """The values of a RecordDict, a sequence too."""
+    """The values of a RecordDict, which are also a sequence. Safe from several threads at once."""
 
     __slots__ = ()
 
@@ -407,8 +410,8 @@ class RecordValues(_Positions, containers.RecordsOf, ValuesView):
 
 
 class RecordItems(_Positions, _SetOfPairs):
-    """The (key, value) pairs of a RecordDict: set-like as a dict's, and a sequence; a slice is a
-    :class:`RecordPairs`."""
+    """The (key, value) pairs of a RecordDict: set-like as the items of a dict, and a sequence. A slice is a
+    :class:`RecordPairs`. Safe from several threads at once."""
 
     __slots__ = ()
 
@@ -432,8 +435,8 @@ class RecordItems(_Positions, _SetOfPairs):
 
 
 class RecordPairs(Sequence):
-    """Pairs of the items of two containers at the same position, over the same bytes. Called with an iterable alone, it
-    gives a plain list.
+    """The items of two containers in pairs, by position, over the same bytes. A call with only an iterable returns a
+    plain list. Safe from several threads at once.
 
     >>> with RecordDict({"a": 1, "b": 2, "c": 3}) as d: d.items()[::-1][0]
     ('c', 3)
@@ -451,7 +454,7 @@ class RecordPairs(Sequence):
         return len(self._keys)
 
     def __getitem__(self, key):
-        # An array of numpy or torch claims to be an index whatever its shape.
+        # Every array of numpy or torch has __index__, whatever its shape.
         is_one = hasattr(type(key), "__index__") and not getattr(key, "ndim", 0)
         pair = self._keys[key], self._values[key]
         return pair if is_one else RecordPairs(*pair)

@@ -1,5 +1,4 @@
-"""RecordList and its views: the containers that people use. Policy and list behaviour; bytes and lifetimes are
-_store's."""
+"""RecordList and RecordView, the read-only lists of records in shared memory, and `open` for saved stores."""
 
 from _collections_abc import Sequence
 
@@ -30,28 +29,29 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
-        records: an iterable of records; a generator is streamed and never held as a whole. Records are made of Python's
-            basic types, those of collections, datetime, decimal, fractions, uuid, pathlib and enum, namedtuples,
-            dataclasses, attrs classes, classes given to ``register``, numpy arrays and scalars, and torch CPU tensors.
+        records: an iterable of records. The constructor reads a generator item by item and never holds all of it.
+            Records are made of Python's basic types, of the types of collections, datetime, decimal, fractions, uuid,
+            pathlib and enum, and of namedtuples, dataclasses, attrs classes, classes given to ``register``, numpy
+            arrays and scalars, and torch CPU tensors.
         on_unsupported: "error" raises EncodeError for any other value; "pickle" stores it pickled.
         compression: "auto" stores each block of records under the schema that takes the fewest bytes and gives the same
             values back; "none" stores every record self-describing.
         arrays: "copy" gives every record arrays of its own. "view" gives read-only arrays on the shared bytes, without
             a copy from 1,024 bytes on; they keep the memory mapped, and the store cannot be closed while one is alive.
-            torch tensors, which know no read-only memory, are copies in either case.
-        backing: "anonymous" memory that the kernel frees with its last process; "shm", the same within the size of
-            /dev/shm; "dir", files in a private directory (RECSTORE_DIR); "auto" takes RECSTORE_BACKING, else anonymous
-            where the system has it.
-        name: other processes of this user reach the store as ``recstore.attach(name)`` while this one has it. Gone
-            when its last user closes it or exits. See :func:`recstore.shared` for stores that several processes would
-            build.
-        workers: with N, N processes read and encode, for records that are costly to make: `records` is then an iterable
-            of shards, each an iterable of records that can be pickled: lists, ranges, objects of a class with an
-            ``__iter__`` that opens a file; no generators. The records are those of the shards one after another, and
-            the bytes the same whatever N. Shards are read side by side as far as 32 MB of encoded records can wait for
-            the one before: many of some thousand records each keep all workers busy, a few huge ones do not. What a
-            shard raises is raised here. The processes are started as multiprocessing does by default.
-        progress: show a progress bar (needs the extra ``cli``); with workers, of shards.
+            torch has no read-only tensors, so tensors are copies in either case.
+        backing: the kind of memory. "anonymous": the kernel frees it when the last process ends. "shm": the same, but
+            limited by the size of /dev/shm. "dir": files in a private folder (RECSTORE_DIR). "auto": the value of
+            RECSTORE_BACKING, else "anonymous" if the system has it, else "dir".
+        name: while this process has the store, other processes of this user open it with ``recstore.attach(name)``.
+            The system removes it when its last user closes it or exits. See :func:`recstore.shared` if several
+            processes would build the same store.
+        workers: with N, N processes read and encode, for records that are costly to make. `records` is then an iterable
+            of shards. A shard is an iterable that can be pickled: a list, a range, or an object whose ``__iter__``
+            opens a file; a generator cannot be pickled. The store holds the records of the shards one after another;
+            its bytes do not depend on N. At most 32 MB of encoded records wait for an earlier shard: many shards of
+            some thousand records keep all workers busy, a few huge shards do not. An exception of a shard is raised
+            here. multiprocessing's default start method starts the processes.
+        progress: show a progress bar (needs the extra ``cli``); with workers it counts shards.
 
     Raises:
         BuildError: a worker was killed.
@@ -59,10 +59,10 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         SegmentExistsError: the name is taken.
         TypeError: `records` is a table, a mapping or a function; the message says what to write.
-        Whatever the iterable raises. Nothing stays behind in either case.
+        Any exception that the iterable raises. After an error no part of the store remains.
 
-    A record that is read is the caller's own: changing it changes nothing in the store. The keys or values of a
-    RecordDict are not copied: the list is over the same bytes, and closing it closes them.
+    Every read makes new objects, so a caller may change a record without changing the store. A list of the keys or
+    values of a RecordDict copies nothing: it reads the same bytes, and closing it closes the RecordDict.
 
     Every method is safe from several threads at once; ``close`` lets the calls of other threads finish. The thread that
     builds the list iterates over `records`. An iterator over the list belongs to one thread.
@@ -78,7 +78,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     """
 
     __slots__ = ("__weakref__",)
-    _kind = registry.LIST  # what a handle calls it; a subclass that does not say cannot travel
+    _kind = registry.LIST  # the container's kind in a handle; a subclass without a _kind of its own cannot be pickled
     _instead = _INSTEAD
 
     def __init__(
@@ -103,7 +103,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     @classmethod
     def _blank(cls):
-        """A list without records, to be set: the constructor builds a store."""
+        """A list without a store; `_set` gives it one. The constructor would build a new store."""
         return native.Records.__new__(cls)
 
     @classmethod
@@ -112,14 +112,15 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return cls._blank()._set(native.Selection.whole(segment))
 
     def _derive(self, selection):
-        """A view of `selection`, read as this one is."""
+        """A view of `selection` with the projection of this list."""
         cls = type(self) if isinstance(self, RecordView) else RecordView
         return cls._blank()._set(selection, self.projection, self.detached)
 
     def map(self, fn, **options):
-        """A new store of ``fn(record)`` for each record, streamed; `options` are those of RecordList. With
-        ``workers=N``, N processes call `fn`, which must be possible to pickle, as a function at the top of a module is:
-        TypeError for a lambda.
+        """A new store of ``fn(record)`` for each record; `options` are the options of RecordList. With ``workers=N``,
+        N processes call `fn`.
+
+        Raises TypeError if `workers` is given and `fn` cannot be pickled, as a lambda.
 
         >>> from recstore import RecordList
         >>> RecordList([1, 2]).map(lambda i: {"square": i * i}).to_list()
@@ -136,7 +137,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     def lazy(self):
         """A view whose items are :class:`recstore.Record`: mappings that decode a field when it is read.
 
-        A record that is no mapping and no object with fields comes as it is.
+        A record that is neither a mapping nor an object with fields is decoded whole.
 
         >>> with RecordList([{"id": 1, "text": "..."}, {"id": 2, "text": "..."}]) as x: [r["id"] for r in x.lazy()]
         [1, 2]
@@ -144,17 +145,18 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return self._reading(native.lazy_of(self.projection))
 
     def field(self, name, default=_MISSING):
-        """A list-like view of one field, which decodes only it: a :class:`recstore.fields.FieldView`, with
+        """A list-like view of one field, which decodes no other field: a :class:`recstore.fields.FieldView`, with
         ``to_numpy()``.
 
         Args:
-            name: a str, whose dots lead into nested dicts and objects unless a record has the whole of it as a key; an
-                int, which is the place of an element where records are lists or tuples, counted from the end where it
-                is negative, and a key where they are dicts; or a tuple of keys, taken as they are: for keys with dots,
-                keys that are neither str nor int, and elements of nested lists and tuples.
-            default: what stands in for records that lack the field.
+            name: the field, in one of three forms. A str: its dots lead into nested dicts and objects, unless a record
+                has the whole str as a key. An int: the index of an element if records are lists or tuples, a key if
+                they are dicts. A tuple of keys, each taken literally: for keys with dots, for keys that are neither str
+                nor int, and for elements of nested lists and tuples.
+            default: the value for records that lack the field.
 
-        Reading a record that lacks it raises KeyError, which names record and field; TypeError when `name` is neither.
+        Without a default, reading a record that lacks the field raises KeyError, which names record and field. Raises
+        TypeError for a `name` of another type.
 
         >>> with RecordList([{"meta": {"camera": 3}}, {"meta": {}}]) as x: list(x.field("meta.camera", default=None))
         [3, None]
@@ -166,8 +168,9 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return self._reading(native.field_of(self.projection, name, *(() if default is _MISSING else (default,))))
 
     def fields(self, *names):
-        """A view whose records are dicts with only these fields, in this order. Names are those of :meth:`field`; what
-        dots or tuples lead to stands in nested dicts, and fields that a record lacks are left out.
+        """A view whose records are dicts with only these fields, in this order. Names have the forms that
+        :meth:`field` takes. A field reached by dots or a tuple stands in nested dicts. A field that a record lacks is
+        left out.
 
         >>> with RecordList([{"id": 1, "meta": {"a": 2, "b": 3}}]) as x: x.fields("meta.b", "id", "other")[0]
         {'meta': {'b': 3}, 'id': 1}
@@ -175,7 +178,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return self._reading(native.fields_of(self.projection, names))
 
     def _reading(self, projection):
-        """A view of the same records, read as `projection` says."""
+        """A view of the same records with another projection."""
         self._require_open()
         kind = registry.FIELD_VIEW if type(projection) is native.FieldProjection else registry.VIEW
         return registry.container_class(kind)._blank()._set(self.selection, projection, self.detached)
@@ -183,10 +186,11 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     # ---- By key ----
 
     def index_by(self, key):
-        """A :class:`RecordDict` of these records, over the same bytes, by the value of a field, or of `key(record)` for
-        a function. Of records with one value the last is taken, as in a dict comprehension.
+        """A :class:`RecordDict` from the value of a field, or from ``key(record)``, to the record, over the same bytes.
+        If several records have one value, the last one counts, as in a dict comprehension.
 
-        KeyError for a record without the field, TypeError for a value that cannot be hashed.
+        Raises KeyError for a record without the field, TypeError for a value that cannot be hashed. Safe from several
+        threads at once.
 
         >>> with RecordList([{"id": 7, "name": "a"}, {"id": 9, "name": "b"}]) as x: x.index_by("id")[9]
         {'id': 9, 'name': 'b'}
@@ -196,14 +200,14 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return grouping.index_by(self, key)
 
     def group_by(self, key, *, default_factory=None):
-        """A :class:`RecordDict` from each value of a field, or of `key(record)`, to a view of the records with this
-        value, in their order.
+        """A :class:`RecordDict` from each value of a field, or of ``key(record)``, to a view of the records that have
+        it, in their order.
 
-        A value that no record has is KeyError. With ``default_factory=list`` it gives ``[]``, as the ``imgToAnns`` of
-        pycocotools does for an image without annotations; nothing is stored for it. Safe from several threads at once.
+        Looking up a value that no record has raises KeyError. With ``default_factory=list`` the lookup gives ``[]``, as
+        the ``imgToAnns`` of pycocotools does for an image without annotations; the store does not grow.
 
-        KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a factory
-        that is not a builtin type.
+        Raises KeyError for a record without the field, TypeError for a value that cannot be hashed, EncodeError for a
+        factory that is no builtin type. Safe from several threads at once.
 
         >>> x = RecordList([{"id": 1, "image": 5}, {"id": 2, "image": 5}])
         >>> img_to_anns = x.group_by("image", default_factory=list)
@@ -219,13 +223,13 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     @property
     def nbytes(self):
-        """Bytes of the segment, all sections; a view has those of the stores it looks at, each counted once."""
+        """Bytes of all sections of the segment. A view counts each of the segments that it reads once."""
         self._require()
         return sum(segment.nbytes for segment in self.segments)
 
     def info(self):
-        """What the store consists of: a :class:`recstore.info.StoreInfo`, which prints well; for a view over several
-        stores, or none, a :class:`recstore.info.ViewInfo` with one of each store."""
+        """Figures of the store's parts: a :class:`recstore.info.StoreInfo`, which prints as readable text. A view over
+        several stores, or over none, gives a :class:`recstore.info.ViewInfo` with a StoreInfo for each store."""
         from recstore import info
 
         self._require()
@@ -248,11 +252,11 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         return f"<{name}: {records}, {size_text(sum(segment.nbytes for segment in segments))}, {backings}>"
 
     def save(self, path):
-        """Writes the store to `path`: beside it first, then renamed. A view's file holds only the view's records,
-        groups as lists.
+        """Writes the store to a new file in the folder of `path` and renames it to `path`. The file of a view holds
+        only the records of the view; groups are saved as lists.
 
-        Raises OSError (FileNotFoundError for a missing folder, OutOfSpaceError for a full disk); the file that stood at
-        `path` is then as it was. Safe from several threads at once: the last of several saves to one path stays.
+        Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk. After an error an older
+        file at `path` is unchanged. Safe from several threads at once: of several saves to one path the last one stays.
         """
         self._require()
         selection = self.selection
@@ -263,10 +267,11 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
 
 class RecordView(RecordList):
-    """A part of a RecordList over the same bytes, as slicing gives it: a RecordList in everything but its constructor.
+    """A part of a RecordList over the same bytes, such as a slice. It differs from a RecordList only in its
+    constructor.
 
-    Called with an iterable, as collate functions do (``type(x)([...])``), it gives a plain list: no store is ever built
-    there. Its methods are safe from several threads at once, as those of RecordList.
+    A collate function may call the class with an iterable (``type(x)([...])``). The call returns a plain list and
+    builds no store. The methods are safe from several threads at once.
 
     >>> x = RecordList(range(10))
     >>> type(x[2:4])([5, 6])
@@ -274,7 +279,7 @@ class RecordView(RecordList):
     >>> x.close()
     """
 
-    __slots__ = ("_shared_as",)  # the path of the list that share_dataset put the view in place of; else not set
+    __slots__ = ("_shared_as",)  # set if share_dataset put the view in place of a list: the path of that attribute
     _kind = registry.VIEW
 
     def __new__(cls, records=()):
@@ -300,20 +305,20 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
     in it is imported or executed.
 
     Args:
-        path: what ``save`` wrote.
+        path: the path of a file that ``save`` wrote.
         verify: "header" checks header and sections, and each record when it is read; "full" checks all bytes first.
         copy: copy the bytes into sealed memory: protection against a file that is changed or cut while it is read.
-        classes: the classes whose values may be made, beside those given to ``register``: an iterable, or a mapping
-            from the names in the file (``module.qualname``) to classes. Values of others are read as
-            :class:`recstore.Record`.
-        allow_pickle: load pickled values, which can run any code: only for files from whom you trust.
+        classes: classes of which instances may be made, beside the classes given to ``register``: an iterable, or a
+            mapping from the names in the file (``module.qualname``) to classes. An instance of another class is read as
+            a :class:`recstore.Record`.
+        allow_pickle: load pickled values. A pickle can run any code: allow it only for files that you trust.
         limits: `(values, bytes)` that the largest record may hold, instead of 2**28 and 4 GiB.
-        arrays: "copy" or "view", as for RecordList. A view on a file that is cut meanwhile ends the process: see
+        arrays: "copy" or "view", as for RecordList. If a file is cut while a view on it is read, the process ends: see
             `copy`.
 
-    Raises SegmentNotFoundError, CorruptError, VersionError, OSError; reading a pickled value without leave,
-    UntrustedError. The errors about a file have its path as ``filename``. Workers that a store opened here is sent to
-    read it under the same rules. Safe from several threads at once.
+    Raises SegmentNotFoundError, CorruptError, VersionError and OSError; these have the file's path as ``filename``.
+    Reading a pickled value that is not allowed raises UntrustedError. A worker process that receives the store reads it
+    under the same rules. Safe from several threads at once.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "x.rec")
@@ -344,6 +349,6 @@ def _untrusting(allowed, allow_pickle, arrays):
 
 
 def _shared(source):
-    """The container whose records these are, when they are the keys or the values of a RecordDict; else None. A view is
-    built anew: that is how one makes a store of its own of it."""
+    """The container under the keys or the values of a RecordDict; None for any other source. A view is no such source:
+    RecordList(view) builds a new store of its records."""
     return source._records if isinstance(source, containers.RecordsOf) else None
