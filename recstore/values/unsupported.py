@@ -40,7 +40,7 @@ def explain(value, depth, pickled=False):
 
 
 def _shortened(path):
-    """The path, with whole steps in the middle replaced by "..." if it is long."""
+    """The path, with "..." in place of its middle if it is long, cut between two steps where possible."""
     if len(path) <= 120:
         return path
     head = max(path.rfind("[", 0, 40), path.rfind(".", 0, 40))
