@@ -1,9 +1,9 @@
-"""The directory backing: segments as files in a private directory, for systems without anonymous shared memory.
+"""The directory backing: segments as files in a private folder, for systems without anonymous shared memory.
 
-A file is named `<pid>-<start time>-<random>.rec`. Its owner unlinks it on close and at exit; after a SIGKILL the next
-build of the same user does: a file whose process is gone and on which nobody holds a shared `flock` is an orphan.
-Everybody who maps one holds that lock for life; it ends with the descriptor, never by LOCK_UN, which would drop a
-parent's from a forked child.
+A file is named `<pid>-<start time>-<random>.rec`. Its owner unlinks it when it closes the segment and at exit. If the
+owner was killed, the next build of the same user unlinks the file: the file is an orphan if its owner has ended and no
+process holds a shared `flock` on it. Every process that maps the file holds that lock until its descriptor is closed.
+LOCK_UN is never called, because in a forked child it would also release the lock of the parent.
 """
 
 import os
@@ -12,34 +12,34 @@ from recstore.shm import process_identity
 
 
 def default():
-    """RECSTORE_DIR, else a folder of this user's under the system's temporary one."""
+    """The path in RECSTORE_DIR, else a folder for this user in the system's temporary folder."""
     chosen = os.environ.get("RECSTORE_DIR")
     if chosen:
-        return os.path.abspath(chosen)  # the file is to be found again after a chdir
+        return os.path.abspath(chosen)  # a later chdir must not change the path
     import tempfile
 
     return os.path.join(tempfile.gettempdir(), f"recstore-{os.geteuid()}")
 
 
 def new_name():
-    """A file name that nobody else takes and that tells its owner."""
+    """A unique file name that contains the process id and start time of its owner."""
     pid = os.getpid()
     return f"{pid}-{process_identity.start_time(pid) or 0}-{os.urandom(8).hex()}.rec"
 
 
 def lease(segment):
-    """Marks a mapped segment as in use for as long as its descriptor lives."""
+    """Takes a lease on a mapped segment, which lasts until its descriptor is closed."""
     import fcntl
 
     try:
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        # A collector holds it for the instant in which it looks; that it finds us dead is impossible while we are not.
+        # A collector has an exclusive lock for the moment in which it tests the file.
         fcntl.flock(segment.fileno(), fcntl.LOCK_SH)
 
 
 def builder_is_gone(name):
-    """Whether a file name is of this scheme and its process has ended."""
+    """Whether a file name has the form that `new_name` makes and the process that it names has ended."""
     parts = name.removesuffix(".rec").split("-")
     if not name.endswith(".rec") or len(parts) != 3 or not all(p.isascii() and p.isdigit() for p in parts[:2]):
         return False
@@ -47,7 +47,7 @@ def builder_is_gone(name):
 
 
 def collect(folder):
-    """Unlinks orphans; returns how many. Never touches a file that is not of this scheme and this user."""
+    """Unlinks the orphans of this user and returns their number. Other files stay."""
     import fcntl
 
     removed = 0
@@ -70,7 +70,7 @@ def collect(folder):
                 os.unlink(path)
                 removed += 1
         except OSError:
-            continue  # leased by somebody, or gone meanwhile
+            continue  # another process has a lease on the file, or has removed it
         finally:
             os.close(fd)
     return removed

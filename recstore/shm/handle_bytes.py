@@ -5,24 +5,27 @@ A resource is a segment or a blob. Numbers are varints, as in wire.py:
 
     handle    = u8 version 2, u8 kind of container, holder, length, folders, devices, segments, tail
     holder    = pid, its start time, 16 bytes boot id, PID namespace
-    folders   = count, for each: size, bytes of the path       of resources that are files
-    devices   = count, for each: a number                      written once, as resources share them
+    folders   = count, for each: size, bytes of the path         the folders of resources that are files
+    devices   = count, for each: a number                        each device number once
     segments  = count, locations
-    tail      = 0, view  |  1, location: the blob that holds the view
-    view      = count, locations (of the blobs), body          resources are numbered from 0, segments first;
-                                                               view_bytes.py has the body
-    location  = u8 flags (backing, 4 passed, 8 named by scheme, 16 not trusted, 32 pickles allowed, 64 arrays are
-                views), where, number of the device, inode, 16 bytes id,
-                with flag 4: what the child calls the descriptor that multiprocessing passed to it
-              | 0, size, bytes                                   a blob of its own, where descriptors are short
-    where     = descriptor                                     anonymous
-              | number of the folder, name                     directory and file
-    name      = 8 bytes: `<pid>-<start time>-<these in hex>.rec` with the holder's; of a named one 12 bytes: a number of
-    18 letters |
-                size, bytes
+    tail      = 0, view  |  1, location of the blob that holds the view
+    view      = count, locations of the blobs, body              resources have numbers from 0, segments first;
+                                                                 view_bytes.py defines the body
+    location  = u8 flags, where, index of the device, inode, 16 bytes id, passed
+              | 0, size, bytes                                   the content of a blob, when descriptors are scarce
+    flags     = number of the backing | 4 passed | 8 name in short form | 16 not trusted | 32 pickles allowed
+              | 64 arrays are views
+    where     = descriptor                                       backing anonymous
+              | index of the folder, name                        other backings
+    name      = 8 bytes                                          short form, directory: the file name is
+                                                                 `<pid>-<start time>-<the bytes in hex>.rec`, with the
+                                                                 pid and the start time of the holder
+              | 12 bytes                                         short form, named: see named_segments.squeezed
+              | size, bytes
+    passed    = number of the descriptor in the child            with flag 4: multiprocessing passed the descriptor
 
-The view is written and read by view_bytes.py. Bytes are hostile: what does not fit raises CorruptError. Whether the
-resources are still there is the question of recstore.shm.handles.
+view_bytes.py writes and reads the view. Handles are hostile input: bytes of another form raise CorruptError. The module
+recstore.shm.handles finds out whether the resources still exist.
 """
 
 import os
@@ -33,12 +36,18 @@ from recstore.shm.wire import Reader, count, varint
 VERSION = 2
 BACKINGS = ("named", "anonymous", "directory", "file")
 _PASSED, _SCHEME = 4, 8
-_READING = 16  # and the two flags above it: how the sender reads the segment, which a worker must not widen
+_READING = 16  # this flag and the next two say how the sender reads the segment; the receiver must not read more
 
 
 class Location:
-    """Where a resource is: `fd` in the holder (anonymous), or `path`; `passed`, its number in a spawned child,
-    or None; `reading`, three bits that say how the sender reads it."""
+    """Where a resource is.
+
+    Attributes:
+        fd: the descriptor in the holder, for the anonymous backing.
+        path: the path of the file, for the other backings.
+        passed: the number of the descriptor in a spawned child, or None.
+        reading: three bits that say how the sender reads the resource.
+    """
 
     __slots__ = ("backing", "device", "fd", "id", "inode", "passed", "path", "reading")
 
@@ -48,8 +57,8 @@ class Location:
 
 
 class Handle:
-    """A handle taken apart. `view` is a Reader of the view's bytes; it is None where a blob holds them, and `tail` is
-    then the Location of that blob."""
+    """The parts of a handle. `view` is a Reader of the view's bytes. If a blob holds those bytes, `view` is None and
+    `tail` is the Location of the blob."""
 
     def __init__(self, kind, holder, length):
         self.kind, self.holder, self.length = kind, holder, length
@@ -57,7 +66,7 @@ class Handle:
         self.segments, self.view, self.tail = [], None, None
 
     def pack(self, view, tail=None):
-        """The bytes of the handle, with those of the view, or with the Location of the blob that holds them."""
+        """The bytes of the handle. With `tail`, the Location of the blob that holds the view, `view` is not used."""
         segments = [self.pack_location(segment) for segment in self.segments]
         end = b"\0" + view if tail is None else b"\1" + self.pack_location(tail)
         pid, started, boot, namespace = self.holder
@@ -97,11 +106,11 @@ class Handle:
 
     @staticmethod
     def unpack(data):
-        """Takes a handle apart. CorruptError."""
+        """The Handle that these bytes are. Raises CorruptError."""
         reader = Reader(data)
         version = reader.byte()
         if version != VERSION:
-            raise CorruptError(f"a recstore handle of version {version}; this is version {VERSION}")
+            raise CorruptError(f"a recstore handle of version {version}; this recstore reads version {VERSION}")
         kind = reader.byte()
         holder = reader.varint(), reader.varint(), reader.take(16), reader.varint()
         self = Handle(kind, holder, reader.size())
@@ -119,7 +128,7 @@ class Handle:
         return self
 
     def read_locations(self, reader):
-        """Locations, and bytes in place of blobs that came along."""
+        """A list of Locations; a blob whose content is in the handle is the content itself, as bytes."""
         return [self.read_location(reader) for _ in range(count(reader))]
 
     def read_location(self, reader):

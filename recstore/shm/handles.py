@@ -1,8 +1,8 @@
-"""Handles: pickling a store writes one, and unpickling it finds the segments and blobs that it names.
+"""Handles: pickling a store writes a handle, and unpickling it finds the segments and blobs that the handle names.
 
 A resource is a segment or a blob; a blob becomes sealed memory when it is first pickled. A handle names the process
 that holds the resources (its pid, start time, boot and PID namespace). It also names the descriptor, device, inode and
-id of each resource, and says how the view reads them. handle_bytes.py and view_bytes.py have the bytes. Attaching
+id of each resource, and says how the view reads them. handle_bytes.py and view_bytes.py define the bytes. Attaching
 checks all of these, so a reused pid, descriptor or inode leads to a detached store and never to other data.
 
 Attaching tries three ways, in this order: the resource is mapped here already; multiprocessing passed its descriptor to
@@ -19,10 +19,11 @@ from recstore.errors import ClosedError, CorruptError, Error, SegmentNotFoundErr
 from recstore.shm import pins, registry
 from recstore.shm.process_identity import boot_id, pid_namespace, start_time
 
-# forkserver passes at most 256 descriptors to a child, the program's own among them; the rest travel by /proc.
+# forkserver passes at most 256 descriptors to a child, and the program passes some itself. The child opens the other
+# resources by /proc.
 MAX_PASSED_FDS = 100
-# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; what goes beyond travels in a blob. Of
-# these, pickle takes up to 96, for the names of the function and of what unpacks a passed descriptor.
+# A pickled handle has at most 300 bytes, and 32 more for each store beyond four; a longer view travels in a blob. Up to
+# 96 of the bytes are pickle's own: the names of `attach` and of the class of a passed descriptor.
 HANDLE_BYTES = 300 - 96
 MORE_BYTES = 32
 FREE_STORES = 4
@@ -59,14 +60,14 @@ def reduce(container):
     """The `(function, arguments)` that a container returns from `__reduce__`."""
     popen = _spawning_popen()
     if popen is None:
-        _mind_plain_pickle()
+        _check_plain_pickle()
     handle, resources = _describe(container, popen)
     for resource in resources:
         if popen is None:
             pins.pin(resource)
         else:
-            # Process.start() drops its arguments, perhaps before the child has read them; this lasts until the child is
-            # reaped.
+            # Process.start() drops its arguments, perhaps before the child has read them. The Popen object lasts until
+            # the child is reaped.
             popen.__dict__.setdefault("_recstore_kept", {})[id(resource)] = resource
     dup_fd = popen.DupFd if popen is not None and "_recstore_fds" in popen.__dict__ else None
     readers = enumerate(getattr(resource, "reader", None) for resource in resources)
@@ -77,11 +78,11 @@ def reduce(container):
 
 
 def _describe(container, popen):
-    """The bytes of the handle, and the resources that have to last until it is read, segments first."""
+    """The bytes of the handle, and the resources that have to stay mapped until the handle is read, segments first."""
     from recstore.shm import handle_bytes, view_bytes
 
     segments, blobs = container.segments, container.blobs
-    # Each published blob takes a descriptor for as long as it is pinned. Where many do, others travel as they are.
+    # A published blob takes a descriptor while it is pinned. If there are too many, the handle holds the blob's bytes.
     crowded = _crowded()
     inline = {id(blob) for blob in blobs if crowded and not blob.published}
     for blob in blobs:
@@ -94,7 +95,7 @@ def _describe(container, popen):
     handle.segments = [_location(segment, popen) for segment in segments]
     write = view_bytes.write_mapping if container._kind == registry.MAPPING else view_bytes.write_records
     body = write(container, lambda resource: numbers[id(resource)])
-    # Descriptors are passed only once it is known that the blobs' places have room here: a child has few to spare.
+    # The size is tested before any descriptor of a blob is passed, because a child takes only a few descriptors.
     view = handle.pack_view([blob.content() if id(blob) in inline else _location(blob) for blob in blobs], body)
     held = [*segments, *(blob for blob in blobs if id(blob) not in inline)]
     if inline:
@@ -112,7 +113,7 @@ def _describe(container, popen):
 
 
 def _crowded():
-    """Whether blobs that were pickled lately hold a quarter of the descriptors that this process may have."""
+    """Whether pinned blobs use a quarter of the descriptors that this process may have."""
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
     most = getrlimit(RLIMIT_NOFILE)[0]
@@ -124,7 +125,7 @@ def _reading_bits(resource):
     reader = getattr(resource, "reader", None)
     if reader is None:
         return 0
-    # Of trusted bytes every pickle is loaded: there the second bit says whether to make some.
+    # Pickles in trusted bytes are always loaded. For trusted bytes the second bit says whether new values are pickled.
     pickles = reader.pickles if reader.trusted else reader.allow_pickle
     return (
         (0 if reader.trusted else _UNTRUSTED)
@@ -134,7 +135,7 @@ def _reading_bits(resource):
 
 
 def _reader_of(bits, allowed):
-    """The Reader that the bits of a resource ask for; None for the defaults."""
+    """The Reader that the bits of a resource describe; None for the defaults."""
     if bits == 0:
         return None
     from recstore._core import trust
@@ -146,7 +147,7 @@ def _reader_of(bits, allowed):
 
 
 def _publish(blob, segments):
-    """Gives a blob a segment of its own, of the kind that its view's stores have."""
+    """Makes a blob visible to other processes: as sealed memory, or as a file if a segment of its view is a file."""
     if blob.published:
         return
     backing = os.environ.get("RECSTORE_BACKING", "auto")
@@ -161,7 +162,7 @@ def _publish(blob, segments):
 
 
 def _location(resource, popen=None):
-    """Where a Segment or Blob is, as the handle says it."""
+    """The Location of a Segment or Blob."""
     from recstore.shm import handle_bytes
 
     device, inode = resource.identity
@@ -174,13 +175,14 @@ def _location(resource, popen=None):
 
 
 def _spawning_popen():
-    """What multiprocessing is starting a child with on this thread, or None."""
+    """The Popen object with which multiprocessing starts a child on this thread; None if it starts none."""
     context = sys.modules.get("multiprocessing.context")
     return context.get_spawning_popen() if context is not None else None
 
 
 def _pass_fd(popen, resource):
-    """What the child being spawned will call the descriptor: one for each resource; None when it has to go by /proc."""
+    """The number of the resource's descriptor in the child that is being started; None if the child has enough
+    descriptors and must use /proc."""
     passed = popen.__dict__.setdefault("_recstore_fds", {})
     if resource.id not in passed:
         if len(passed) >= MAX_PASSED_FDS:
@@ -189,9 +191,9 @@ def _pass_fd(popen, resource):
     return passed[resource.id]
 
 
-def _mind_plain_pickle():
-    """Warns, or raises, unless the pickle is on its way to another process. It is probably a checkpoint then, and would
-    hold a handle where the program expects the records."""
+def _check_plain_pickle():
+    """Warns, or raises, if no transport to another process has called pickle. The pickle is then probably a checkpoint,
+    which would contain a handle instead of the records."""
     global _warned
     mode = os.environ.get("RECSTORE_PICKLE", "warn")
     if mode == "allow" or (_warned and mode != "error") or _is_transport(sys._getframe(1)):
@@ -210,7 +212,7 @@ def _mind_plain_pickle():
 
 
 def _is_transport(frame):
-    """Whether the pickler at work was called by a transport: whether a frame of one is on the stack, from `frame` on.
+    """Whether a transport has called the pickler: whether `frame` or one of its callers belongs to a transport.
 
     It need not be the nearest frame: picklers written in Python have frames of their own, and the `__reduce__` of a
     user's class may pickle its parts.
@@ -228,10 +230,11 @@ def _is_transport(frame):
 
 
 def attach(handle, dup_fd=None, allowed=None):
-    """What unpickling calls: the container that the handle describes, detached when a resource of it cannot be had.
+    """Unpickling calls this. Returns the container that the handle describes; it is detached if a resource cannot be
+    attached.
 
-    `allowed` are, by the number of a segment, the classes by name that the sender lets be made from bytes that it does
-    not trust.
+    `allowed` maps the number of an untrusted segment to `{name: class}`, the classes of which the sender allows
+    instances.
     """
     from recstore.shm import handle_bytes, wire
 
@@ -267,7 +270,7 @@ def attach(handle, dup_fd=None, allowed=None):
         return _detached(taken, reason)
     try:
         container = _read(taken.kind, view, resources)
-    except ClosedError:  # by another thread
+    except ClosedError:  # another thread has closed a resource
         return _detached(taken, "the store was closed while the handle was read")
     view.end()
     if len(container) != taken.length:
@@ -275,7 +278,7 @@ def attach(handle, dup_fd=None, allowed=None):
     return container
 
 
-attach.__module__ = "recstore.handles"  # the name that pickles have
+attach.__module__ = "recstore.handles"  # pickles contain this name, so it never changes
 
 
 def _read(kind, view, resources):
@@ -294,7 +297,6 @@ def _make(kind, selection, projection, reason=None):
 
 
 def _detached(taken, reason):
-
     nothing = native.Selection.of_nothing(taken.length)
     if taken.kind != registry.MAPPING:
         return _make(taken.kind, nothing, None, reason)
@@ -303,13 +305,13 @@ def _detached(taken, reason):
 
 
 def _blank(kind):
-    """A container of a kind, to be set: constructors build stores."""
+    """A container of a kind without a store; `_set` gives it one. The constructor would build a new store."""
     return registry.container_class(kind)._blank()
 
 
 def _attach_resource(wanted, cls, holder, dup_fd, reader):
-    """The Segment or Blob and None, or None and the reason: whoever loads a checkpoint must get through; the first
-    access tells."""
+    """`(Segment or Blob, None)`, or `(None, reason)` if it cannot be attached. That is no error yet, so that a
+    checkpoint with an old handle can be loaded; the first read of the detached container raises."""
     resource = registry.find(wanted.id, reader and reader.key(), cls)
     if resource is not None:
         return resource, None
@@ -318,7 +320,7 @@ def _attach_resource(wanted, cls, holder, dup_fd, reader):
         if reader is not None and cls is native.Segment:
             resource.reader = reader
         return registry.register(resource), None
-    except (OSError, Error, ValueError, IndexError) as e:  # the last two: a path with a NUL, a descriptor never passed
+    except (OSError, Error, ValueError, IndexError) as e:  # ValueError: NUL in the path; IndexError: no such descriptor
         return None, e.strerror if isinstance(e, SegmentNotFoundError) else f"{type(e).__name__}: {e}"
 
 
@@ -355,13 +357,14 @@ def _attach_new(wanted, cls, holder, dup_fd):
 
 
 def _adopt(fd, wanted, cls, own):
-    """What is behind a descriptor, or None when it is not what is looked for; the descriptor is then closed if ours."""
+    """The Segment or Blob behind a descriptor; None if it is another file than `wanted`. With `own` the descriptor is
+    closed then."""
     try:
         status = os.fstat(fd)
     except (OSError, OverflowError):
         return None
     if (status.st_dev, status.st_ino) != (wanted.device, wanted.inode) or not stat.S_ISREG(status.st_mode):
-        # A number passed by multiprocessing that has been closed and reused is somebody else's by now.
+        # The program may have closed a descriptor that multiprocessing passed, and opened another file with its number.
         if own:
             os.close(fd)
         return None

@@ -6,14 +6,14 @@ from recstore.shm import named_segments
 
 
 class LockState:
-    """The text of a lock file, read. Without a text that can be read, attempt 0 by "another process"."""
+    """The parts of a lock file's text. The defaults stand for a text that cannot be read."""
 
     def __init__(self, attempt=0, builder="another process", pid=0, failed=False, text=""):
         self.attempt, self.builder, self.pid, self.failed, self.text = attempt, builder, pid, failed, text
 
     @staticmethod
     def pack(attempt, failure=None):
-        """The text that this process writes while it builds, or with the traceback of its failure."""
+        """The text for a build by this process: in progress, or failed with the traceback `failure`."""
         label = named_segments.Label(named_segments.maker())
         state = "building" if failure is None else "failed"
         lines = [str(attempt), str(os.getpid()), label.builder, state, failure or ""]
@@ -21,7 +21,7 @@ class LockState:
 
     @staticmethod
     def of(data):
-        """The state that the bytes of a lock file tell."""
+        """The LockState in the bytes of a lock file."""
         parts = data.decode("utf-8", "replace").split("\n", 4)
         if len(parts) < 5 or not parts[0].isdecimal() or not parts[1].isdecimal():
             return LockState()  # empty, or half written
@@ -29,7 +29,7 @@ class LockState:
 
     @staticmethod
     def at(path):
-        """The state that a lock file tells, without a lock on it; None where there is no such file."""
+        """The LockState of the lock file at `path`, read without locking it; None if the file cannot be opened."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:

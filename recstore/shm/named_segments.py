@@ -1,10 +1,10 @@
-"""Names of segments: what a user calls one, what the system calls it, what it says of itself, and who removes it.
+"""Named segments: their file names, their labels, attaching to them, and the removal of unused ones.
 
-In /dev/shm, or another folder, a segment is `recs1-<10 letters>-<8 letters>`: the first part is a hash of user and
-name, the second one of the fingerprint; with a slash in front that is 26 bytes, and 30 with a suffix (macOS takes 31).
-`.lck` behind it is the lock of who builds it; other suffixes are files on their way to the name. Name and fingerprint
-themselves stand in the segment's label, so that a collision of hashes is noticed. csrc/os/rs_os.h ("Named files") says
-how leases keep a file and how one without them goes.
+The file of a named segment in /dev/shm, or in another folder, is `recs1-<10 letters>-<8 letters>`. The first part is a
+hash of user and name, the second part a hash of the fingerprint. With a slash in front this is 26 bytes, with a suffix
+30; macOS allows 31. The suffix `.lck` marks the lock file of a build, any other suffix a file that does not have its
+final name yet. The label in the segment holds name and fingerprint, so that a collision of hashes is noticed.
+csrc/os/rs_os.h ("Named files") says how a lease keeps a file and how a file without a lease is removed.
 """
 
 import errno
@@ -22,13 +22,13 @@ FOR_EVER = "for ever"
 MOST_CHARACTERS = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LENGTH = len(PREFIX) + 10 + 1 + 8
-_BACKING = "named"  # "temporary": as where files cannot be made without a name
-_LOOK = 0.5  # seconds that a look at whether a segment is used may last: it takes some microseconds
-_PATIENCE = 60.0  # and that who has no limit of their own waits for one
+_BACKING = "named"  # tests set "temporary", the backing on systems that cannot make files without a name
+_LOOK = 0.5  # seconds that another process may lock a segment to test whether it is in use; it takes microseconds
+_PATIENCE = 60.0  # seconds to wait for such a lock if the caller gives no limit
 
 
 def check_name(name):
-    """TypeError or ValueError unless `name` can name a segment."""
+    """Raises TypeError or ValueError if `name` cannot be the name of a segment."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a segment is a str, not {type(name).__name__}")
     why = None
@@ -49,8 +49,8 @@ def check_name(name):
 
 
 def folder(dir=None):
-    """The folder of named segments: `dir`, RECSTORE_DIR, /dev/shm, or a private folder where that is missing or
-    read-only. Made where it is missing."""
+    """The folder of named segments: `dir`, else RECSTORE_DIR, else /dev/shm, else a private folder if /dev/shm is
+    missing or read-only. Makes the folder if it is missing."""
     chosen = dir or os.environ.get("RECSTORE_DIR")
     if (
         not chosen
@@ -90,17 +90,17 @@ def _spell(digest):
 
 
 def stem(name):
-    """What the system names of all segments of this name of this user begin with."""
+    """The start of the file names of all segments of this user with this name."""
     return f"{PREFIX}{_letters(b'%d' % os.geteuid(), name.encode())}-"
 
 
 def system_name(name, fingerprint):
-    """The file name of a segment."""
+    """The file name of the segment with this name and fingerprint."""
     return stem(name) + _letters(fingerprint.encode())[:8]
 
 
 def squeezed(file_name):
-    """The 12 bytes that tell the system name of a segment, bytes, from others; see `unsqueezed`."""
+    """The letters of a segment's file name, which is bytes, as a number of 12 bytes; `unsqueezed` is the reverse."""
     letters = file_name.decode()[len(PREFIX) :].replace("-", "")
     return sum(_LETTERS.index(c) << 5 * i for i, c in enumerate(letters)).to_bytes(12, "little")
 
@@ -112,19 +112,20 @@ def unsqueezed(twelve):
 
 
 def is_segment(file_name):
+    """Whether a file name has the form of a published segment's."""
     return file_name.startswith(PREFIX) and len(file_name) == _LENGTH
 
 
 def nameless():
-    """A file name for a segment that gets none, where the system wants one while it is written."""
+    """A temporary file name for a segment without a name, for systems where a file needs one while it is written."""
     return f"{PREFIX}{_spell(os.urandom(8))}-{_spell(os.urandom(8))[:8]}.tmp"
 
 
-# ---- What a segment says of itself ----
+# ---- Labels ----
 
 
 class Label(dict):
-    """The pairs of a LABEL section, as str."""
+    """The pairs of str in a segment's LABEL section. `label.name` is the value of "name", or "" if there is none."""
 
     def __getattr__(self, key):
         if key.startswith("_"):
@@ -132,7 +133,7 @@ class Label(dict):
         return self.get(key, "")
 
     def pack(self):
-        """`(count, bytes)`."""
+        """`(number of pairs, bytes of the section)`."""
         from recstore.shm import wire
 
         parts = []
@@ -143,7 +144,7 @@ class Label(dict):
 
     @staticmethod
     def of(segment):
-        """That of an open segment; None where it has none that can be read."""
+        """The label of an open segment; None if it has none or a damaged one."""
         from recstore.shm import wire
 
         packed = segment.label()
@@ -161,8 +162,7 @@ class Label(dict):
 
     @staticmethod
     def at(path):
-        """That of the segment at a path, which is not leased; None where there is none of this user that can be
-        read."""
+        """The label of the segment at a path, without a lease; None if no readable segment of this user is there."""
         try:
             if os.lstat(path).st_uid != os.geteuid():
                 return None
@@ -176,12 +176,12 @@ class Label(dict):
 
     @property
     def builder(self):
-        """`process 12 (train.py)`, as messages have it."""
+        """The process that built the segment, for messages: `process 12 (train.py)`."""
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 
 def maker():
-    """Who we are, for labels and locks."""
+    """The entries of a label that identify this process."""
     pid = os.getpid()
     command = " ".join(getattr(sys, "argv", ()))
     command = "".join(c if c.isprintable() else "?" for c in command[:200])
@@ -196,8 +196,8 @@ def maker():
 
 
 class Target:
-    """Where a named segment is to be, and what it will say of itself. `keep` is None, a number of seconds, or
-    FOR_EVER."""
+    """The path and the label of a named segment that is to be built or attached. `keep` is None, a number of seconds,
+    or FOR_EVER."""
 
     def __init__(self, name, fingerprint="", keep=None, dir=None):
         check_name(name)
@@ -206,12 +206,12 @@ class Target:
         self.file_name = system_name(name, fingerprint)
         self.path = os.path.join(self.folder, self.file_name)
         self.lock_path = self.path + LOCK
-        self.replaces = False  # whether publishing replaces what has the name: for who knows that it is damaged
-        self.reader = None  # how the process that builds reads it; None: as the builder says
+        self.replaces = False  # whether publishing replaces a file of this name; true if that file is damaged
+        self.reader = None  # the Reader of the building process; None: the builder's
         self._label = None
 
     def label(self):
-        """The packed label, the same object at every call: a builder borrows it."""
+        """The packed label. Every call returns the same object, because a builder borrows its bytes."""
         if self._label is None:
             label = Label(name=self.name, fingerprint=self.fingerprint, **maker())
             if self.keep is not None:
@@ -220,14 +220,15 @@ class Target:
         return self._label
 
     def temporary(self):
-        """A file name beside the segment's that is free in all likelihood."""
+        """A random file name for a temporary file beside the segment."""
         return f"{self.file_name}.{_spell(os.urandom(8))[:3]}"
 
     def new_builder(self, make, compress, writer):
         return make(_BACKING, self.folder, self.temporary(), compress, writer, self.label())
 
     def publish(self, segment, replace=False):
-        """Gives a segment its name, from which moment on others find it. SegmentExistsError unless `replace`."""
+        """Gives a segment its file name, by which other processes find it from now on. A file of that name is replaced,
+        or without `replace` raises SegmentExistsError."""
         segment.publish(self.path, os.path.join(self.folder, self.temporary()) if replace else None)
         segment.name, segment.kept = self.name, self.keep is not None
         return segment
@@ -237,17 +238,20 @@ class Target:
 
 
 def open_leased(path, timeout=_PATIENCE):
-    """`(segment, label)` of a published segment, which is leased; whoever drops it removes it if it was the last user.
-    SegmentNotFoundError, PermissionError for what is not this user's, CorruptError for what is damaged or says nothing
-    of itself, VersionError, WaitTimeoutError when it is locked for `timeout` seconds, None being for ever, by who was
-    stopped while looking at it, say."""
+    """Opens a published segment with a lease, and returns `(segment, label)`. The last user that closes the segment
+    removes its file.
+
+    Raises SegmentNotFoundError; PermissionError for another user's file; CorruptError for a damaged segment or one
+    without a label; VersionError; WaitTimeoutError if another process locks the file for more than `timeout` seconds.
+    A process that was stopped while it tested the file keeps such a lock. A `timeout` of None waits without limit.
+    """
     delay, begin = 0.0005, time.monotonic()
     while True:
         try:
             segment = native.open_named(path, native.OURS)
             break
         except BusyError:
-            # Somebody looks whether it is used, and is about to remove it or to let go.
+            # Another process tests whether the segment is in use. It then removes the file or unlocks it.
             waited = time.monotonic() - begin
             if timeout is not None and waited >= max(timeout, _LOOK):
                 raise WaitTimeoutError(
@@ -260,7 +264,7 @@ def open_leased(path, timeout=_PATIENCE):
     if label is None:
         segment.disown()
         segment.close()
-        raise CorruptError("the segment does not say whose it is", filename=path)
+        raise CorruptError("the segment has no readable label", filename=path)
     segment.name, segment.kept = label.name, "keep" in label
     if segment.kept:
         segment.touch()
@@ -268,7 +272,7 @@ def open_leased(path, timeout=_PATIENCE):
 
 
 def open_target(target, timeout=_PATIENCE):
-    """The same for a Target; CorruptError where another one took its name by a collision of hashes."""
+    """The same for a Target. Raises CorruptError if a segment with another name or fingerprint has the same hashes."""
     segment, label = open_leased(target.path, timeout)
     if (label.name, label.fingerprint) == (target.name, target.fingerprint):
         return segment, label
@@ -282,35 +286,35 @@ def open_target(target, timeout=_PATIENCE):
 
 def found(name, dir=None):
     """The paths of all segments of this name."""
-    place, start = folder(dir), stem(name)
-    return [os.path.join(place, one) for one in sorted(os.listdir(place)) if one.startswith(start) and is_segment(one)]
+    where, start = folder(dir), stem(name)
+    return [os.path.join(where, one) for one in sorted(os.listdir(where)) if one.startswith(start) and is_segment(one)]
 
 
 # ---- Removing ----
 
 
-def collect(place):
-    """Removes what no process uses and nobody asked to keep: segments, files on their way, locks. How many. Files of
-    other users, and what only looks like ours, stay."""
+def collect(directory):
+    """Removes the files of named segments that no process uses and that need not be kept: segments, temporary files and
+    lock files. Returns their number. Files of other users and files of another form stay."""
     removed = 0
     try:
-        names = [name for name in os.listdir(place) if name.startswith(PREFIX)]
+        names = [name for name in os.listdir(directory) if name.startswith(PREFIX)]
     except OSError:
         return 0
     for name in names:
-        path = os.path.join(place, name)
-        judged = _may_go(path) if is_segment(name) else None
+        path = os.path.join(directory, name)
+        judged = _removable(path) if is_segment(name) else None
         if judged is not None or is_segment(name[:-4]):
             try:
                 removed += native.unlink_unused(path, judged)
             except OSError:
-                continue  # gone meanwhile, or of a kind that cannot be locked
+                continue  # another process has removed it, or it is no file that can be locked
     return removed
 
 
-def _may_go(path):
-    """What os.lstat says of a segment that is not kept, or no longer; None where it must stay. A damaged one may go;
-    one of a later version we cannot judge."""
+def _removable(path):
+    """The result of os.lstat for a segment that need not be kept; None for one that must stay. A damaged segment need
+    not be kept. A segment of a later format version must stay, because this version cannot read its label."""
     try:
         status = os.lstat(path)
         if status.st_uid != os.geteuid() or status.st_mode & 0o7777 != 0o400:
@@ -326,7 +330,7 @@ def _may_go(path):
 
 
 def expired(label, used):
-    """Whether a segment last used at `used` need not be kept any longer."""
+    """Whether a segment that was last used at the time `used` need not be kept any longer."""
     keep = label.get("keep")
     if keep is None or keep == FOR_EVER:
         return keep is None
@@ -337,7 +341,7 @@ def expired(label, used):
 
 
 def gone(name, dir):
-    """The error for a name that leads nowhere."""
+    """The error for a name without a segment."""
     return SegmentNotFoundError(
         errno.ENOENT,
         f"no segment {name!r} of this user in {folder(dir)}: it was never built, or its last user has left; "

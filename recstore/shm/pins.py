@@ -1,7 +1,7 @@
-"""Pins: resources that stay mapped for a while because a handle to them was pickled.
+"""Pins: they keep a resource mapped for a minute after a handle to it was pickled.
 
-The object that was pickled may be the last reference to its memory (`pool.apply_async(f, (x[:5],))`), and the process
-that unpickles it maps the memory from here.
+The pickled object may be the last reference to the memory (`pool.apply_async(f, (x[:5],))`). The process that unpickles
+the handle maps the memory through this process, which therefore has to keep it.
 """
 
 import gc
@@ -9,7 +9,7 @@ from time import monotonic
 
 PIN_SECONDS = 60.0
 
-_pins = {}  # id(resource) -> (resource, when the pin ends); not by the resource's own id, which a saved copy shares
+_pins = {}  # id(resource) -> (resource, end of the pin); resource.id is no key, because a saved copy has the same one
 
 
 def pin(resource):
@@ -21,10 +21,10 @@ def pin(resource):
 
 
 def sweep_pins():
-    """Lets go of the pins that are over."""
+    """Drops the pins that have ended and the pins of closed resources."""
     if _pins:
         now = monotonic()
-        # Keys alone: making pairs of them may start a collection, which comes here too.
+        # list(_pins.items()) would allocate a tuple per pin; that may start a garbage collection, which calls this too.
         for key in list(_pins):
             resource, end = _pins.get(key, (None, now))
             if end <= now or resource.closed:
@@ -32,7 +32,7 @@ def sweep_pins():
 
 
 def unpin(resource):
-    """Lets go of a resource that was closed."""
+    """Drops the pin of a resource that was closed."""
     _pins.pop(id(resource), None)
 
 
@@ -43,8 +43,7 @@ def pinned():
 
 
 def _on_gc(phase, info):
-    # No thread and no timer: collections come by themselves in any program that goes on working. It stays in
-    # gc.callbacks once it is there: CPython walks that list while it calls, so removing it there would skip the
-    # callback behind it.
+    # Garbage collections happen in every program that does work, so no thread or timer is needed. The callback is never
+    # removed from gc.callbacks: CPython iterates over that list while it calls, so a removal would skip the next one.
     if phase == "stop":
         sweep_pins()

@@ -1,5 +1,4 @@
-"""Who a process is: what tells it from a later one with its number, and this machine's boot and container from
-others."""
+"""The identity of a process beyond its pid: its start time, the boot of the machine and the PID namespace."""
 
 import os
 
@@ -13,7 +12,7 @@ _boot_id = None
 
 
 def boot_id():
-    """16 bytes that change with every boot; zeros where the system does not tell."""
+    """16 bytes that change with every boot; zeros if the system has no boot id."""
     global _boot_id
     if _boot_id is None:
         try:
@@ -24,7 +23,7 @@ def boot_id():
 
 
 def pid_namespace():
-    """The inode of our PID namespace; 0 where there is none."""
+    """The inode of the PID namespace of this process; 0 if the system has none."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -32,14 +31,15 @@ def pid_namespace():
 
 
 def start_time(pid):
-    """When a process started, in clock ticks since boot; None when it has ended, 0 for a living one without /proc."""
+    """The start time of a process in clock ticks since boot; None if it has ended, 0 if it lives and /proc is
+    missing."""
     try:
         line = _read_small(f"/proc/{pid}/stat")
     except OSError:
         return None if os.path.isdir("/proc/self") or not _exists(pid) else 0
-    # The command's name, in parentheses, may hold anything, parentheses and spaces included.
+    # The name of the command stands in parentheses and may itself contain parentheses and spaces.
     fields = line[line.rindex(b")") + 2 :].split()
-    # A zombie that nobody has waited for holds nothing any more.
+    # A zombie has neither memory nor open descriptors, so it counts as ended.
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 

@@ -1,11 +1,12 @@
-"""What processes really hold: PSS, USS and the pages of a segment that no process has mapped.
+"""The memory that processes use: PSS, USS and the pages of a segment that no process has mapped. The command line and
+the benchmarks use this module.
 
-Used by the command and the benchmarks. RSS counts a shared page once in every process, so a sum of RSS says
-nothing about sharing; PSS divides each page by the number of its users, so its sum over processes is the memory
-they take together. USS is what would come back if this one process ended.
+RSS counts a shared page once in every process, so a sum of RSS says nothing about sharing. PSS divides each page by the
+number of processes that map it, so the sum of PSS is the memory that the processes use together. USS is the memory that
+becomes free if this one process ends.
 
-Linux only: elsewhere `usage` gives None and callers print n/a. Imports `os` alone, because it is also loaded in
-the workers that it measures.
+The figures come from Linux; on other systems `usage` returns None and callers print n/a. The module imports only `os`,
+because the measured workers load it too.
 """
 
 import os
@@ -25,7 +26,7 @@ __all__ = [
 
 
 class Usage:
-    """One process at one moment, in bytes."""
+    """The memory of one process at one moment, in bytes."""
 
     __slots__ = ("rss", "pss", "uss")
 
@@ -39,7 +40,7 @@ class Usage:
 
 
 def usage(pid="self"):
-    """The Usage of a process, or None where the system does not tell (not Linux, another user, ended)."""
+    """The Usage of a process; None if the system gives no figures: no Linux, another user's process, an ended one."""
     rss = pss = uss = 0
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
@@ -56,10 +57,8 @@ def usage(pid="self"):
 
 
 def peak_rss(pid="self"):
-    """The highest RSS since the start or since reset_peak_rss, or None.
-
-    From VmHWM and not from getrusage: ru_maxrss survives exec, so a child starts with its parent's peak.
-    """
+    """The highest RSS since the start of the process or since reset_peak_rss; None if it is unknown."""
+    # VmHWM and not getrusage: ru_maxrss survives exec, so a child would start with the peak of its parent.
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
@@ -71,7 +70,7 @@ def peak_rss(pid="self"):
 
 
 def reset_peak_rss():
-    """Start peak_rss again from the present RSS; False where that cannot be done."""
+    """Sets the peak of `peak_rss` to the present RSS; False if the system refuses."""
     try:
         with open("/proc/self/clear_refs", "wb") as file:
             file.write(b"5")
@@ -81,7 +80,7 @@ def reset_peak_rss():
 
 
 def available():
-    """Bytes that can be allocated without swapping, or None."""
+    """The number of bytes that can be allocated without swapping; None if it is unknown."""
     try:
         with open("/proc/meminfo", "rb") as file:
             for line in file:
@@ -93,7 +92,7 @@ def available():
 
 
 def family(pid):
-    """pid and every living descendant: a fork server and a resource tracker hold memory too."""
+    """The pids of a process and of its living descendants, with multiprocessing's fork server and resource tracker."""
     children = {}
     try:
         names = os.listdir("/proc")
@@ -104,7 +103,7 @@ def family(pid):
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
-                # The command may hold spaces and brackets; the fields after it start behind the last ")".
+                # The command may contain spaces and parentheses; the other fields start after the last ")".
                 parent = int(file.read().rpartition(b")")[2].split()[1])
         except OSError:
             continue
@@ -116,9 +115,9 @@ def family(pid):
 
 
 def segments(pid="self"):
-    """{(major, minor, inode): bytes mapped} of the shared file mappings of a process.
+    """`{(major, minor, inode): bytes mapped}` for the shared file mappings of a process.
 
-    Compare two readings, before and after a build, to know which segment the build made.
+    The difference between the results before and after a build is the segment of that build.
     """
     found = {}
     try:
@@ -135,7 +134,7 @@ def segments(pid="self"):
 
 
 def allocated(key, pid="self"):
-    """Bytes that the file behind a key of `segments` occupies (st_blocks), or None where no descriptor leads to it."""
+    """The bytes that the file with a key of `segments` occupies; None if the process has no descriptor of it."""
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)
@@ -152,10 +151,10 @@ def allocated(key, pid="self"):
 
 
 def unmapped(keys, pids):
-    """Bytes of these segments that exist and that none of these processes has mapped.
+    """The bytes of these segments that exist and that none of these processes has mapped.
 
-    A page that n processes map counts 1/n in each one's PSS, so the sum of a segment's PSS over all who map it is
-    the size of its mapped pages, each counted once; the rest of st_blocks is in nobody's PSS.
+    A page that n processes map adds 1/n to the PSS of each. The PSS of a segment, summed over the processes that map
+    it, is therefore the size of its mapped pages. The difference to the file's st_blocks is in no PSS.
     """
     rest = 0
     for key, size in keys.items():
@@ -169,7 +168,7 @@ def unmapped(keys, pids):
 
 
 def total(pids, keys=()):
-    """PSS summed over the processes plus what of these segments nobody has mapped; None where PSS is unknown."""
+    """The sum of the PSS of the processes and of the unmapped bytes of these segments; None if no PSS is known."""
     readings = [usage(pid) for pid in pids]
     known = [one.pss for one in readings if one is not None]
     if not known:
@@ -194,8 +193,8 @@ def _mapped_pss(key, pid):
 
 
 def huge(begin, size):
-    """How many of `size` bytes that this process maps from address `begin` on lie in huge pages, as smaps says: what
-    madvise returned tells nothing. None where the system does not say."""
+    """How many of the `size` bytes from address `begin` on lie in huge pages; None if the system has no smaps. The
+    result of madvise does not say it."""
     try:
         with open("/proc/self/smaps", "rb") as file:
             return _huge_of(file, begin, begin + size)

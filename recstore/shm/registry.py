@@ -10,39 +10,39 @@ from recstore.shm.pins import sweep_pins
 
 # ---- Kinds of containers ----
 
-LIST, VIEW, FIELD_VIEW, MAPPING = 1, 2, 3, 4  # a handle's second byte
-_containers = {}  # kind -> function that gives the class
+LIST, VIEW, FIELD_VIEW, MAPPING = 1, 2, 3, 4  # the second byte of a handle
+_containers = {}  # kind -> function that returns the class
 
 
 def register_container(kind, load):
-    """Makes `load()` the class of a kind of container. The containers' modules call this, as imports point from them to
-    this room."""
+    """Registers `load`, which returns the class of a kind of container. The modules of the containers call this,
+    because this module may not import them."""
     _containers[kind] = load
 
 
 def is_kind(kind):
-    """Whether a number is that of a kind of container."""
+    """Whether a number stands for a kind of container."""
     return kind in _containers
 
 
 def container_class(kind):
-    """The class of a kind of container, imported when it is first asked for."""
+    """The class of a kind of container. The first call may import its module."""
     return _containers[kind]()
 
 
 def container_of(segment):
-    """The RecordList or RecordDict of all that a segment holds."""
+    """The RecordList or RecordDict over the whole of a segment."""
     return container_class(MAPPING if segment.is_mapping else LIST)._of_segment(segment)
 
 
 # ---- Segments and blobs that are mapped here ----
 
-_attached = {}  # (id, how it is read) -> weak reference to the Segment or Blob that maps it here
+_attached = {}  # (id, key of its Reader) -> weak reference to the Segment or Blob that maps it in this process
 _fork_hook = False
 
 
 def register(resource):
-    """Makes a new segment or blob known, so that handles to it reuse the mapping. Returns it."""
+    """Adds a new segment or blob to the registry, so that handles to it reuse the mapping. Returns it."""
     global _fork_hook
     sweep_pins()
     if not _fork_hook:
@@ -50,7 +50,7 @@ def register(resource):
         os.register_at_fork(after_in_child=_after_fork)
     key = resource.id, _reading_key(resource)
     if find(*key) is not None:
-        return resource  # a saved file carries the id of the store it was saved from: the first stays known
+        return resource  # a saved file has the id of the store that was saved; the registry keeps the first one
 
     def forget(gone, key=key):
         if _attached.get(key) is gone:
@@ -68,7 +68,7 @@ def _after_fork():
 
 
 def find(id_, reading=None, cls=native.Segment):
-    """The open Segment (or Blob) with this id in this process that is read in this way (a Reader's key), or None."""
+    """The open Segment or Blob with this id whose Reader has the key `reading`; None if this process has none."""
     known = _attached.get((id_, reading))
     resource = known and known()
     return resource if isinstance(resource, cls) and not resource.closed else None
@@ -81,12 +81,12 @@ def _reading_key(resource):
 
 # ---- Files that end with this process ----
 
-_named = {}  # id -> weak reference to each named segment, of which several may map one file
+_named = {}  # id(segment) -> weak reference to a named segment; several of them may map one file
 _exit_hook_pid = None
 
 
 def announce(segment):
-    """Makes a segment known to handles, and to the end of the interpreter when its file has a name. Returns it."""
+    """Registers a segment. If its file has a name, the file is also unlinked when the interpreter ends. Returns it."""
     if segment.backing in ("directory", "named"):
         unlink_at_exit()
     if segment.backing == "named":
@@ -95,18 +95,19 @@ def announce(segment):
 
 
 def unlink_at_exit():
-    """Has the files that this process owns unlinked at its end. Destructors are not enough: module globals may outlive
-    the interpreter's readiness to run them."""
+    """Unlinks the files that this process owns when it ends. Destructors are not enough: the interpreter runs none for
+    a module global that is still alive at its end."""
     global _exit_hook_pid
     if _exit_hook_pid == os.getpid():
         return
     _exit_hook_pid = os.getpid()
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        # Its children leave by os._exit, without atexit; a parent first waits for children that may still have to open
-        # a file.
+        # A child of multiprocessing ends by os._exit, which runs no atexit functions. The low priority lets a parent
+        # wait for its children first: they may still have to open a file.
         util.Finalize(None, _close_owned, exitpriority=-10)
-        # A child that starts forgets these after its arguments, stores among them perhaps, have arrived.
+        # A child of multiprocessing clears all finalizers after it has unpickled its arguments. These may contain
+        # stores with files, so the child registers the finalizer again.
         util.register_after_fork(_close_owned, _hook_again)
     else:
         import atexit
@@ -126,5 +127,5 @@ def _close_owned():
     for known in (*_attached.values(), *_named.values()):
         segment = known()
         if segment is not None and segment.owner_pid == pid:
-            # Arrays over it may still be in somebody's hands; the kernel keeps the bytes for them.
+            # Arrays over the segment may still be in use, so it stays mapped; the kernel keeps the bytes for them.
             segment.unlink()

@@ -1,4 +1,5 @@
-"""What named segments there are: the list of them, for people, and the removal of one by hand."""
+"""The table of the named segments of a user, as `recstore.segments()` returns it, and the removal of segments by
+name."""
 
 import os
 import time
@@ -13,10 +14,16 @@ _COLUMNS = ("name", "fingerprint", "records", "bytes", "age", "builder", "attach
 class SegmentInfo:
     """A named segment at one moment.
 
-    Attributes: ``name`` and ``fingerprint`` (None of a damaged one), ``records``, ``nbytes``, ``age`` in seconds,
-    ``builder`` (its process and command), ``attached`` (how many processes of this user have it open; None where the
-    system does not tell), ``keep`` (None, seconds, or "for ever"), ``path``, and ``state``: "in use", "kept", "orphan"
-    (nobody's, and removed by the next call that collects), "damaged", or "another version's".
+    Attributes:
+        name, fingerprint: None for a damaged segment.
+        records, nbytes: the number of records and of bytes.
+        age: seconds since the build.
+        builder: the process that built the segment, and its command.
+        attached: the number of processes of this user that have the segment open; None if the system does not say.
+        keep: None, a number of seconds as a str, or "for ever".
+        path: the path of the file.
+        state: "in use", "kept", "orphan" (not in use and not kept: the next collection removes it), "damaged", or
+            "another version's".
     """
 
     __slots__ = ("age", "attached", "builder", "fingerprint", "keep", "name", "nbytes", "path", "records", "state")
@@ -26,7 +33,7 @@ class SegmentInfo:
             setattr(self, slot, values.get(slot))
 
     def row(self):
-        """The columns of the table, as str."""
+        """The cells of a row of the table, as str."""
         unknown = "?"
         values = [
             self.name,
@@ -65,13 +72,13 @@ class SegmentTable(list):
 
 
 def segments(name, dir):
-    """The SegmentTable of this user's segments, or of those of one name."""
-    place = named_segments.folder(dir)
+    """The SegmentTable of this user's segments; with a name, of the segments of that name only."""
+    folder = named_segments.folder(dir)
     if name is not None:
         named_segments.check_name(name)
         paths = named_segments.found(name, dir)
     else:
-        paths = [os.path.join(place, one) for one in sorted(os.listdir(place)) if named_segments.is_segment(one)]
+        paths = [os.path.join(folder, one) for one in sorted(os.listdir(folder)) if named_segments.is_segment(one)]
     users = _users()
     infos = (_describe(path, users) for path in paths)
     table = SegmentTable(info for info in infos if info is not None)
@@ -80,7 +87,8 @@ def segments(name, dir):
 
 
 def _describe(path, users):
-    """The SegmentInfo of a path; None for what is gone, or of another user, or no file that a build makes."""
+    """The SegmentInfo of the file at a path; None for a missing file, another user's file, or a file that no build
+    made."""
     from recstore._core import native
 
     try:
@@ -115,7 +123,7 @@ def _describe(path, users):
 
 
 def _leased(path):
-    """Whether a process holds a lease."""
+    """Whether a process holds a lease on the segment at a path."""
     from recstore._core import native
 
     try:
@@ -125,7 +133,7 @@ def _leased(path):
 
 
 def _users():
-    """{(device, inode): processes} of what this user's processes have open; None where the system does not tell."""
+    """`{(device, inode): pids}` for all files that this user's processes have open; None without /proc."""
     try:
         pids = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
@@ -147,7 +155,8 @@ def _users():
 
 
 def unlink(name, fingerprint, dir):
-    """Removes the names of segments; how many."""
+    """Removes the names of the segments with this name and fingerprint (None: any), and returns their number. Raises
+    SegmentNotFoundError if there is none."""
     named_segments.check_name(name)
     paths = named_segments.found(name, dir)
     if fingerprint is not None:
@@ -159,14 +168,14 @@ def unlink(name, fingerprint, dir):
                 os.unlink(path)
                 removed += 1
         except FileNotFoundError:
-            continue  # its last user was faster
+            continue  # its last user has removed it meanwhile
     if not removed:
         raise named_segments.gone(name, dir)
     return removed
 
 
 def duration(seconds):
-    """A length of time for people."""
+    """A duration as text, such as "3 h"."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,24 +1,27 @@
-"""The bytes of a view: the part of a handle that says how a container reads the segments and blobs that the handle
-names. They are named by their number in the handle, segments first.
+"""The bytes of a view: the part of a handle that says how a container reads its segments and blobs. A segment or blob
+is given by its number in the handle; segments come first.
 
-    body      = records                                        of a list or a view
-              | number of the factory, table, records, records  of a mapping: its keys, then its values
-    table     = 0, number of the segment whose KEY_INDEX it is  |  1, number of the blob that it is
+    body      = records                                     a list or a view
+              | number of the factory, index, records, records    a mapping: its keys, then its values
+    index     = 0, number of a segment                      the KEY_INDEX of that segment
+              | 1, number of a blob                         a blob that is a key index
     records   = u8 kind of container, projection, selection
     selection = number of stages, stages from the outermost, base
-    base      = 0, segment, store                    the records of a store
-              | 1, length                           positions, of groups
-              | number of parts + 2, selections     one after another; perhaps none
-    stage     = 1, start, step, length              a slice; start and step signed
-              | 2, seed                             the keyed permutation
-              | 3, blob, width, start, step, length  entries of an index array; start and step signed.
-                                                    The number of a segment: its ORDER
-              | 4, times                            a repetition
-    projection = a plain value: None for whole records, else what `Projection.describe` gives
-              | 7, width, n, blob, blob, records  groups of records: n, the blobs of their starts and of their rows
+    base      = 0, segment, store                           all records of a store
+              | 1, length                                   the numbers of groups
+              | number of parts + 2, selections             the parts one after another; there may be none
+    stage     = 1, start, step, length                      a slice; start and step signed
+              | 2, seed                                     the keyed permutation
+              | 3, blob, width, start, step, length         entries of an index array; start and step signed. The
+                                                            number of a segment stands for its ORDER
+              | 4, times                                    a repetition
+    projection = plain                                      None for whole records, else `Projection.describe()`
+              | 7, width, n, blob, blob, records            n groups of records: the blobs of their starts and their
+                                                            rows, then the records
     plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
 
-Numbers and plain values are those of wire.py. Bytes are hostile: what does not fit raises CorruptError.
+wire.py reads and writes numbers and plain values. The bytes are hostile input: bytes of another form raise
+CorruptError.
 """
 
 from recstore._core import native
@@ -27,7 +30,7 @@ from recstore.shm.wire import read_plain, signed, varint, write_plain
 from recstore.values.factories import FACTORIES
 
 _GROUPS = 7
-MAX_STAGES = 8  # these three as in _core/selections.pxd: no view has more, and no reader builds more
+MAX_STAGES = 8  # these three limits are the same in _core/selections.pxd: no view has more
 MAX_NESTED = 8
 MAX_WEIGHT = 256
 _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
@@ -37,7 +40,8 @@ _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
 
 
 def write_records(records, number):
-    """The bytes of a list, a view or one side of a mapping; `number` gives the number of a Segment or Blob."""
+    """The bytes of a list, a view, or the keys or values of a mapping. `number` returns the number of a Segment or
+    Blob."""
     projection = records.projection
     if hasattr(projection, "rows"):
         described = (
@@ -53,7 +57,7 @@ def write_records(records, number):
 
 
 def read_records(reader, resources, make, depth=0):
-    """What `write_records` wrote; `make(kind, selection, projection)` gives the container."""
+    """Reads the bytes of `write_records`; `make(kind, selection, projection)` returns the container."""
     kind = reader.byte()
     if reader.left and reader.data[reader.at] == _GROUPS:
         _bounded(depth, MAX_NESTED - 1, "nested groups")
@@ -88,10 +92,10 @@ def write_mapping(mapping, number):
 
 
 def read_mapping(reader, resources, make):
-    """What `write_mapping` wrote, as the arguments of `Mapping._set`."""
+    """Reads the bytes of `write_mapping`, and returns the arguments of `Mapping._set`."""
     factory, owner = reader.size(), reader.byte()
     if factory >= len(FACTORIES) or owner > 1:
-        raise CorruptError(f"a recstore handle holds a mapping with factory {factory} and a table of kind {owner}")
+        raise CorruptError(f"a recstore handle holds a mapping with factory {factory} and a key index of kind {owner}")
     if owner == 0:
         table = native.KeyTable.of_segment(_numbered(reader.size(), resources, "segment"))
     else:
@@ -104,7 +108,7 @@ def read_mapping(reader, resources, make):
 
 
 def write_selection(selection, number):
-    """The bytes of a Selection; `number` gives the number of a resource, a Segment or a Blob."""
+    """The bytes of a Selection. `number` returns the number of a Segment or Blob."""
     stages = selection.describe()
     length, out = selection.length, [varint(len(stages))]
     for stage in stages:
@@ -122,7 +126,7 @@ def write_selection(selection, number):
 
 
 def _write_stage(stage, length, number):
-    """A stage that gives `length` positions."""
+    """The bytes of a stage whose result has `length` positions."""
     kind, n = stage[:2]
     if kind == "slice":
         return bytes([_SLICE]) + signed(stage[2]) + signed(stage[3]) + varint(length)
@@ -136,7 +140,7 @@ def _write_stage(stage, length, number):
 
 
 def read_selection(reader, resources, depth=0):
-    """The Selection that `write_selection` wrote, over resources by number."""
+    """Reads the Selection that `write_selection` wrote; `resources` are the segments and blobs in order."""
     stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), MAX_STAGES, "stages"))]
     n = reader.varint()
     if n == 0:
@@ -147,8 +151,8 @@ def read_selection(reader, resources, depth=0):
         numbers = range(_bounded(n - 2, reader.left, "parts"))
         _bounded(depth, MAX_NESTED - 1, "nested views")
         parts = [read_selection(reader, resources, depth + 1) for _ in numbers]
-        # What no view consists of would be made lighter, which takes time by its length: a handle costs time by its
-        # bytes.
+        # Selection.joined would simplify parts that are heavier than those of any view. That takes time in proportion
+        # to their length, and reading a handle may only take time in proportion to its bytes.
         weights = [part.weight_as_part() for part in parts]
         heavy = max(weights, default=0) > 1 and sum(weights) >= MAX_WEIGHT
         if len(parts) == 1 or heavy or not all(part.length for part in parts):
@@ -158,7 +162,7 @@ def read_selection(reader, resources, depth=0):
         for stage in reversed(stages):
             selection = _apply(selection, stage, resources)
     except OverflowError as e:
-        raise CorruptError(f"a recstore handle describes a view that nobody can make: {e}") from None
+        raise CorruptError(f"a recstore handle describes an impossible view: {e}") from None
     return selection
 
 
@@ -197,7 +201,7 @@ def _numbered(number, resources, kind):
 
 
 def _index_array(number, resources):
-    """The blob of this number, or the ORDER of the segment of this number."""
+    """The blob with this number; if it is the number of a segment, the ORDER of that segment."""
     if number < len(resources) and hasattr(resources[number], "store_records"):
         order = resources[number].order()
         if order is None:
@@ -214,5 +218,5 @@ def _whole(segment, store):
 
 def _bounded(n, most, what):
     if n > most:
-        raise CorruptError(f"a recstore handle names {n} {what}; {most} is the most there can be")
+        raise CorruptError(f"a recstore handle claims to have {n} {what}; {most} is the most")
     return n

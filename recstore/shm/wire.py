@@ -1,7 +1,7 @@
-"""Numbers, text and plain values as bytes: what handles and labels are made of.
+"""Numbers, text and plain values as bytes, for handles and labels.
 
 Numbers are varints (unsigned LEB128, as in csrc/FORMAT.md); signed numbers are zigzag-coded first (Protocol Buffers,
-Encoding). Bytes are hostile: a Reader raises CorruptError where they do not hold what is asked for.
+Encoding). The bytes are hostile input: a Reader raises CorruptError if they are not a value of the requested kind.
 """
 
 from recstore._core.native import varint
@@ -20,7 +20,8 @@ def signed(n):
 
 
 class Reader:
-    """Takes values from the front of bytes that anybody may have written. CorruptError where they do not hold them."""
+    """Reads values one after another from bytes that anybody may have written. Raises CorruptError for malformed
+    bytes."""
 
     def __init__(self, data):
         self.data = data
@@ -54,7 +55,7 @@ class Reader:
         """A number that is a length or a position: below 2**63."""
         value = self.varint()
         if value >> 63:
-            raise CorruptError(f"a recstore handle counts {value}")
+            raise CorruptError(f"a recstore handle holds the size {value}; 2**63 - 1 is the most")
         return value
 
     def signed(self):
@@ -65,7 +66,7 @@ class Reader:
         try:
             return self.take(self.size()).decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as e:
-            raise CorruptError(f"a recstore handle holds text that is none: {e}") from None
+            raise CorruptError(f"a recstore handle holds text that is not UTF-8: {e}") from None
 
     def end(self):
         if self.left:
@@ -76,7 +77,7 @@ class Reader:
 
 
 def write_plain(value):
-    """The bytes of a description: None, bool, int, str, bytes, and tuples of them."""
+    """The bytes of a plain value: None, a bool, an int, a str, bytes, or a tuple of plain values."""
     if value is None or value is True or value is False:
         return bytes([0 if value is None else 1 if value else 2])
     if isinstance(value, int):
@@ -88,7 +89,7 @@ def write_plain(value):
         return b"\5" + varint(len(value)) + value
     if isinstance(value, tuple):
         return b"\6" + varint(len(value)) + b"".join(map(write_plain, value))
-    raise TypeError(f"a view that is described by a {type(value).__name__} cannot travel: {value!r:.80}")
+    raise TypeError(f"a handle cannot hold a {type(value).__name__}, so this view cannot be pickled: {value!r:.80}")
 
 
 def read_plain(reader, depth=0):
@@ -107,8 +108,8 @@ def read_plain(reader, depth=0):
 
 
 def count(reader):
-    """How many things follow, of at least a byte each."""
+    """The number of items that follow, each of at least one byte."""
     n = reader.size()
     if n > reader.left:
-        raise CorruptError(f"a recstore handle of {len(reader.data)} bytes names {n} things")
+        raise CorruptError(f"a recstore handle of {len(reader.data)} bytes claims to hold {n} items")
     return n

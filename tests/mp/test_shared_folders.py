@@ -234,7 +234,7 @@ def test_file_of_records_under_our_name(name, tmp_path):
     with recstore.RecordList([1]) as x:
         x.save(target.path)
     os.chmod(target.path, 0o400)
-    with pytest.raises(recstore.CorruptError, match="does not say whose it is"):
+    with pytest.raises(recstore.CorruptError, match="has no readable label"):
         named_segments.open_target(target)
     assert recstore.collect() == 1
 
