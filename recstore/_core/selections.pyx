@@ -354,7 +354,7 @@ cdef class Selection:
         return out
 
     cpdef Py_ssize_t weight_as_part(self):
-        """What this selection adds to the weight of a joined selection: nothing if it is a whole store."""
+        """The weight that this selection adds to a joined selection: 0 if it is a whole store."""
         return 0 if self.n_stages == 0 and self.segment is not None else self.weight
 
     cdef Py_ssize_t base_length(self):

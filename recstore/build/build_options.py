@@ -46,7 +46,7 @@ class Options:
 
     @staticmethod
     def beside(segments):
-        """Those of a store that is to hold more records of the same kind as these segments."""
+        """The options for a further store that is used together with these segments, as ``x + records`` makes one."""
         readers = [segment.reader for segment in segments if segment.reader is not None]
         views = any(reader.arrays == "view" for reader in readers)
         return Options(

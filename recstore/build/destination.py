@@ -42,7 +42,8 @@ def _backing(options):
 
 
 def _collect_named():
-    """What killed processes have left is removed with every build, not only with those that share by name."""
+    """Removes the named segments that killed processes have left. Every build does so, not only one that shares by
+    name."""
     for place in {folders.SHARED, os.environ.get("RECSTORE_DIR") or folders.SHARED}:
         try:
             left = any(name.startswith(folders.PREFIX) for name in os.listdir(place))

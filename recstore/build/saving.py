@@ -24,8 +24,8 @@ def save_records(records, path):
 
 
 def _write_compact(make, source, path, *factory):
-    """Streams records or pairs into a new file. What cannot be stored here but came out of a store was pickled
-    there."""
+    """Streams records or pairs into a new file. Unsupported values are pickled here, as they were in the store that
+    they come from."""
 
     def write(temporary):
         builder = make("file", name=temporary, writer=trust.Writer(pickled=True))

@@ -69,7 +69,7 @@ class System:
     # ---- Files ----
 
     def read(self, path):
-        """The text of a file, None where it cannot be read. What is below /proc is below `proc`."""
+        """The text of a file; None if it cannot be read. Paths in /proc are looked up in `proc`."""
         try:
             with open(self.path(path), encoding="utf-8", errors="backslashreplace") as file:
                 return file.read()
