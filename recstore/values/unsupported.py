@@ -44,8 +44,8 @@ def _shortened(path):
     if len(path) <= 120:
         return path
     head = max(path.rfind("[", 0, 40), path.rfind(".", 0, 40))
-    tail = min((at for at in (path.find("[", -20), path.find(".", -20)) if at >= 0), default=len(path) - 20)
-    return f"{path[: head if head > 0 else 40]}...{path[tail:]}"
+    tail = min((at for at in (path.find("[", -20), path.find(".", -20)) if at >= 0), default=0)
+    return f"{path[:head]}...{path[tail:]}" if 0 < head < tail else path
 
 
 def refused(value, reason):

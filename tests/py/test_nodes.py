@@ -272,7 +272,7 @@ def test_info(x):
     lines = str(info).split("\n")
     for line in (
         "id: int 8 bits from 0, 1 bytes", "score: optional key that may be absent", "?: decimal 10^-2, 16 bits from -100, 2 bytes",
-        "colour: dict 3 entries, 2 bits, of table 0", "ring: numbers list of floats, 10^-1, differences of stride 2, at most 20 bits",
+        "colour: dict-coded 3 entries, 2 bits, of table 0", "ring: numbers list of floats, 10^-1, differences of stride 2, at most 20 bits",
         "ids: numbers tuple of ints, from -5, at most 9 bits", "caption: symbols of table 1", "file: concat 3 bytes", "+: const 'img_'",
         "+: digits padded to 6, 20 bits from 0", "+: same as part 2", "sum: hex 7 digits, 4 bytes", "maybe: optional value or None",
         "end: bytes to the end", "table 0: 3 entries, 15 bytes", f"table 1: 5 symbols, {info.tables[1].nbytes} bytes",
@@ -287,7 +287,7 @@ def test_info_of_the_command_line(tmp_path, capsys):
 
     (tmp_path / "x.rec").write_bytes(segment())
     assert main(["info", str(tmp_path / "x.rec")]) == 0
-    assert "dict 3 entries" in capsys.readouterr().out
+    assert "dict-coded 3 entries" in capsys.readouterr().out
     assert main(["info", "--json", str(tmp_path / "x.rec")]) == 0
     said = json.loads(capsys.readouterr().out)
     assert [table["entries"] for table in said["tables"]] == [3, 5, 2]
