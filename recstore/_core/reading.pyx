@@ -179,6 +179,9 @@ def node_name(unsigned kind):
     return name.decode()
 
 
+EXT_LAST = RS_FMT_EXT_LAST  # the largest code
+
+
 def ext_name(unsigned code):
     """The name of a code of ext values, from the same file. ValueError for no code."""
     cdef const char *name = rs_ext_name(code)

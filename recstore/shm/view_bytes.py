@@ -30,9 +30,8 @@ from recstore.shm.wire import read_plain, signed, varint, write_plain
 from recstore.values.factories import FACTORIES
 
 _GROUPS = 7
-MAX_STAGES = 8  # these three limits are the same in _core/selections.pxd: no view has more
+MAX_STAGES = 8  # these two limits are the same in _core/selections.pxd: no view has more
 MAX_NESTED = 8
-MAX_WEIGHT = 256
 _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
 
 
@@ -151,12 +150,6 @@ def read_selection(reader, resources, depth=0):
         numbers = range(_bounded(n - 2, reader.left, "parts"))
         _bounded(depth, MAX_NESTED - 1, "nested views")
         parts = [read_selection(reader, resources, depth + 1) for _ in numbers]
-        # Selection.joined would simplify parts that are heavier than those of any view. That takes time in proportion
-        # to their length, and reading a handle may only take time in proportion to its bytes.
-        weights = [part.weight_as_part() for part in parts]
-        heavy = max(weights, default=0) > 1 and sum(weights) >= MAX_WEIGHT
-        if len(parts) == 1 or heavy or not all(part.length for part in parts):
-            raise CorruptError("a recstore handle describes a view that recstore does not make")
         selection = native.Selection.joined(parts)
     try:
         for stage in reversed(stages):

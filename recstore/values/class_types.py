@@ -12,7 +12,7 @@ from recstore._core import trust
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error
 from recstore.values import classes
-from recstore.values.ext_types import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
+from recstore.values.ext_codes import ATTRS, DATACLASS, ENUM, NAMEDTUPLE, OBJECT
 
 _BASICSIZE = object.__basicsize__
 _POINTER = tuple.__itemsize__

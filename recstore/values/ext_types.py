@@ -11,10 +11,35 @@ from weakref import WeakKeyDictionary
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error, UntrustedError
 from recstore.values import factories
-
-(COMPLEX, BYTEARRAY, SET, FROZENSET, RANGE, SLICE, ELLIPSIS, ORDEREDDICT, COUNTER, DEFAULTDICT, CHAINMAP, DEQUE, DATE,
- TIME, DATETIME, TIMEDELTA, TIMEZONE, ZONEINFO, DECIMAL, FRACTION, UUID, PATH, ENUM, NAMEDTUPLE, DATACLASS, ATTRS,
- OBJECT, PICKLED, TENSOR, STRINGDTYPE) = range(1, 31)  # fmt: skip
+from recstore.values.ext_codes import (
+    BYTEARRAY,
+    CHAINMAP,
+    COMPLEX,
+    COUNTER,
+    DATE,
+    DATETIME,
+    DECIMAL,
+    DEFAULTDICT,
+    DEQUE,
+    ELLIPSIS,
+    ENUM,
+    FRACTION,
+    FROZENSET,
+    OBJECT,
+    ORDEREDDICT,
+    PATH,
+    PICKLED,
+    RANGE,
+    SET,
+    SLICE,
+    STRINGDTYPE,
+    TENSOR,
+    TIME,
+    TIMEDELTA,
+    TIMEZONE,
+    UUID,
+    ZONEINFO,
+)
 
 _DAY = 86_400_000_000
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")

@@ -9,7 +9,7 @@ import sys
 
 from recstore._core import native
 from recstore._core.native import TAG_EXT, TAG_TUPLE
-from recstore.values.ext_types import (
+from recstore.values.ext_codes import (
     DATE,
     DATETIME,
     ELLIPSIS,

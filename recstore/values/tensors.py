@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from recstore.errors import CorruptError, Error
-from recstore.values.ext_types import TENSOR
+from recstore.values.ext_codes import TENSOR
 
 # The item sizes of torch dtypes that numpy does not have. The payload is unsigned integers of that size.
 _BITS = {

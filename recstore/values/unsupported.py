@@ -4,15 +4,15 @@ import sys
 
 from recstore._core import native
 from recstore.errors import EncodeError
-from recstore.values import ext_types
+from recstore.values import ext_codes, ext_types
 
 _LEAVES = (type(None), bool, int, float, str, bytes)
 _TOO_DEEP = object()
 _CYCLE = object()
 _FIELDS = {
-    ext_types.SLICE: ("start", "stop", "step"),
-    ext_types.TIME: ("us", "fold", "tzinfo"),
-    ext_types.DATETIME: ("us", "fold", "tzinfo"),
+    ext_codes.SLICE: ("start", "stop", "step"),
+    ext_codes.TIME: ("us", "fold", "tzinfo"),
+    ext_codes.DATETIME: ("us", "fold", "tzinfo"),
 }
 
 
@@ -135,13 +135,13 @@ def _parts(code, extra, payload, path):
     """The `(path, part)` pairs of an ext value's payload. The paths are Python expressions for the parts."""
     if type(payload) is dict:
         return _entries(payload, path)
-    if code in (ext_types.SET, ext_types.FROZENSET):
+    if code in (ext_codes.SET, ext_codes.FROZENSET):
         return ((f"{path}{{{shown(item)}}}", item) for item in payload)
-    if code == ext_types.CHAINMAP:
+    if code == ext_codes.CHAINMAP:
         return ((f"{path}.maps[{i}]", item) for i, item in enumerate(payload))
-    if code == ext_types.OBJECT and extra[2] is None:
+    if code == ext_codes.OBJECT and extra[2] is None:
         return ((path, item) for item in payload)  # the result of the class's encode function
-    names = extra[2] if ext_types.NAMEDTUPLE <= code <= ext_types.OBJECT else _FIELDS.get(code)
+    names = extra[2] if ext_codes.NAMEDTUPLE <= code <= ext_codes.OBJECT else _FIELDS.get(code)
     if names is not None:
         return ((f"{path}.{name}", item) for name, item in zip(names, payload))
     return ((f"{path}[{i}]", item) for i, item in enumerate(payload))

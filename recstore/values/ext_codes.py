@@ -1,0 +1,21 @@
+"""The codes of ext values. Their numbers stand in one table of the core (RS_FMT_EXT_ROWS in csrc/format/rs_format.h);
+here each code gets its Python name."""
+
+from recstore._core import native
+
+_CODES = {native.ext_name(code).upper(): code for code in range(1, native.EXT_LAST + 1)}
+
+
+def _code(name):
+    return _CODES[name]
+
+
+COMPLEX, BYTEARRAY, SET, FROZENSET = map(_code, ("COMPLEX", "BYTEARRAY", "SET", "FROZENSET"))
+RANGE, SLICE, ELLIPSIS = map(_code, ("RANGE", "SLICE", "ELLIPSIS"))
+ORDEREDDICT, COUNTER, DEFAULTDICT = map(_code, ("ORDEREDDICT", "COUNTER", "DEFAULTDICT"))
+CHAINMAP, DEQUE = map(_code, ("CHAINMAP", "DEQUE"))
+DATE, TIME, DATETIME, TIMEDELTA = map(_code, ("DATE", "TIME", "DATETIME", "TIMEDELTA"))
+TIMEZONE, ZONEINFO = map(_code, ("TIMEZONE", "ZONEINFO"))
+DECIMAL, FRACTION, UUID, PATH = map(_code, ("DECIMAL", "FRACTION", "UUID", "PATH"))
+ENUM, NAMEDTUPLE, DATACLASS, ATTRS = map(_code, ("ENUM", "NAMEDTUPLE", "DATACLASS", "ATTRS"))
+OBJECT, PICKLED, TENSOR, STRINGDTYPE = map(_code, ("OBJECT", "PICKLED", "TENSOR", "STRINGDTYPE"))
