@@ -10,36 +10,7 @@ from weakref import WeakKeyDictionary
 
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error, UntrustedError
-from recstore.values import factories
-from recstore.values.ext_codes import (
-    BYTEARRAY,
-    CHAINMAP,
-    COMPLEX,
-    COUNTER,
-    DATE,
-    DATETIME,
-    DECIMAL,
-    DEFAULTDICT,
-    DEQUE,
-    ELLIPSIS,
-    ENUM,
-    FRACTION,
-    FROZENSET,
-    OBJECT,
-    ORDEREDDICT,
-    PATH,
-    PICKLED,
-    RANGE,
-    SET,
-    SLICE,
-    STRINGDTYPE,
-    TENSOR,
-    TIME,
-    TIMEDELTA,
-    TIMEZONE,
-    UUID,
-    ZONEINFO,
-)
+from recstore.values import ext_codes, factories
 
 _DAY = 86_400_000_000
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")
@@ -60,30 +31,30 @@ def _naive_microseconds(value):
 
 def _describe_datetime(value):
     days = value.toordinal() - 1
-    return DATETIME, None, (days * _DAY + _naive_microseconds(value), value.fold, value.tzinfo)
+    return ext_codes.DATETIME, None, (days * _DAY + _naive_microseconds(value), value.fold, value.tzinfo)
 
 
 def _describe_timedelta(value):
-    return TIMEDELTA, None, (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    return ext_codes.TIMEDELTA, None, (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
 
 
 def _describe_timezone(value):
     offset, *name = value.__getinitargs__()
-    return TIMEZONE, None, (_describe_timedelta(offset)[2], name[0] if name else None)
+    return ext_codes.TIMEZONE, None, (_describe_timedelta(offset)[2], name[0] if name else None)
 
 
 def _describe_defaultdict(value):
     factory = value.default_factory
     if factory is None:
-        return DEFAULTDICT, None, dict(value)
+        return ext_codes.DEFAULTDICT, None, dict(value)
     name = getattr(factory, "__name__", None)
     return (
-        (DEFAULTDICT, name, dict(value)) if isinstance(name, str) and factories.BY_NAME.get(name) is factory else None
+        (ext_codes.DEFAULTDICT, name, dict(value)) if isinstance(name, str) and factories.BY_NAME.get(name) is factory else None
     )
 
 
 def _describe_zoneinfo(value):
-    return (ZONEINFO, None, value.key) if type(value.key) is str and set(value.key) <= _ZONE_CHARACTERS else None
+    return (ext_codes.ZONEINFO, None, value.key) if type(value.key) is str and set(value.key) <= _ZONE_CHARACTERS else None
 
 
 def _without_attributes(code, copy):
@@ -92,37 +63,37 @@ def _without_attributes(code, copy):
 
 
 def _describe_chainmap(value):
-    return (CHAINMAP, None, list(value.maps)) if len(value.__dict__) == 1 and type(value.maps) is list else None
+    return (ext_codes.CHAINMAP, None, list(value.maps)) if len(value.__dict__) == 1 and type(value.maps) is list else None
 
 
 _BUILTIN = {
-    complex: lambda v: (COMPLEX, None, (v.real, v.imag)),
-    bytearray: lambda v: (BYTEARRAY, None, bytes(v)),
-    set: lambda v: (SET, None, list(v)),
-    frozenset: lambda v: (FROZENSET, None, tuple(v)),
-    range: lambda v: (RANGE, None, (v.start, v.stop, v.step)),
-    slice: lambda v: (SLICE, None, (v.start, v.stop, v.step)),
-    type(Ellipsis): lambda v: (ELLIPSIS, None, None),
+    complex: lambda v: (ext_codes.COMPLEX, None, (v.real, v.imag)),
+    bytearray: lambda v: (ext_codes.BYTEARRAY, None, bytes(v)),
+    set: lambda v: (ext_codes.SET, None, list(v)),
+    frozenset: lambda v: (ext_codes.FROZENSET, None, tuple(v)),
+    range: lambda v: (ext_codes.RANGE, None, (v.start, v.stop, v.step)),
+    slice: lambda v: (ext_codes.SLICE, None, (v.start, v.stop, v.step)),
+    type(Ellipsis): lambda v: (ext_codes.ELLIPSIS, None, None),
 }
 # {(module, name): handler}. A type must be the object that the loaded module has under this name.
 _BY_NAME = {
-    ("collections", "OrderedDict"): _without_attributes(ORDEREDDICT, dict),
-    ("collections", "Counter"): _without_attributes(COUNTER, dict),
+    ("collections", "OrderedDict"): _without_attributes(ext_codes.ORDEREDDICT, dict),
+    ("collections", "Counter"): _without_attributes(ext_codes.COUNTER, dict),
     ("collections", "defaultdict"): _describe_defaultdict,
     ("collections", "ChainMap"): _describe_chainmap,
-    ("collections", "deque"): lambda v: (DEQUE, v.maxlen, list(v)),
-    ("datetime", "date"): lambda v: (DATE, None, v.toordinal()),
-    ("datetime", "time"): lambda v: (TIME, None, (_naive_microseconds(v), v.fold, v.tzinfo)),
+    ("collections", "deque"): lambda v: (ext_codes.DEQUE, v.maxlen, list(v)),
+    ("datetime", "date"): lambda v: (ext_codes.DATE, None, v.toordinal()),
+    ("datetime", "time"): lambda v: (ext_codes.TIME, None, (_naive_microseconds(v), v.fold, v.tzinfo)),
     ("datetime", "datetime"): _describe_datetime,
     ("datetime", "timedelta"): _describe_timedelta,
     ("datetime", "timezone"): _describe_timezone,
     ("zoneinfo", "ZoneInfo"): _describe_zoneinfo,
-    ("decimal", "Decimal"): lambda v: (DECIMAL, None, _decimal_text(v)),
-    ("fractions", "Fraction"): lambda v: (FRACTION, None, (v.numerator, v.denominator)),
-    ("uuid", "UUID"): lambda v: (UUID, None, v.bytes),
+    ("decimal", "Decimal"): lambda v: (ext_codes.DECIMAL, None, _decimal_text(v)),
+    ("fractions", "Fraction"): lambda v: (ext_codes.FRACTION, None, (v.numerator, v.denominator)),
+    ("uuid", "UUID"): lambda v: (ext_codes.UUID, None, v.bytes),
     ("torch", "Tensor"): lambda v: _tensors().describe(v),
     ("numpy", "ndarray"): lambda v: _string_array(v),
-    **{("pathlib", name): lambda v, name=name: (PATH, name, str(v)) for name in _PATHS},
+    **{("pathlib", name): lambda v, name=name: (ext_codes.PATH, name, str(v)) for name in _PATHS},
 }
 
 
@@ -139,7 +110,7 @@ def _string_array(value):
     kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
     if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
         return None
-    return STRINGDTYPE, None, (value.shape, value.ravel().tolist())
+    return ext_codes.STRINGDTYPE, None, (value.shape, value.ravel().tolist())
 
 
 def _find_handler(value):
@@ -178,7 +149,7 @@ def describe(value, writer=None):
     if handler is None:
         return None
     described = handler(value)
-    if described is not None and writer is not None and ENUM <= described[0] <= OBJECT:
+    if described is not None and writer is not None and ext_codes.ENUM <= described[0] <= ext_codes.OBJECT:
         writer.note(described[1][:2], kind)
     return described
 
@@ -190,7 +161,7 @@ def _describe_record(value, writer):
         writer.foreign = True
     code, extra = value._origin
     values = tuple(value.values())
-    return code, extra, values[0] if code == ENUM else values
+    return code, extra, values[0] if code == ext_codes.ENUM else values
 
 
 def pickled(value):
@@ -200,7 +171,7 @@ def pickled(value):
 
     out = io.BytesIO()
     _pickler()(out, protocol=4).dump(value)
-    return PICKLED, None, out.getvalue()
+    return ext_codes.PICKLED, None, out.getvalue()
 
 
 _Pickler = None
@@ -390,7 +361,7 @@ def _make_fraction(extra):
 
 
 def _make_uuid(extra):
-    from uuid import UUID as kind
+    from uuid import ext_codes.UUID as kind
 
     return lambda payload: kind(bytes=_typed(payload, bytes, "a UUID"))
 
@@ -437,32 +408,32 @@ def _make_ellipsis(payload):
 
 
 _MAKERS = {
-    COMPLEX: _make_simple(complex, (float, float), "a complex number"),
-    BYTEARRAY: lambda extra: lambda payload: bytearray(_typed(payload, bytes, "a bytearray")),
-    SET: lambda extra: _make_set(set, list),
-    FROZENSET: lambda extra: _make_set(frozenset, tuple),
-    RANGE: _make_simple(range, (int, int, int), "a range"),
-    SLICE: _make_simple(slice, (object, object, object), "a slice"),
-    ELLIPSIS: lambda extra: _make_ellipsis,
-    ORDEREDDICT: _make_dict("OrderedDict"),
-    COUNTER: _make_dict("Counter"),
-    DEFAULTDICT: _make_defaultdict,
-    CHAINMAP: _make_chainmap,
-    DEQUE: _make_deque,
-    DATE: _make_date,
-    TIME: _make_time,
-    DATETIME: _make_datetime,
-    TIMEDELTA: _make_timedelta,
-    TIMEZONE: _make_timezone,
-    ZONEINFO: _make_zoneinfo,
-    DECIMAL: _make_decimal,
-    FRACTION: _make_fraction,
-    UUID: _make_uuid,
-    PATH: _make_path,
-    TENSOR: lambda extra: _tensors().maker(extra),
-    STRINGDTYPE: _make_string_array,
+    ext_codes.COMPLEX: _make_simple(complex, (float, float), "a complex number"),
+    ext_codes.BYTEARRAY: lambda extra: lambda payload: bytearray(_typed(payload, bytes, "a bytearray")),
+    ext_codes.SET: lambda extra: _make_set(set, list),
+    ext_codes.FROZENSET: lambda extra: _make_set(frozenset, tuple),
+    ext_codes.RANGE: _make_simple(range, (int, int, int), "a range"),
+    ext_codes.SLICE: _make_simple(slice, (object, object, object), "a slice"),
+    ext_codes.ELLIPSIS: lambda extra: _make_ellipsis,
+    ext_codes.ORDEREDDICT: _make_dict("OrderedDict"),
+    ext_codes.COUNTER: _make_dict("Counter"),
+    ext_codes.DEFAULTDICT: _make_defaultdict,
+    ext_codes.CHAINMAP: _make_chainmap,
+    ext_codes.DEQUE: _make_deque,
+    ext_codes.DATE: _make_date,
+    ext_codes.TIME: _make_time,
+    ext_codes.DATETIME: _make_datetime,
+    ext_codes.TIMEDELTA: _make_timedelta,
+    ext_codes.TIMEZONE: _make_timezone,
+    ext_codes.ZONEINFO: _make_zoneinfo,
+    ext_codes.DECIMAL: _make_decimal,
+    ext_codes.FRACTION: _make_fraction,
+    ext_codes.UUID: _make_uuid,
+    ext_codes.PATH: _make_path,
+    ext_codes.TENSOR: lambda extra: _tensors().maker(extra),
+    ext_codes.STRINGDTYPE: _make_string_array,
 }
-_WITH_EXTRA = {DEFAULTDICT, DEQUE, PATH, TENSOR}
+_WITH_EXTRA = {ext_codes.DEFAULTDICT, ext_codes.DEQUE, ext_codes.PATH, ext_codes.TENSOR}
 
 
 def _guarded(make):
@@ -497,16 +468,16 @@ def maker(code, extra, reader):
 
     Raises CorruptError for an EXTRA that the code does not allow, and Error for a class that cannot be loaded.
     """
-    if ENUM <= code <= OBJECT:
+    if ext_codes.ENUM <= code <= ext_codes.OBJECT:
         from recstore.values import class_types
 
         return class_types.maker(code, extra, reader)
     _expect(extra is None or code in _WITH_EXTRA, f"an ext value of code {code} with EXTRA")
-    if code == PICKLED:
+    if code == ext_codes.PICKLED:
         if reader.checking:
             return lambda payload: _typed(payload, bytes, "a pickled value"), True
         return (_unpickle if reader.allow_pickle else _refuse_pickle), True
-    if code == TENSOR and reader.checking:
+    if code == ext_codes.TENSOR and reader.checking:
         return _tensors().check, True
     prepare = _MAKERS.get(code)
     if prepare is None:
