@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 
 from recstore._core.native import Record
 from recstore.errors import CorruptError, Error, UntrustedError
-from recstore.values import ext_codes, factories
+from recstore.values import ext_codes as codes
+from recstore.values import factories
 
 _DAY = 86_400_000_000
 _PATHS = ("PurePosixPath", "PosixPath", "PureWindowsPath", "WindowsPath")
@@ -31,30 +32,32 @@ def _naive_microseconds(value):
 
 def _describe_datetime(value):
     days = value.toordinal() - 1
-    return ext_codes.DATETIME, None, (days * _DAY + _naive_microseconds(value), value.fold, value.tzinfo)
+    return codes.DATETIME, None, (days * _DAY + _naive_microseconds(value), value.fold, value.tzinfo)
 
 
 def _describe_timedelta(value):
-    return ext_codes.TIMEDELTA, None, (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    return codes.TIMEDELTA, None, (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
 
 
 def _describe_timezone(value):
     offset, *name = value.__getinitargs__()
-    return ext_codes.TIMEZONE, None, (_describe_timedelta(offset)[2], name[0] if name else None)
+    return codes.TIMEZONE, None, (_describe_timedelta(offset)[2], name[0] if name else None)
 
 
 def _describe_defaultdict(value):
     factory = value.default_factory
     if factory is None:
-        return ext_codes.DEFAULTDICT, None, dict(value)
+        return codes.DEFAULTDICT, None, dict(value)
     name = getattr(factory, "__name__", None)
     return (
-        (ext_codes.DEFAULTDICT, name, dict(value)) if isinstance(name, str) and factories.BY_NAME.get(name) is factory else None
+        (codes.DEFAULTDICT, name, dict(value))
+        if isinstance(name, str) and factories.BY_NAME.get(name) is factory
+        else None
     )
 
 
 def _describe_zoneinfo(value):
-    return (ext_codes.ZONEINFO, None, value.key) if type(value.key) is str and set(value.key) <= _ZONE_CHARACTERS else None
+    return (codes.ZONEINFO, None, value.key) if type(value.key) is str and set(value.key) <= _ZONE_CHARACTERS else None
 
 
 def _without_attributes(code, copy):
@@ -63,37 +66,37 @@ def _without_attributes(code, copy):
 
 
 def _describe_chainmap(value):
-    return (ext_codes.CHAINMAP, None, list(value.maps)) if len(value.__dict__) == 1 and type(value.maps) is list else None
+    return (codes.CHAINMAP, None, list(value.maps)) if len(value.__dict__) == 1 and type(value.maps) is list else None
 
 
 _BUILTIN = {
-    complex: lambda v: (ext_codes.COMPLEX, None, (v.real, v.imag)),
-    bytearray: lambda v: (ext_codes.BYTEARRAY, None, bytes(v)),
-    set: lambda v: (ext_codes.SET, None, list(v)),
-    frozenset: lambda v: (ext_codes.FROZENSET, None, tuple(v)),
-    range: lambda v: (ext_codes.RANGE, None, (v.start, v.stop, v.step)),
-    slice: lambda v: (ext_codes.SLICE, None, (v.start, v.stop, v.step)),
-    type(Ellipsis): lambda v: (ext_codes.ELLIPSIS, None, None),
+    complex: lambda v: (codes.COMPLEX, None, (v.real, v.imag)),
+    bytearray: lambda v: (codes.BYTEARRAY, None, bytes(v)),
+    set: lambda v: (codes.SET, None, list(v)),
+    frozenset: lambda v: (codes.FROZENSET, None, tuple(v)),
+    range: lambda v: (codes.RANGE, None, (v.start, v.stop, v.step)),
+    slice: lambda v: (codes.SLICE, None, (v.start, v.stop, v.step)),
+    type(Ellipsis): lambda v: (codes.ELLIPSIS, None, None),
 }
 # {(module, name): handler}. A type must be the object that the loaded module has under this name.
 _BY_NAME = {
-    ("collections", "OrderedDict"): _without_attributes(ext_codes.ORDEREDDICT, dict),
-    ("collections", "Counter"): _without_attributes(ext_codes.COUNTER, dict),
+    ("collections", "OrderedDict"): _without_attributes(codes.ORDEREDDICT, dict),
+    ("collections", "Counter"): _without_attributes(codes.COUNTER, dict),
     ("collections", "defaultdict"): _describe_defaultdict,
     ("collections", "ChainMap"): _describe_chainmap,
-    ("collections", "deque"): lambda v: (ext_codes.DEQUE, v.maxlen, list(v)),
-    ("datetime", "date"): lambda v: (ext_codes.DATE, None, v.toordinal()),
-    ("datetime", "time"): lambda v: (ext_codes.TIME, None, (_naive_microseconds(v), v.fold, v.tzinfo)),
+    ("collections", "deque"): lambda v: (codes.DEQUE, v.maxlen, list(v)),
+    ("datetime", "date"): lambda v: (codes.DATE, None, v.toordinal()),
+    ("datetime", "time"): lambda v: (codes.TIME, None, (_naive_microseconds(v), v.fold, v.tzinfo)),
     ("datetime", "datetime"): _describe_datetime,
     ("datetime", "timedelta"): _describe_timedelta,
     ("datetime", "timezone"): _describe_timezone,
     ("zoneinfo", "ZoneInfo"): _describe_zoneinfo,
-    ("decimal", "Decimal"): lambda v: (ext_codes.DECIMAL, None, _decimal_text(v)),
-    ("fractions", "Fraction"): lambda v: (ext_codes.FRACTION, None, (v.numerator, v.denominator)),
-    ("uuid", "UUID"): lambda v: (ext_codes.UUID, None, v.bytes),
+    ("decimal", "Decimal"): lambda v: (codes.DECIMAL, None, _decimal_text(v)),
+    ("fractions", "Fraction"): lambda v: (codes.FRACTION, None, (v.numerator, v.denominator)),
+    ("uuid", "UUID"): lambda v: (codes.UUID, None, v.bytes),
     ("torch", "Tensor"): lambda v: _tensors().describe(v),
     ("numpy", "ndarray"): lambda v: _string_array(v),
-    **{("pathlib", name): lambda v, name=name: (ext_codes.PATH, name, str(v)) for name in _PATHS},
+    **{("pathlib", name): lambda v, name=name: (codes.PATH, name, str(v)) for name in _PATHS},
 }
 
 
@@ -110,7 +113,7 @@ def _string_array(value):
     kind = getattr(getattr(numpy, "dtypes", None), "StringDType", None)
     if kind is None or not isinstance(value.dtype, kind) or value.dtype != kind():
         return None
-    return ext_codes.STRINGDTYPE, None, (value.shape, value.ravel().tolist())
+    return codes.STRINGDTYPE, None, (value.shape, value.ravel().tolist())
 
 
 def _find_handler(value):
@@ -149,7 +152,7 @@ def describe(value, writer=None):
     if handler is None:
         return None
     described = handler(value)
-    if described is not None and writer is not None and ext_codes.ENUM <= described[0] <= ext_codes.OBJECT:
+    if described is not None and writer is not None and codes.ENUM <= described[0] <= codes.OBJECT:
         writer.note(described[1][:2], kind)
     return described
 
@@ -161,7 +164,7 @@ def _describe_record(value, writer):
         writer.foreign = True
     code, extra = value._origin
     values = tuple(value.values())
-    return code, extra, values[0] if code == ext_codes.ENUM else values
+    return code, extra, values[0] if code == codes.ENUM else values
 
 
 def pickled(value):
@@ -171,7 +174,7 @@ def pickled(value):
 
     out = io.BytesIO()
     _pickler()(out, protocol=4).dump(value)
-    return ext_codes.PICKLED, None, out.getvalue()
+    return codes.PICKLED, None, out.getvalue()
 
 
 _Pickler = None
@@ -361,7 +364,7 @@ def _make_fraction(extra):
 
 
 def _make_uuid(extra):
-    from uuid import ext_codes.UUID as kind
+    from uuid import UUID as kind
 
     return lambda payload: kind(bytes=_typed(payload, bytes, "a UUID"))
 
@@ -408,32 +411,32 @@ def _make_ellipsis(payload):
 
 
 _MAKERS = {
-    ext_codes.COMPLEX: _make_simple(complex, (float, float), "a complex number"),
-    ext_codes.BYTEARRAY: lambda extra: lambda payload: bytearray(_typed(payload, bytes, "a bytearray")),
-    ext_codes.SET: lambda extra: _make_set(set, list),
-    ext_codes.FROZENSET: lambda extra: _make_set(frozenset, tuple),
-    ext_codes.RANGE: _make_simple(range, (int, int, int), "a range"),
-    ext_codes.SLICE: _make_simple(slice, (object, object, object), "a slice"),
-    ext_codes.ELLIPSIS: lambda extra: _make_ellipsis,
-    ext_codes.ORDEREDDICT: _make_dict("OrderedDict"),
-    ext_codes.COUNTER: _make_dict("Counter"),
-    ext_codes.DEFAULTDICT: _make_defaultdict,
-    ext_codes.CHAINMAP: _make_chainmap,
-    ext_codes.DEQUE: _make_deque,
-    ext_codes.DATE: _make_date,
-    ext_codes.TIME: _make_time,
-    ext_codes.DATETIME: _make_datetime,
-    ext_codes.TIMEDELTA: _make_timedelta,
-    ext_codes.TIMEZONE: _make_timezone,
-    ext_codes.ZONEINFO: _make_zoneinfo,
-    ext_codes.DECIMAL: _make_decimal,
-    ext_codes.FRACTION: _make_fraction,
-    ext_codes.UUID: _make_uuid,
-    ext_codes.PATH: _make_path,
-    ext_codes.TENSOR: lambda extra: _tensors().maker(extra),
-    ext_codes.STRINGDTYPE: _make_string_array,
+    codes.COMPLEX: _make_simple(complex, (float, float), "a complex number"),
+    codes.BYTEARRAY: lambda extra: lambda payload: bytearray(_typed(payload, bytes, "a bytearray")),
+    codes.SET: lambda extra: _make_set(set, list),
+    codes.FROZENSET: lambda extra: _make_set(frozenset, tuple),
+    codes.RANGE: _make_simple(range, (int, int, int), "a range"),
+    codes.SLICE: _make_simple(slice, (object, object, object), "a slice"),
+    codes.ELLIPSIS: lambda extra: _make_ellipsis,
+    codes.ORDEREDDICT: _make_dict("OrderedDict"),
+    codes.COUNTER: _make_dict("Counter"),
+    codes.DEFAULTDICT: _make_defaultdict,
+    codes.CHAINMAP: _make_chainmap,
+    codes.DEQUE: _make_deque,
+    codes.DATE: _make_date,
+    codes.TIME: _make_time,
+    codes.DATETIME: _make_datetime,
+    codes.TIMEDELTA: _make_timedelta,
+    codes.TIMEZONE: _make_timezone,
+    codes.ZONEINFO: _make_zoneinfo,
+    codes.DECIMAL: _make_decimal,
+    codes.FRACTION: _make_fraction,
+    codes.UUID: _make_uuid,
+    codes.PATH: _make_path,
+    codes.TENSOR: lambda extra: _tensors().maker(extra),
+    codes.STRINGDTYPE: _make_string_array,
 }
-_WITH_EXTRA = {ext_codes.DEFAULTDICT, ext_codes.DEQUE, ext_codes.PATH, ext_codes.TENSOR}
+_WITH_EXTRA = {codes.DEFAULTDICT, codes.DEQUE, codes.PATH, codes.TENSOR}
 
 
 def _guarded(make):
@@ -468,16 +471,16 @@ def maker(code, extra, reader):
 
     Raises CorruptError for an EXTRA that the code does not allow, and Error for a class that cannot be loaded.
     """
-    if ext_codes.ENUM <= code <= ext_codes.OBJECT:
+    if codes.ENUM <= code <= codes.OBJECT:
         from recstore.values import class_types
 
         return class_types.maker(code, extra, reader)
     _expect(extra is None or code in _WITH_EXTRA, f"an ext value of code {code} with EXTRA")
-    if code == ext_codes.PICKLED:
+    if code == codes.PICKLED:
         if reader.checking:
             return lambda payload: _typed(payload, bytes, "a pickled value"), True
         return (_unpickle if reader.allow_pickle else _refuse_pickle), True
-    if code == ext_codes.TENSOR and reader.checking:
+    if code == codes.TENSOR and reader.checking:
         return _tensors().check, True
     prepare = _MAKERS.get(code)
     if prepare is None:
