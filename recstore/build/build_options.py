@@ -1,4 +1,4 @@
-"""The keyword arguments that RecordList and RecordDict share."""
+"""The keyword arguments that RecordList and RecordDict share, and their checks."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ BACKINGS = ("auto", "anonymous", "shm", "dir")
 
 
 class Options:
-    """The keyword arguments that RecordList and RecordDict share, checked."""
+    """Checked keyword arguments of RecordList and RecordDict. The constructor raises ValueError and TypeError."""
 
     __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target")
 
@@ -46,7 +46,8 @@ class Options:
 
     @staticmethod
     def beside(segments):
-        """The options for a further store that is used together with these segments, as ``x + records`` makes one."""
+        """The options for a store of further records that is joined to these segments: the same `on_unsupported` and
+        `arrays`."""
         readers = [segment.reader for segment in segments if segment.reader is not None]
         views = any(reader.arrays == "view" for reader in readers)
         return Options(
@@ -65,14 +66,14 @@ def _count(workers):
 
 
 def check_choice(name, value, legal):
-    """ValueError unless the option `name` is one of the words `legal`."""
+    """Raises ValueError if the value of the option `name` is not among `legal`."""
     if value not in legal:
-        said = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
-        raise ValueError(f"{name} is {said}, not {value!r}")
+        choices = ", ".join(f'"{word}"' for word in legal[:-1]) + f' or "{legal[-1]}"'
+        raise ValueError(f"{name} is {choices}, not {value!r}")
 
 
 def _target(name, backing):
-    """The place of a segment that has a name without `shared`. SegmentExistsError where the name is taken."""
+    """The Target of a store that is built with `name=`. Raises SegmentExistsError if the name is taken."""
     from recstore.shm import file_backing, named_segments
 
     if backing == "anonymous":
@@ -85,10 +86,11 @@ def _target(name, backing):
 
 
 def name_taken(target):
+    """The SegmentExistsError for a name that a store has already."""
     from recstore.shm import named_segments
 
     label = named_segments.Label.at(target.path)
-    by = "by what is no segment of ours" if label is None else f"by a store of {label.builder}"
+    by = "by a file that is no readable segment of this user" if label is None else f"by a store of {label.builder}"
     return SegmentExistsError(
         errno.EEXIST,
         f"the name {target.name!r} is taken {by}: recstore.attach({target.name!r}) reads it, "

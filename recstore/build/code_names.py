@@ -1,7 +1,8 @@
-"""Which names a function's code reads, and how much of each: `args.split` reads an attribute, `load(args)` all of it.
+"""The names that the code of a function reads, and the part of each value that it reads: `args.split` reads one
+attribute of `args`, `load(args)` reads all of it.
 
-Only the compiled code is read, so a function without source, as in a notebook, is read like any other. Where the code
-does more with a name than read attributes or items of it, the whole value counts: a reading is never too small.
+The module reads compiled code, so it needs no source files. If the code does more with a name than read attributes or
+items, the whole value counts. The result may name too much of a value, but never too little.
 """
 
 _SKIPPED = frozenset(("CACHE", "EXTENDED_ARG", "PRECALL", "NOT_TAKEN"))
@@ -36,19 +37,19 @@ def _read(code, first, free, found):
             if chain is not None:
                 found.setdefault(key, set()).add(chain)
     if "super" in code.co_names:
-        # super() finds both in the frame, before Python 3.12 without an instruction that reads them.
+        # super() reads both from the frame. Before Python 3.12 no instruction names them.
         keys = (FREE, "__class__"), (FIRST, first)
         for key in keys[: 1 + (first is not None)]:
             found.setdefault(key, set()).add(())
     for constant in code.co_consts:
         if isinstance(constant, type(code)):
-            # In nested code the parameter is a free variable, if it is read there at all.
+            # Nested code that reads the parameter has it as a free variable.
             inner = first if first in constant.co_freevars else None
             _read(constant, inner, free, found)
 
 
 def _loaded(step, first, free, cells):
-    """The `(key, whether attributes may follow)` of the names that an instruction reads."""
+    """Yields `(key, chained)` for each name that an instruction reads. `chained` is false if the whole value counts."""
     kind, names = step.opname, step.argval if isinstance(step.argval, tuple) else (step.argval,)
     if kind in _GLOBAL:
         yield (GLOBAL, step.argval), True
@@ -58,14 +59,14 @@ def _loaded(step, first, free, cells):
         elif step.argval in free:
             yield (FREE, step.argval), True
     elif first is not None and kind.startswith(("LOAD_FAST", "STORE_FAST")) and first in names and first not in cells:
-        # Of a variable in a cell, LOAD_FAST reads the cell for a nested function, which is read by itself. Where the
-        # name is assigned to, the whole value counts.
+        # If the parameter is a cell variable, LOAD_FAST loads the cell for a nested function. `_read` handles nested
+        # functions by themselves. If the code assigns to the name, the whole value counts.
         yield (FIRST, first), kind.startswith("LOAD_FAST") and names[-1] == first
 
 
 def _chain(steps, at):
-    """The attributes and items that the instructions from `at` on read, one from the other; None for a name of which
-    an attribute is written."""
+    """The chain of attributes and items that the instructions from `at` on read; None if they write an attribute of
+    the name itself."""
     out = []
     while at < len(steps):
         step = steps[at]

@@ -1,4 +1,4 @@
-"""Where a build writes: choosing the backing, making the builder, and what happens to the finished segment."""
+"""The destination of a build: it chooses the backing, makes the builder, and publishes the finished segment."""
 
 import os
 import sys
@@ -10,12 +10,12 @@ from recstore.shm import folders, registry
 
 
 def new_builder(make, options):
-    """`make` is Builder or MappingBuilder; the backing is that of the options, or of RECSTORE_BACKING, or what the
-    system has."""
+    """A builder for these options; `make` is Builder or MappingBuilder. The backing comes from the options, else from
+    RECSTORE_BACKING, else from what the system supports."""
     chosen = _backing(options)
     compress = options.compression == "auto"
     writer = trust.Writer(options.on_unsupported == "pickle", options.arrays)
-    _mind_spawn()
+    _warn_in_spawned_child()
     _collect_named()
     if options.target is not None:
         return options.target.new_builder(make, compress, writer)
@@ -29,7 +29,7 @@ def new_builder(make, options):
         return make("named", folders.SHARED, named_segments.nameless(), compress, writer)
     folder = file_backing.default()
     builder = make("directory", folder, file_backing.new_name(), compress, writer)
-    file_backing.collect(folder)  # after the builder has checked whose folder it is
+    file_backing.collect(folder)  # only now: the builder has checked that the folder belongs to this user
     return builder
 
 
@@ -42,26 +42,27 @@ def _backing(options):
 
 
 def _collect_named():
-    """Removes the named segments that killed processes have left. Every build does so, not only one that shares by
-    name."""
-    for place in {folders.SHARED, os.environ.get("RECSTORE_DIR") or folders.SHARED}:
+    """Removes the named segments of killed processes. Every build does this, because a program may share no store by
+    name after one was killed."""
+    for folder in {folders.SHARED, os.environ.get("RECSTORE_DIR") or folders.SHARED}:
         try:
-            left = any(name.startswith(folders.PREFIX) for name in os.listdir(place))
+            found = any(name.startswith(folders.PREFIX) for name in os.listdir(folder))
         except OSError:
             continue
-        if left:
+        if found:
             from recstore.shm import named_segments
 
-            named_segments.collect(place)
+            named_segments.collect(folder)
 
 
-def _mind_spawn():
-    """Warns in a spawned child that is still importing its main module: every child would build that store again."""
+def _warn_in_spawned_child():
+    """Warns if this process is a spawned child that imports its main module: every child would build that store
+    again."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and getattr(process.current_process(), "_inheriting", False):
         import warnings
 
-        # The line to change is the nearest one that is none of ours, and that is not always equally far up.
+        # The warning should name the nearest line outside recstore, and the number of frames to it varies.
         depth, frame = 1, sys._getframe()
         while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "recstore":
             depth, frame = depth + 1, frame.f_back
@@ -74,28 +75,28 @@ def _mind_spawn():
 
 
 def explained(error, options):
-    """An OutOfSpaceError that also says what to do."""
+    """The OutOfSpaceError with a remedy at the end of its text."""
     target, text = options.target, error.strerror
     backing = _backing(options)
     if "file system" not in text and "quota" not in text:
-        what = "free memory, or raise the limit of the container or job"
+        remedy = "free memory, or raise the limit of the container or job"
     elif target is not None:
         where = target.folder
-        what = f"dir= or RECSTORE_DIR shares through another folder than {where}"
+        remedy = f"dir= or RECSTORE_DIR shares through another folder than {where}"
         if where.startswith(folders.SHARED):
-            what += "; a container gets more with docker run --shm-size=8g"
-            what += " (Kubernetes: an emptyDir with medium Memory at /dev/shm)"
-            what += "; a store without a name is not bound by it"
+            remedy += "; a container gets more with docker run --shm-size=8g"
+            remedy += " (Kubernetes: an emptyDir with medium Memory at /dev/shm)"
+            remedy += "; a store without a name is not bound by it"
     elif backing == "shm":
-        what = 'backing="anonymous" is not bound by the size of /dev/shm; docker run --shm-size=8g makes that larger'
+        remedy = 'backing="anonymous" is not bound by the size of /dev/shm; docker run --shm-size=8g makes that larger'
     else:
-        what = "RECSTORE_DIR chooses another folder"
-    return OutOfSpaceError(error.errno, f"{text}; {what}", error.filename)
+        remedy = "RECSTORE_DIR chooses another folder"
+    return OutOfSpaceError(error.errno, f"{text}; {remedy}", error.filename)
 
 
 def finished(segment, options, kept):
-    """The finished segment of every build: published under its name where it has one, and known to handles. `kept` is
-    the number of private bytes before the build."""
+    """Ends every build: publishes the segment if it has a name, and registers it for handles. Returns the segment.
+    `kept` is the number of private bytes before the build."""
     segment.kept_bytes = max(0, private_bytes() - kept)
     if segment.backing == "shm" and options.target is None:
         segment.drop_temporary()
@@ -113,9 +114,9 @@ def finished(segment, options, kept):
 
 
 def private_bytes():
-    """Resident memory of this process that is not shared; 0 where the system does not tell."""
+    """The bytes of resident memory of this process that are not shared; 0 if the system does not say."""
     try:
-        with open("/proc/self/statm", "rb") as f:  # as text the interpreter would keep something of many a one
+        with open("/proc/self/statm", "rb") as f:  # text mode leaves memory allocated
             _, resident, shared, *_ = map(int, f.read().split())
     except OSError:
         return 0

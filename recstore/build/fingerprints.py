@@ -1,11 +1,11 @@
-"""Fingerprints: what tells two builds of one name apart. The caller gives one, or it is derived from the function that
-builds; files add their size, time and inode.
+"""Fingerprints: texts that distinguish stores of one name. The caller gives a fingerprint, or `derive` computes it from
+the function that builds. `files` adds sizes, times and inodes of files.
 
-A derived fingerprint covers the code of the function and of all functions of the program that it names, one from the
-other, with defaults, closures and the arguments of functools.partial. It covers the values of the globals that they
-read: `args.split` alone where nothing else of `args` is read. It does not cover the contents of files, os.environ,
-modules that a function imports when it runs, nor how installed packages work: for these there are `files` and
-`fingerprint`. Names of source files and line numbers are left out, so that a comment changes nothing.
+A derived fingerprint covers the code of the function and, in turn, of all functions of the program that it names, with
+defaults, closures and the arguments of functools.partial. It covers the values of the globals that they read; if they
+read only `args.split`, only that attribute of `args`. It does not cover the contents of files, os.environ, modules that
+a function imports when it runs, or the code of installed packages: `files` and `fingerprint` are there for these. File
+names and line numbers of sources do not count, so an added comment changes no fingerprint.
 """
 
 import os
@@ -16,12 +16,13 @@ from recstore.build import code_names, hashed_values
 
 _MISSING = object()
 _MAIN = ("__main__", "__mp_main__")
-# Globals that Python itself puts into every module, and that say nothing of data.
+# Globals that Python itself puts into every module. They do not affect the data.
 _OF_MODULES = frozenset(("__builtins__", "__loader__", "__spec__", "__package__", "__cached__", "__annotations__"))
 
 
 def full(build, fingerprint=None, files=None):
-    """The fingerprint of a call: a str. TypeError where none can be derived; OSError for a file that is not there."""
+    """The fingerprint for a call of `shared`, a str. Raises TypeError if none can be derived, OSError for a missing
+    file."""
     if fingerprint is not None:
         if not isinstance(fingerprint, str):
             raise TypeError(f"fingerprint is a str, not {type(fingerprint).__name__}")
@@ -29,13 +30,13 @@ def full(build, fingerprint=None, files=None):
             raise ValueError(
                 f"fingerprint is a str of one character or more, and none of them a NUL, not {fingerprint!r:.80}"
             )
-        fingerprint.encode()  # lone surrogates: UnicodeEncodeError, a ValueError
+        fingerprint.encode()  # raises UnicodeEncodeError, a ValueError, for lone surrogates
     out = derive(build) if fingerprint is None else fingerprint
     return out if files is None else f"{out}+{of_files(files)}"
 
 
 def of_files(files):
-    """Size, mtime and inode of each file, hashed: 16 hexadecimal digits."""
+    """A hash of the size, mtime and inode of each file, as 16 hexadecimal digits."""
     from hashlib import blake2b
 
     if isinstance(files, (str, bytes, os.PathLike)):
@@ -48,8 +49,8 @@ def of_files(files):
 
 
 def derive(build):
-    """The fingerprint of a function: 16 hexadecimal digits. TypeError, which asks for one, where it depends on a value
-    that cannot be hashed."""
+    """The fingerprint of a function, as 16 hexadecimal digits. Raises TypeError if the function depends on a value that
+    cannot be hashed; the message asks for `fingerprint=`."""
     program = _Program()
     home = _package_of(build)
     if home not in sys.stdlib_module_names:
@@ -59,14 +60,14 @@ def derive(build):
 
 
 class _Program(hashed_values.ValueHash):
-    """Feeds functions, classes and modules to the hash, and the values that they name."""
+    """Feeds functions, classes, modules and the values that they name to the hash."""
 
     def __init__(self, outer=None):
         super().__init__(outer)
         self.home = None if outer is None else outer.home
 
     def root(self, build, where):
-        """The function given to `shared`, or an object that is called like one."""
+        """Feeds the function given to `shared`, or a callable object."""
         functools = sys.modules.get("functools")
         if functools is not None and type(build) is functools.partial:
             self.put("partial")
@@ -106,8 +107,8 @@ class _Program(hashed_values.ValueHash):
             super().compound(value, kind, where)
 
     def named_outside(self, value, kind, where):
-        """Feeds an object of a class outside the program by a name or a function that says all of it; False for one
-        that has neither."""
+        """Feeds an object of a class outside the program by its name or by the function that it wraps. Returns False if
+        the object has neither."""
         wrapped = hashed_values.attributes(value).get("__wrapped__")
         if isinstance(wrapped, types.FunctionType):  # lru_cache and the like
             self.text("wrapper", _name(kind))
@@ -123,7 +124,8 @@ class _Program(hashed_values.ValueHash):
     # ---- Names of modules ----
 
     def outside(self, name):
-        """Whether a module is not part of the program: Python's own, or of an installed package other than build's."""
+        """Whether a module is not part of the program: whether it belongs to Python or to an installed package. The
+        package of the function that builds is part of the program."""
         top = name.partition(".")[0]
         if top in _MAIN or top == self.home:
             return False
@@ -142,7 +144,7 @@ class _Program(hashed_values.ValueHash):
             self.text("version", version)
 
     def exported(self, value):
-        """Whether a module outside the program has this object under its own name, as numpy has `load`."""
+        """Whether a module outside the program has this object under the object's own name, as numpy has `load`."""
         name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
         if not isinstance(name, str) or isinstance(value, (type, types.FunctionType)):
             return False
@@ -157,7 +159,8 @@ class _Program(hashed_values.ValueHash):
     # ---- Functions and classes ----
 
     def later(self, read, value, *rest):
-        """Feeds the number of a function or class, which `read` reads later and once: they may name each other."""
+        """Feeds the number of a function or class. `digest` calls `read` for it later and once, because functions and
+        classes may name each other."""
         key = id(value), id(rest[-1])
         if key not in self.known:
             self.known[key] = len(self.known), value, rest
@@ -165,13 +168,13 @@ class _Program(hashed_values.ValueHash):
         self.put("number", b"%d" % self.known[key][0])
 
     def digest(self):
-        for read, *arguments in self.pending:  # grows meanwhile
+        for read, *arguments in self.pending:  # `read` may append to the list
             self.put("next")
             read(*arguments)
         return super().digest()
 
     def function(self, function, where, bound=None):
-        """A function, called with the first argument `bound` where that is not None."""
+        """Feeds a function. `bound` is its first argument if it is a method, else None."""
         self.later(self.read_function, function, where, bound)
 
     def read_function(self, function, where, bound):
@@ -187,7 +190,7 @@ class _Program(hashed_values.ValueHash):
         self.many("defaults", function.__defaults__ or (), "the default values")
         self.items("defaults", function.__kwdefaults__ or {}, "the default values")
         first = code.co_varnames[0] if bound is not None and code.co_argcount else None
-        if bound is not None and first is None:  # a decorator's `def call(*args)` hands it on
+        if bound is not None and first is None:  # a decorator's `def call(*args)` passes the object on
             self.add(bound, "the object of the method")
         read = code_names.read_by(code, first)
         for (kind, name), chains in sorted(read.items(), key=_repr_of_key):
@@ -225,7 +228,7 @@ class _Program(hashed_values.ValueHash):
             self.add(bound, f"{hashed_values.spelled(where)}.__self__")
 
     def cls(self, cls, where):
-        """A class: its name, and for one of the program its bases, the code of its methods and its attributes."""
+        """Feeds a class: its name, and for a class of the program also its bases, its methods and its attributes."""
         self.later(self.read_cls, cls, where, None)
 
     def read_cls(self, cls, where, _):
@@ -260,10 +263,10 @@ class _Program(hashed_values.ValueHash):
         for constant in code.co_consts:
             self.add(constant, "a constant")
 
-    # ---- What is read of a value ----
+    # ---- Parts of values ----
 
     def chains(self, value, chains, where):
-        """The parts of a value that code reads; all of it where one of the chains is empty."""
+        """Feeds the parts of a value that code reads; an empty chain stands for the whole value."""
         if () in chains and not isinstance(value, types.ModuleType):
             chains = [()]
         for chain in sorted(chains, key=repr):
@@ -297,8 +300,8 @@ class _Program(hashed_values.ValueHash):
             self.add(value, where)
 
     def part(self, value, step):
-        """`(attribute or item, None)`, `(function, the value it is a method of)`, or `(Whole, None)` where the step
-        may depend on all of the value."""
+        """The result of one step: `(attribute or item, None)`, `(function, bound value)` for a method, or
+        `(Whole, None)` if the step may depend on all of the value."""
         whole = hashed_values.Whole(value)
         if not isinstance(step, str):
             key = step[0]
@@ -329,7 +332,7 @@ class _Program(hashed_values.ValueHash):
         if held is not None and not hasattr(type(held), "__get__"):
             return held, None
         if hasattr(kind, "__getattr__") and hasattr(kind, "keys") and hasattr(kind, "__getitem__"):
-            try:  # a configuration such as EasyDict or DictConfig: reading an item changes nothing
+            try:  # a configuration such as EasyDict or DictConfig: reading an item has no side effect
                 return getattr(value, step), None
             except Exception:
                 return whole, None
@@ -356,7 +359,7 @@ def _repr_of_key(item):
 
 
 def _package_of(build):
-    """The package whose functions are followed, installed or not: that of the function that builds."""
+    """The package of the function that builds. It counts as part of the program even if it is installed."""
     functools = sys.modules.get("functools")
     while functools is not None and not isinstance(build, types.FunctionType):
         within = getattr(build, "func" if isinstance(build, functools.partial) else "__wrapped__", None)
@@ -369,12 +372,12 @@ def _package_of(build):
 
 
 def _globals_name(function):
-    # Not function.__module__: functools.wraps copies it from the function within.
+    # functools.wraps overwrites function.__module__, but not the globals.
     return str(function.__globals__.get("__name__") or "")
 
 
 def _path_of(module):
-    """The file of a module, or a folder of a package without one; None for one built into Python."""
+    """The path of a module's file, or a folder of a package without a file; None for a module built into Python."""
     if module is None:
         return None
     path = vars(module).get("__file__")
@@ -389,7 +392,7 @@ def _standard_library():
 
 
 def _value_of(function, kind, name):
-    """The value of a name where a function reads it."""
+    """The value that a function reads under a name; _MISSING if the name has none."""
     if kind == code_names.GLOBAL:
         builtins = function.__globals__.get("__builtins__", {})
         builtins = builtins if isinstance(builtins, dict) else vars(builtins)
@@ -408,7 +411,7 @@ def _is_builtin(name, value):
 
 
 def _static(cls, name):
-    """The attribute of a class as it stands there, without calling descriptors; None where there is none."""
+    """The attribute in the `__dict__` of a class or its bases, without calling descriptors; None if there is none."""
     for one in cls.__mro__:
         if name in vars(one):
             return vars(one)[name]
@@ -416,7 +419,7 @@ def _static(cls, name):
 
 
 def _functions_in(held):
-    """The functions of a class's attribute: a method, a property's getter and setter, and so on."""
+    """The Python functions in an attribute of a class: the method itself, or the functions of a property."""
     if isinstance(held, (staticmethod, classmethod)):
         held = held.__func__
     parts = [held]
@@ -432,7 +435,7 @@ def _is_slot(held):
 
 
 def _tells(value):
-    """Whether a name of a module outside the program is read by its value, as sys.argv is."""
+    """Whether the value of a name in a module outside the program counts, as for sys.argv, and not only its name."""
     kind = type(value)
     if kind in (list, tuple):
         return all(type(one) in (bool, int, float, str) for one in value)
@@ -445,5 +448,5 @@ def _name(value):
 
 
 def _main(name):
-    """`__main__` for the name by which a spawned child knows the main module."""
+    """The name with `__main__` in place of `__mp_main__`, the name of the main module in a spawned child."""
     return "__main__" + name[len("__mp_main__") :] if name.partition(".")[0] == "__mp_main__" else name

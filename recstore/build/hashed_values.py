@@ -1,7 +1,7 @@
-"""Values as bytes for a fingerprint: equal in every process where the values are equal, different where they differ.
+"""Hashes of values for a fingerprint: equal values have equal hashes in every process, different values different ones.
 
-The type comes first, then sizes, then contents. Only data is looked at: no method of the program runs.
-`fingerprints` adds functions, classes and modules.
+The hash takes in the type of a value, then its size, then its content. It reads data only and runs no method of the
+program. The module fingerprints adds functions, classes and modules.
 """
 
 import marshal
@@ -20,7 +20,7 @@ _DEPTH = 50
 MOST_BYTES = 256 << 20
 MOST_VALUES = 1_000_000
 
-# Types written in C whose pickled form is their value, and nothing but it.
+# Types written in C whose pickled form contains their value and nothing else.
 _BY_PICKLE = {
     "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
     "zoneinfo": ("ZoneInfo",),
@@ -30,7 +30,7 @@ _BY_PICKLE = {
     "random": ("Random",),
     "operator": ("itemgetter", "attrgetter", "methodcaller"),
 }
-# Types whose repr says all of the value.
+# Types whose repr contains the whole value.
 _BY_REPR = {
     "types": ("GenericAlias", "UnionType"),
     "numpy": ("ufunc",),
@@ -42,7 +42,7 @@ _BASES = (dict, list, tuple, set, frozenset, str, int, float, bytes, complex)
 
 
 class Whole:
-    """Says that all of a value counts, not a part of it."""
+    """Marks a value of which all counts, not a part of it."""
 
     __slots__ = ("value",)
 
@@ -51,7 +51,8 @@ class Whole:
 
 
 class Budget:
-    """What a fingerprint may still cost: a call of `shared` computes one in every process."""
+    """The bytes and values that one fingerprint may still read. Every process that calls `shared` computes one, so the
+    cost has a limit."""
 
     def __init__(self):
         self.bytes, self.values = MOST_BYTES, MOST_VALUES
@@ -64,9 +65,9 @@ class ValueHash:
         from hashlib import blake2b
 
         self.hash = blake2b(digest_size=8)
-        self.open = []  # ids of the values that hold the current one
-        self.known = {}  # (id, id) -> (number, object) of functions and classes, each read once
-        self.pending = []  # functions and classes that have their number and are still to be read
+        self.open = []  # ids of the values that contain the current one
+        self.known = {}  # ids of a function or class and of its bound object -> (number, object, other arguments)
+        self.pending = []  # functions and classes that have a number and have not been read yet
         self.user, self.budget = "", Budget()
         if outer is not None:
             self.open, self.known, self.user, self.budget = outer.open, dict(outer.known), outer.user, outer.budget
@@ -87,19 +88,21 @@ class ValueHash:
             self.refuse(where, f"takes the fingerprint past {size_text(MOST_BYTES)} of values")
 
     def refuse(self, where, why):
-        """TypeError with the name, the function that uses it, the reason and the remedy."""
+        """Raises TypeError with the name of the value, the function that uses it, the reason and the remedy."""
         user = f", which {self.user} uses," if self.user else ""
         raise TypeError(f"no fingerprint can be derived: {spelled(where)}{user} {why}{ASK}")
 
     def digest(self):
-        """Reads what is still to be read, and ends the hash."""
+        """The bytes of the hash, after everything has been fed to it."""
         return self.hash.digest()
 
     # ---- Values ----
 
     def add(self, value, where):
-        """Feeds one value. TypeError for one that cannot be hashed, which names it: `where` is a str, or a pair of the
-        name of the value that holds it and its key there."""
+        """Feeds one value to the hash. Raises TypeError for a value that cannot be hashed; the message names it.
+
+        `where` is the name of the value: a str, or a pair of the container's `where` and the key in the container.
+        """
         kind = type(value)
         self.budget.values -= 1
         if self.budget.values < 0:
@@ -111,7 +114,7 @@ class ValueHash:
         elif kind in (float, complex):
             self.text(kind.__name__, value.hex() if kind is float else f"{value.real.hex()} {value.imag.hex()}")
         elif id(value) in self.open:
-            # A list may hold itself.
+            # A list may contain itself.
             self.put("within", b"%d" % self.open.index(id(value)))
         elif len(self.open) > _DEPTH:
             self.refuse(where, "nests too deeply")
@@ -125,7 +128,7 @@ class ValueHash:
     def many(self, kind, values, where):
         self.put(kind, b"%d" % len(values))
         if len(values) > 1 and _FLAT.issuperset(map(type, values)):
-            # The second version of marshal's format knows no identities, so equal values give equal bytes.
+            # Version 2 of marshal's format does not record identities, so equal values give equal bytes.
             for i in range(0, len(values), _CHUNK):
                 data = marshal.dumps(values[i : i + _CHUNK], 2)
                 self.spend(len(data), where)
@@ -155,7 +158,7 @@ class ValueHash:
             self.add(value, (where, key))
 
     def members(self, kind, members, where):
-        """A set: sorted by hash, because its order differs between processes."""
+        """Feeds a set. The hashes of its members are sorted, because the order of a set differs between processes."""
         digests = []
         for member in members:
             part = type(self)(self)
@@ -196,12 +199,12 @@ class ValueHash:
         elif kind.__module__.startswith("numpy.dtypes") or name == "numpy.dtype":
             self.text("dtype", repr(value))
         elif kind.__module__.partition(".")[0] == "recstore":
-            self.refuse(where, f"is a {kind.__name__} of recstore, which does not say what it was made from")
+            self.refuse(where, f"is a {kind.__name__} of recstore, which has no record of its source")
         else:
             self.made_in_python(value, kind, where)
 
     def array(self, value, where):
-        """Numpy arrays and scalars: type, shape and bytes."""
+        """Feeds a numpy array or scalar: type, shape and bytes."""
         if value.dtype.hasobject:
             self.refuse(where, "is an array of objects; a list of them can be hashed")
         if type(value).__name__ not in ("ndarray", "memmap") and value.shape:
@@ -220,10 +223,10 @@ class ValueHash:
         self.put("bytes", data.view(torch.uint8).numpy().tobytes() if data.numel() else b"")
 
     def made_in_python(self, value, kind, where):
-        """An instance of a class written in Python: its class, the contents of the builtin type it extends, its
-        attributes."""
+        """Feeds an instance of a class written in Python: its class, the content of the builtin type that it extends,
+        and its attributes."""
         if kind is object:
-            self.put("object")  # a marker such as _MISSING, compared by identity alone
+            self.put("object")  # a marker such as _MISSING, which has no content
             return
         if not all(written_in_python(cls) for cls in kind.__mro__):
             name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
@@ -241,7 +244,7 @@ class ValueHash:
 
 
 def spelled(where):
-    """The name of a value as a message has it. Most names are never needed, so they are put together here alone."""
+    """The name of a value, for messages. Only messages need names, so they are composed here and not while hashing."""
     keys = []
     while isinstance(where, tuple):
         where, key = where
@@ -250,7 +253,7 @@ def spelled(where):
 
 
 def plain(base, value):
-    """The content of an instance of a subclass of `base`, whatever methods the subclass has."""
+    """The content of an instance of a subclass of `base`, read without the methods of the subclass."""
     if base is tuple:
         return tuple(tuple.__iter__(value))
     if base in (set, frozenset):
@@ -263,7 +266,7 @@ def plain(base, value):
 
 
 def attributes(value):
-    """The attributes of an instance, by name: of its dict, and of its slots."""
+    """The attributes of an instance, by name, from its `__dict__` and its slots."""
     out = {}
     for cls in type(value).__mro__:
         for name, slot in vars(cls).items():
@@ -283,7 +286,7 @@ _FROM_C = frozenset(("method_descriptor", "wrapper_descriptor", "classmethod_des
 
 
 def written_in_python(cls):
-    """Whether instances of the class itself hold nothing but their attributes, and what builtin types hold."""
+    """Whether instances of the class hold no other data than attributes and the content of builtin types."""
     if cls is object or cls in _BASES or cls.__module__ == "typing":
         return True
     if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE

@@ -1,11 +1,14 @@
-"""Building in a fresh interpreter that exits: the objects that a build makes never exist in the process that trains.
+"""Building in a fresh interpreter that exits, so that the Python objects of a build never exist in the process that
+trains.
 
-The work travels by pickle, as with multiprocessing's "spawn", so no state of this process is copied: neither its
-threads nor the locks they hold. The child publishes the segment and waits; the parent attaches, and then lets go. The
-child reads a pipe whose other end the parent holds, and ends when the parent closes that end or dies.
+The function that builds is pickled, as with multiprocessing's "spawn". The child therefore has no state of this
+process: neither its threads nor the locks that they hold. The child publishes the segment and waits until the parent
+has attached it. The child reads a pipe whose other end the parent holds; it ends when the parent closes that end or
+dies.
 
-The child imports the main module only if the work comes from there, because a script that builds at its top level would
-build again then. multiprocessing.Process is not used: a DataLoader worker is daemonic, and may have no such children.
+The child imports the main module only if the function comes from there. A script that builds at its top level would
+otherwise build again in the child. multiprocessing.Process is not used: a DataLoader worker is daemonic, and
+multiprocessing forbids it such children.
 """
 
 import os
@@ -17,8 +20,8 @@ from recstore.errors import BuildError
 
 _DONE = b"\0done"
 _MAIN = ("__main__", "__mp_main__")
-# Ctrl-C reaches all processes of a terminal. The parent says what becomes of the build, so the child ignores it; a
-# handler, because programs that the build starts would inherit that a signal is ignored.
+# Ctrl-C signals all processes of a terminal. The parent decides whether the build goes on, so the child does nothing.
+# It has a handler instead of SIG_IGN, because programs that the build starts would inherit SIG_IGN.
 _BOOTSTRAP = """
 import signal, sys
 signal.signal(signal.SIGINT, lambda *_: None)
@@ -38,17 +41,17 @@ class ChildDied(BuildError):
 
 
 def build(first, work, attach, what):
-    """Calls `first` and then `work` in a fresh interpreter, then attach() here, and returns what attach() returns.
+    """Calls `first` and then `work` in a fresh interpreter, then `attach` in this process, and returns its result.
 
-    Both are pickled; `first` is called before the main module is imported for `work`. BuildError with the child's
-    traceback; TypeError where `work` cannot be pickled.
+    Both functions are pickled. `first` is called before the main module is imported for `work`; `what` names the store
+    in messages. Raises BuildError with the child's traceback, and TypeError if `work` cannot be pickled.
     """
     job = _Job(first, work)
     ours, theirs = os.pipe()
     life, held = os.pipe()
     child = None
     try:
-        # A Ctrl-C between the start and the assignment would leave a child without its parent's knowledge.
+        # A Ctrl-C between the start and the assignment would leave a child that the parent does not know of.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             child = _start(job, theirs, life, {int(number) for number in before})
@@ -72,13 +75,13 @@ def build(first, work, attach, what):
 
 
 def _talk(job, result, life):
-    """Sends the job, and returns what the child has written."""
+    """Sends the job to the child and returns the bytes that the child writes."""
     data = memoryview(job.packed)
     try:
         while data:
             data = data[os.write(life, data) :]
     except BrokenPipeError:
-        pass  # it has ended; its message or its status says why
+        pass  # the child has ended; its message or its status says why
     said = b""
     while not said.endswith(_DONE):
         part = os.read(result, 1 << 16)
@@ -105,7 +108,7 @@ def _start(job, result, life, mask):
 
 
 def _reap(child):
-    """Waits for a child whose pipe is closed, and kills it after a second."""
+    """Waits for a child whose pipe is closed, and kills it if it does not end within a second."""
     import subprocess
 
     try:
@@ -115,14 +118,14 @@ def _reap(child):
         child.wait()
 
 
-# ---- What is sent ----
+# ---- The job ----
 
 
 class _Job:
-    """A pickled function, with what the child must set up before it can be unpickled.
+    """A pickled function, with the data by which the child prepares itself for unpickling it.
 
-    It stands for the Popen of multiprocessing's "spawn" while the function is pickled: stores, locks and connections
-    among its arguments ask it for descriptors.
+    While the function is pickled, the job takes the place of the Popen object of multiprocessing's "spawn": stores,
+    locks and connections among the function's arguments pass their descriptors through it.
     """
 
     def __init__(self, first, work):
@@ -153,7 +156,7 @@ class _Job:
         return fd
 
     class DupFd:
-        """A descriptor that has the same number in the child."""
+        """A passed descriptor, which has the same number in the child."""
 
         def __init__(self, fd):
             self.fd = fd
@@ -163,7 +166,7 @@ class _Job:
 
 
 def _pickled(work):
-    """`(bytes, whether they name the main module)`. TypeError for what cannot be pickled."""
+    """`(bytes, whether they name the main module)`. Raises TypeError if `work` cannot be pickled."""
     import io
     from multiprocessing.reduction import ForkingPickler
 
@@ -194,7 +197,7 @@ def _cannot(why):
 
 
 def _child(result, life):
-    """Never returns."""
+    """The main function of the child. It ends the process and never returns."""
     import _thread
 
     status, held = 1, None
@@ -205,19 +208,19 @@ def _child(result, life):
         first()
         _prepare(setup)
         held = pickle.loads(data)()
-        ending.acquire()  # from here on this thread ends the process, for it has a name to remove first
+        ending.acquire()  # from now on only this thread ends the process, because it first removes the segment's name
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
         os.write(result, _DONE)
-        os.read(life, 1)  # the lease is held until the parent has its own
+        os.read(life, 1)  # this process keeps its lease until the parent has one
         status = 0
-    except BaseException:  # SystemExit too: nobody else can report it
+    except BaseException:  # SystemExit too: only this line reports it to the parent
         import traceback
 
         os.write(result, traceback.format_exc()[-60000:].encode("utf-8", "replace"))
     finally:
-        held = None  # noqa: F841 - the store's name goes, unless the parent has a lease
+        held = None  # noqa: F841 - this removes the store's name, unless the parent has a lease
         os._exit(status)
 
 
@@ -232,13 +235,13 @@ def _read(fd, size):
 
 
 def _prepare(setup):
-    """Makes this process like the parent: arguments, folder, start method, main module."""
+    """Gives this process the parent's arguments, working folder, start method and main module."""
     global importing_main
     from multiprocessing import process, spawn
 
     from recstore.build import parallel_build
 
-    importing_main = process.current_process()._inheriting = True  # multiprocessing refuses to start children, too
+    importing_main = process.current_process()._inheriting = True  # multiprocessing then refuses to start children
     try:
         spawn.prepare(setup)
     finally:

@@ -1,4 +1,4 @@
-"""The pairs of a mapping: from every argument that dict() takes, and from a mapping segment."""
+"""The (key, value) pairs of a mapping: from every argument that dict() takes, and from a mapping segment."""
 
 import sys
 
@@ -20,7 +20,7 @@ def selections(segment):
 
 def pairs_of(source):
     """The (key, value) pairs that dict(source) would take."""
-    # As dict does: of a subclass with an order or keys of its own, these count.
+    # As in dict(): a subclass of dict may define its own order or keys, and then these count.
     if isinstance(source, dict) and type(source).__iter__ is dict.__iter__:
         yield from dict.items(source)
     elif isinstance(source, native.Mapping):
@@ -39,11 +39,11 @@ def pairs_of(source):
                 raise ValueError(f"item {number} has length {len(pair[0])}; a (key, value) pair has 2")
             number += 1
             item = None
-            yield pair.pop()  # nothing of it stays here while the stream makes the next one
+            yield pair.pop()  # no reference to the pair is left here while the source makes the next one
 
 
 def factory_of(source):
-    """The number of a defaultdict's factory; 0 for everything else."""
+    """The number of the factory of a defaultdict or RecordDict; 0 for any other source."""
     collections = sys.modules.get("collections")
     if collections is not None and isinstance(source, collections.defaultdict):
         made_by = source.default_factory

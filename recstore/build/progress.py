@@ -2,8 +2,8 @@
 
 
 def track(records, total=None):
-    """Yields the records of `records`, of which there are `total`, else len(records) where that is known, while a bar
-    on standard error follows. ImportError names the package it needs."""
+    """An iterator over `records` that shows a progress bar on standard error. Without `total`, the length of `records`
+    counts if it has one. Raises ImportError without rich."""
     try:
         from rich.console import Console
         from rich.progress import track as rich_track

@@ -1,4 +1,4 @@
-"""Saving a store to a file: written beside its path first, then renamed."""
+"""Saving a store to a file: a temporary file in the same folder is written first and then renamed."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from recstore.values.factories import FACTORIES
 
 
 def save_mapping(mapping, path):
-    """Writes a mapping to a file: the same bytes where it is the whole of a segment, else a compact store."""
+    """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
     segment = mapping.table.segment
     if segment is not None and mapping.is_whole:
         write_segment(segment, path)
@@ -19,13 +19,13 @@ def save_mapping(mapping, path):
 
 
 def save_records(records, path):
-    """Writes the records to a file as a compact store."""
+    """Encodes the records again into a file that holds nothing else."""
     _write_compact(native.Builder, _durable(records), path)
 
 
 def _write_compact(make, source, path, *factory):
-    """Streams records or pairs into a new file. Unsupported values are pickled here, as they were in the store that
-    they come from."""
+    """Streams records or pairs into a new file. A value of an unsupported type was a pickle in the store it comes from,
+    so it is pickled again."""
 
     def write(temporary):
         builder = make("file", name=temporary, writer=trust.Writer(pickled=True))
@@ -40,7 +40,7 @@ def _write_compact(make, source, path, *factory):
 
 
 def _durable(records):
-    """The records as a file keeps them: groups, which are views, as lists."""
+    """The records with lists in place of groups, because groups are views and a file cannot hold a view."""
     return map(_without_views, records) if isinstance(records.projection, native.GroupProjection) else records
 
 
@@ -54,7 +54,8 @@ def write_segment(segment, path):
 
 
 def publish(path, write):
-    """Has `write` make a new file beside `path`, then renames it. Nothing stays of it after an error or a signal."""
+    """Calls `write` for a temporary path in the folder of `path`, then renames the file to `path`. After an error or a
+    signal the temporary file is removed."""
     temporary, pid = temporary_beside(path), os.getpid()
     _require_folder(os.path.dirname(temporary) or ".")
     try:
@@ -64,7 +65,8 @@ def publish(path, write):
     except BaseException as error:
         if isinstance(error, OSError) and error.filename in (None, temporary):
             error.filename = os.fsdecode(path)
-        # Who wrote it has removed it, unless a signal came just when it was whole.
+        # `write` removes the file after its own errors. A signal after `write` leaves it. A forked child leaves the
+        # file to its parent.
         if pid == os.getpid() and os.path.lexists(temporary):
             os.unlink(temporary)
         raise
@@ -79,19 +81,19 @@ def _require_folder(folder):
 
 
 def temporary_beside(path):
-    """A new name in the folder of `path`."""
-    # Random, not the process id: in containers ids repeat, and a killed save leaves its file behind.
+    """A new path in the folder of `path`."""
+    # The name is random: process ids repeat in containers, and a killed save leaves its file behind.
     return os.path.join(os.path.dirname(os.fsdecode(path)), f"{_TEMPORARY}{os.urandom(8).hex()}.tmp")
 
 
 _TEMPORARY = ".recstore-"
-_STALE = 24 * 3600.0  # seconds without a write after which whoever wrote a temporary file is dead
+_STALE = 24 * 3600.0  # seconds without a write after which the process that wrote a temporary file counts as dead
 
 
 def _remove_stale(temporary):
-    """Removes the files that killed saves of this user have left in the folder of a temporary file just written. Should
-    one of those saves be alive after all, it fails, and the file that it was to replace stays."""
-    # By the clock of the file system, which may be another machine's.
+    """Removes the files that killed saves of this user left in the folder of `temporary`, a file just written. If such
+    a save is still running, it fails and the file at its path stays unchanged."""
+    # The present time is that of the file system, which may be on another machine.
     now, user = os.lstat(temporary).st_mtime, os.geteuid()
     length = len(os.path.basename(temporary))
     try:
@@ -102,11 +104,11 @@ def _remove_stale(temporary):
                 if e.name.startswith(_TEMPORARY) and e.name.endswith(".tmp") and len(e.name) == length
             ]
     except OSError:
-        return  # a folder that one may write to and not list
+        return  # a folder may be writable and not readable
     for entry in found:
         try:
             status = entry.stat(follow_symlinks=False)
             if entry.is_file(follow_symlinks=False) and status.st_uid == user and now - status.st_mtime > _STALE:
                 os.unlink(entry.path)
         except OSError:
-            continue  # gone meanwhile, or in a folder where others' files stay
+            continue  # another process has removed it, or the folder forbids removal

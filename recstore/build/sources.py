@@ -1,5 +1,5 @@
-"""Sources that give something other than records when they are iterated over: tables, mappings and functions. They are
-refused, with the call that gives their records."""
+"""Checks of the argument of RecordList and RecordDict: tables, mappings and functions are refused, because iteration
+over them gives no records. The error says which call gives the records."""
 
 from _collections_abc import Mapping
 
@@ -7,8 +7,8 @@ from recstore._core import native
 
 
 def check_records(source, workers=0):
-    """TypeError for a source of a RecordList that would store column names or keys, or that has to be called first.
-    With workers a mapping is left to the check of shards."""
+    """Raises TypeError for a source of a RecordList that is a str, a table, a mapping or a function. With workers,
+    parallel_build checks a mapping."""
     kind = type(source).__name__
     if isinstance(source, (str, bytes)):
         raise TypeError(f"records is a {kind}; give an iterable of records, e.g. [records]")
@@ -25,7 +25,7 @@ def check_records(source, workers=0):
 
 
 def check_pairs(source):
-    """TypeError for a source of a RecordDict that is a table or a function."""
+    """Raises TypeError for a source of a RecordDict that is a table or a function."""
     rows = rows_of_table(source)
     if rows is not None:
         rows = 'df.to_dict("index")' if rows == _PANDAS else f"(row[key], row) for row in {rows}"
@@ -37,9 +37,9 @@ _PANDAS = 'df.to_dict("records")'
 
 
 def rows_of_table(source):
-    """The expression for the rows of a DataFrame or an Arrow table, a dict each; None for any other source.
+    """The expression that gives the rows of a DataFrame or an Arrow table as dicts; None for any other source.
 
-    A single column (pandas and polars call it a Series) iterates over its values, and is no table.
+    A single column (a Series of pandas or polars) is no table: iteration over it gives its values.
     """
     kind = type(source)
     has_columns = hasattr(kind, "schema") or hasattr(kind, "columns")

@@ -1,4 +1,4 @@
-"""Streaming records or pairs into a new segment."""
+"""Builds a new segment from a stream of records or pairs."""
 
 from recstore._core import native
 from recstore.build.build_options import Options
@@ -9,7 +9,7 @@ from recstore.values.factories import FACTORIES
 
 
 def build_records(records, options):
-    """Streams `records` into a new segment."""
+    """The new segment that holds `records`."""
     kept, builder = private_bytes(), new_builder(native.Builder, options)
     try:
         fill(builder, records, options)
@@ -23,7 +23,7 @@ def build_records(records, options):
 
 
 def fill(builder, source, options):
-    """Streams records or pairs into a builder, or with workers the shards of them."""
+    """Streams records or pairs into a builder. With workers, `source` is an iterable of shards."""
     if options.workers:
         from recstore.build import parallel_build
 
@@ -37,8 +37,11 @@ def fill(builder, source, options):
 
 
 def build_mapping(mapping_or_pairs, options, factory=None):
-    """Streams pairs into a new mapping segment, and once more where keys that came again left over a tenth of it dead.
-    It has the default factory `factory`, or that of the mapping."""
+    """The new mapping segment that holds the pairs. It has the default factory `factory`, or that of the mapping.
+
+    A repeated key leaves its earlier value in the segment as dead bytes. If they are more than a tenth of the segment,
+    the pairs are streamed once more into another segment.
+    """
     factory = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
     kept = private_bytes()
     pairs = mapping_or_pairs if options.workers else pairs_of(mapping_or_pairs)
