@@ -1,8 +1,5 @@
-"""Values of a field to a numpy array: from numbers that the core gathered, or from the decoded values, with the same
-answer.
-
-Imported by ``to_numpy``, never by ``import recstore``.
-"""
+"""The numpy array of a field: from the result of a column read of the core, or from decoded values. Both ways give the
+same array. ``to_numpy`` imports this module; ``import recstore`` does not."""
 
 import operator
 
@@ -16,12 +13,10 @@ _REMEDY = "read it with to_list(), or give ragged=True"
 
 
 def positions(indices, length):
-    """Indices as an int64 array of positions; IndexError, TypeError.
-
-    The check is of a copy: another thread may write to the caller's array meanwhile.
-    """
+    """Indices as an int64 array of positions. Raises IndexError and TypeError."""
+    # The function checks and returns a copy, because another thread may write to the caller's array meanwhile.
     if isinstance(indices, np.ndarray) and indices.ndim == 1 and indices.dtype.kind in "iu":
-        given = np.array(indices)  # of the base class, whatever methods a subclass has
+        given = np.array(indices)  # a plain array, without the methods of a subclass
         wrong = np.flatnonzero((given < -length) | (given >= length))
         out = given if len(wrong) else given.astype(np.int64, copy=False)
     else:
@@ -35,7 +30,7 @@ def positions(indices, length):
 
 
 def from_gathered(gathered, ragged, where):
-    """The column of what `native.gather` gave, without nulls."""
+    """The column for a result of `native.read_column` without nulls."""
     shape, n, numbers, seen, offsets, text, _ = gathered
     if shape == "texts":
         return _no_lists(strings(text, np.frombuffer(offsets, np.int64)), ragged)
@@ -46,14 +41,14 @@ def from_gathered(gathered, ragged, where):
 
 
 def shared(gathered):
-    """A read-only array on what `native.shared` gave."""
+    """A read-only array over the bytes that `native.column_view` returned."""
     buffer, dtype, shape, strides, offset = gathered
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
 
 def array(records, dtype):
-    """What numpy.array(list(records), dtype) gives, in one pass where records are numbers, texts or lists of as many
-    numbers."""
+    """The same array as numpy.array(list(records), dtype). If records are numbers, texts or lists of equally many
+    numbers, it is made in one pass."""
     gathered = native.read_column(records)
     out = None if gathered is None else _as_numpy_does(gathered)
     if out is not None and dtype is not None and np.dtype(dtype) != out.dtype:
@@ -62,8 +57,8 @@ def array(records, dtype):
 
 
 def _as_floats(array, dtype):
-    """Numbers converted as those of a list are, by way of a double; None for other types: there numpy refuses values of
-    a list that it converts when they come from an array."""
+    """The numbers as `dtype`, converted by way of a double as numpy converts a list; None for other types. For these
+    numpy refuses some values of a list that it accepts in an array."""
     if array.dtype.kind not in "bif" or dtype.kind != "f" or dtype.itemsize > 8:
         return None
     with np.errstate(over="ignore"):
@@ -87,16 +82,16 @@ def _as_numpy_does(gathered):
 
 
 def numbers_of(numbers, seen):
-    """The array on numbers that were gathered."""
+    """The array over the numbers of a column read; `seen` are the flags of the types among them."""
     return np.frombuffer(numbers, np.bool_ if seen == 1 else np.float64 if seen & 4 else np.int64)
 
 
 def strings(text, offsets):
-    """Texts as numpy's StringDType, or objects where it has none.
+    """Texts as an array of numpy's StringDType, or of objects if numpy has none.
 
-    numpy makes its strings from fixed-width bytes in half the time that it takes from str objects, which would have to
-    be made too; the bytes are a piece at a time, of rows as wide as the longest text in it. NULs at the end would be
-    lost so.
+    numpy makes strings from fixed-width bytes in half the time that it needs for str objects, and those would have to
+    be made first. The bytes are made for some hundred texts at a time, in rows as wide as the longest of these texts.
+    Fixed-width bytes lose NULs at the end, so texts with a NUL are converted as str objects.
     """
     dtype = _string_dtype()
     if dtype is None:
@@ -141,7 +136,7 @@ def _string_dtype():
 
 
 def _takes_utf8():
-    """Whether numpy reads bytes that it makes strings of as UTF-8; it says ASCII."""
+    """Whether numpy decodes bytes as UTF-8 when it makes strings of them; its documentation promises only ASCII."""
     try:
         return np.array(["\u00e9\u4e16".encode()]).astype(_string_dtype())[0] == "\u00e9\u4e16"
     except (UnicodeError, ValueError, TypeError):
@@ -155,7 +150,7 @@ def _no_lists(array, ragged):
 
 
 def _lists(array, offsets, ragged, where):
-    """Rows where all lists are of one length, unless told otherwise; else values and offsets."""
+    """Rows, or values and offsets. Without `ragged`, rows if all lists have one length."""
     n = len(offsets) - 1
     first = int(offsets[1]) if n else 0
     alike = int(offsets[-1]) == n * first and bool((offsets[1:] - offsets[:-1] == first).all())
@@ -171,7 +166,7 @@ def _lists(array, offsets, ragged, where):
 
 
 def _offsets(values):
-    """Where each of some sequences begins when they stand one after another, and the end of the last."""
+    """The start of each sequence in the concatenation of all, and its end."""
     return np.cumsum([0, *map(len, values)], dtype=np.int64)
 
 
@@ -187,8 +182,8 @@ def from_values(values, ragged, where):
     if kinds & {"number", "list", "array"} and kinds != {"number"}:
         kind = next(kind for kind in ("number", "list", "array") if kind in kinds)
         odd = next(i for i, value in enumerate(values) if _kind(value) != kind)
-        what = f"{_brief(values[odd])} among {kind}s"
-        raise ValueError(f"{where(odd)} is {what}: a column of numbers takes nothing else; use to_list()")
+        found = f"{_brief(values[odd])} among {kind}s"
+        raise ValueError(f"{where(odd)} is {found}: a column of numbers takes nothing else; use to_list()")
     if kinds == {"number"}:
         return _no_lists(_from_numbers(values), ragged)
     if kinds == {"scalar"} and len({type(value) for value in values}) == 1:
@@ -214,7 +209,7 @@ def _brief(value):
 
 
 def _from_numbers(values):
-    """Never a dtype in which an int is another number, but for floats among them, as numpy does."""
+    """An array in which every int keeps its value. With floats among the numbers it is float64, as in numpy."""
     types = set(map(type, values))
     if float in types:
         try:
@@ -229,7 +224,7 @@ def _from_numbers(values):
 
 
 def _from_scalars(values):
-    """numpy scalars of one type; times may differ in unit, and numpy then finds the finer one."""
+    """An array of numpy scalars of one type. Times may differ in unit; numpy then takes the finer unit."""
     return np.array(values)
 
 
@@ -245,13 +240,14 @@ def _from_text(values):
 
 def _objects(values):
     out = np.empty(len(values), object)
-    for i, value in enumerate(values):  # one by one: numpy would look into sequences
+    for i, value in enumerate(values):  # one by one, because numpy would make dimensions of sequences
         out[i] = value
     return out
 
 
 def _from_lists(values, ragged, where):
-    """Lists of numbers by their lengths; deeper ones where all are of one shape; others as objects."""
+    """The column of lists: numbers as rows or as values and offsets, nested lists of one shape stacked, other lists as
+    objects."""
     flat = [item for value in values for item in value]
     kinds = set(map(_kind, flat))
     if kinds <= {"number"}:
@@ -270,9 +266,9 @@ def _from_nested(values, ragged, where):
     shapes = [_shape(value) for value in values]
     for i, shape in enumerate(shapes):
         if shape is None or shape != shapes[0]:
-            what = "several lengths" if shape is None else f"shape {shape}, others {shapes[0]}"
+            found = "several lengths" if shape is None else f"shape {shape}, others {shapes[0]}"
             remedy = "use to_list(), or the fields within, field((name, 0))"
-            raise ValueError(f"{where(i)} holds nested lists of {what}, which no array holds: {remedy}")
+            raise ValueError(f"{where(i)} holds nested lists of {found}, which no array holds: {remedy}")
     if ragged:
         raise ValueError("ragged=True is for lists of numbers, and these are nested")
     flat = values
@@ -280,11 +276,11 @@ def _from_nested(values, ragged, where):
         flat = [item for value in flat for item in value]
     if {_kind(item) for item in flat} <= {"number"}:
         return _from_numbers(flat).reshape(len(values), *shapes[0])
-    raise ValueError(f"{where(0)} holds nested lists of what are not all numbers: use to_list()")
+    raise ValueError(f"{where(0)} holds nested lists with other values than numbers: use to_list()")
 
 
 def _shape(value):
-    """The shape of nested lists; None where they are uneven."""
+    """The shape of nested lists; None if their lengths differ."""
     if type(value) not in (list, tuple):
         return ()
     inner = {_shape(item) for item in value}
@@ -294,7 +290,7 @@ def _shape(value):
 
 
 def _from_arrays(values, ragged, where):
-    """Arrays of one shape stack; of one dimension and several lengths they are ragged."""
+    """The column of arrays: stacked if they have one shape, ragged if they have one dimension and several lengths."""
     dtypes = {value.dtype for value in values}
     if len(dtypes) > 1 and not all(dtype.kind in "biufc" for dtype in dtypes):
         i = _other(values, "dtype")

@@ -11,19 +11,19 @@ __all__ = ["Container"]
 
 
 class RecordsOf:
-    """A mixin for objects over the records of a container, their attribute `_records`: RecordList makes a store of them
-    without a copy."""
+    """A mixin for objects whose attribute `_records` is a container. A RecordList of such an object reads the bytes of
+    that container and copies nothing."""
 
     __slots__ = ()
 
 
 class Container:
-    """A mixin. The compiled base behind it has `segments`, `blobs`, `detached` and `_require`, and a `__reduce__` that
-    only refuses."""
+    """A mixin for RecordList and RecordDict. The compiled base class that follows it has `segments`, `blobs`,
+    `detached` and `_require`, and a `__reduce__` that raises."""
 
     __slots__ = ()
-    _instead = {}  # method that a list or dict has -> what to write in its place
-    _plain = "list"  # the type whose place a container takes
+    _instead = {}  # name of a method of list or dict -> the code to write instead of it
+    _plain = "list"  # the builtin type that the container replaces
 
     @classmethod
     def __class_getitem__(cls, item):
@@ -49,16 +49,16 @@ class Container:
 
     @property
     def closed(self):
-        """Whether the store was closed, or one of several."""
+        """Whether the store, or one of the stores of a view, was closed."""
         return any(segment.closed for segment in self.segments)
 
     def close(self):
-        """Gives the shared memory back in this process; later reads through this store, its views or anything else over
-        the same bytes raise ClosedError. Idempotent.
+        """Unmaps the shared memory of the store in this process. Later reads of this store, of its views and of other
+        objects over the same bytes raise ClosedError. A second call does nothing.
 
-        A view closes all stores that it looks at, and its index arrays. Calls in flight in other threads finish first.
-        Raises BusyError, and closes nothing, while arrays read with ``arrays="view"`` are alive. Any thread may call
-        it.
+        A view closes all stores that it reads, and its index arrays. Calls that run in other threads finish first.
+        While arrays read with ``arrays="view"`` are alive, it raises BusyError and closes nothing. Safe from several
+        threads at once.
         """
         segments = [segment for segment in self.segments if not segment.closed]
         native.close_all(segments)
@@ -75,7 +75,7 @@ class Container:
         try:
             self.close()
         except BusyError:
-            # The frames of an error on its way hold the arrays: it is what the caller must see.
+            # The traceback of an error in the block keeps its arrays alive. The caller must see that error.
             if error is None:
                 raise
 
@@ -96,7 +96,7 @@ class Container:
         self._require()
         reduced = handles.reduce(self)
         path = getattr(self, "_shared_as", None)
-        # Only a worker that is being started is told: elsewhere a handle keeps its size.
+        # The path is for the error messages of workers. Other handles leave it out, since it would make them longer.
         return reduced if path is None or handles._spawning_popen() is None else (*reduced, path)
 
     def __setstate__(self, path):

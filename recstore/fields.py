@@ -1,5 +1,5 @@
-"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. Imported when the first one is
-made."""
+"""FieldView: one field of all records as a list, an array, a tensor or an Arrow array. The first `x.field()` imports
+this module."""
 
 from recstore.records import RecordView
 from recstore.shm import registry
@@ -31,30 +31,32 @@ class FieldView(RecordView):
         return str(self.projection.path)
 
     def to_numpy(self, indices=None, *, ragged=None, copy=True):
-        """The field as one numpy array, in one pass over the records that leaves other threads running.
+        """The field as one numpy array, read in one pass over the records. Other threads run meanwhile.
 
         Args:
-            indices: integers: only these records, in this order; None: all. They are copied before they are checked,
-                so that another thread may write to an array of them.
-            ragged: whether lists come as ``(values, offsets)``: all their numbers in one array, and int64 offsets of
-                which two neighbours bound a record's. None: where their lengths differ. False: never, ValueError then.
-                Say which where the records decide otherwise.
-            copy: True: an array of the caller's own. None: a read-only one over the shared bytes where they have the
-                array's form, which keeps the memory mapped, and the store from closing, as long as it is alive; else a
-                copy. False: ValueError where they have not. They have for records of one block, in rows of one size,
-                where the field is a float, an int stored in 64 bits or a list of as many in each; ``info()`` names such
-                fields.
+            indices: integers: the positions of the records to read, in this order. None: all records. The method copies
+                the indices and then checks the copy, so another thread may write to an index array meanwhile.
+            ragged: the form of a column of lists. True: ``(values, offsets)``, all numbers in one array and an int64
+                array of offsets; two neighbouring offsets bound the numbers of a record. False: one row per record, and
+                ValueError if lengths differ. None: ``(values, offsets)`` if lengths differ, else rows.
+            copy: True: an array with memory of its own. None: a read-only array over the shared bytes if they have the
+                form of an array, else a copy. While such an array is alive, the memory stays mapped and the store
+                cannot be closed. False: the same, but ValueError instead of a copy. The shared bytes have the form of
+                an array if the store has one block with rows of one size and the field is a float, an int stored in 64
+                bits, or a list of a fixed number of these; ``info()`` names such fields.
 
-        Bools, ints and floats give bool, int64 and float64 (a column of several the wider one; an int that needs more
-        bits makes it uint64 or, where that does not do, object). Lists of one length give a row each; nested ones and
-        arrays of one shape stack. Text gives numpy's StringDType, or object where numpy has none. Anything else gives
-        an object array of the values.
+        Bools, ints and floats give bool, int64 and float64; a mixed column gives the widest of these. If an int needs
+        more bits, the column is uint64, or object if uint64 does not suffice. Lists of one length give one row each.
+        Nested lists and arrays of one shape are stacked. Text gives numpy's StringDType, or object if numpy has none.
+        Other values give an object array.
 
         Raises:
             KeyError: a record lacks the field.
-            ValueError: None, or values of another kind, among numbers, or nested lists of several shapes; it names the
-                record.
-            IndexError: an index out of range.
+            ValueError: numbers are mixed with None or other values, or nested lists have several shapes; the message
+                names the record.
+            IndexError: an index is out of range.
+
+        Safe from several threads at once.
 
         >>> import recstore
         >>> x = recstore.RecordList([{"ids": [1, 2]}, {"ids": []}, {"ids": [3]}])
@@ -71,7 +73,7 @@ class FieldView(RecordView):
             if shared is not None:
                 return columns.shared(shared)
             if copy is not None:
-                raise ValueError(f"the bytes of {self.name!r} have not the form of an array: leave copy=False out")
+                raise ValueError(f"the bytes of {self.name!r} do not have the form of an array: leave copy=False out")
         gathered = native.read_column(self, positions)
         if gathered is not None:
             return columns.from_gathered(gathered, ragged, self._where(positions))
@@ -79,13 +81,14 @@ class FieldView(RecordView):
         return columns.from_values(values, ragged, self._where(positions))
 
     def _where(self, positions):
-        """What an error calls item i."""
+        """A function from an index in the result to the name of that item in error messages."""
         return lambda i: f"{self.name!r} of record {i if positions is None else positions[i]}"
 
     def to_torch(self, indices=None, *, ragged=None):
-        """The field as a torch tensor over memory of its own, or ``(values, offsets)`` for ragged lists.
+        """The field as a torch tensor with memory of its own, or ``(values, offsets)`` for ragged lists.
 
-        Raises as ``to_numpy``; TypeError for a field that is no numbers, ImportError without torch.
+        Raises the errors of ``to_numpy``, TypeError for a field without numbers, ImportError without torch. Safe from
+        several threads at once.
         """
         try:
             import torch
@@ -99,16 +102,16 @@ class FieldView(RecordView):
     def to_arrow(self, indices=None):
         """The field as a pyarrow.Array: None becomes null, lists become list arrays.
 
-        Raises KeyError and IndexError as ``to_numpy``, what pyarrow raises for values that make no column, ImportError
-        without pyarrow.
+        Raises KeyError and IndexError as ``to_numpy`` does, pyarrow's errors for values that form no column, and
+        ImportError without pyarrow. Safe from several threads at once.
         """
         from recstore.io import arrow_out
 
         return arrow_out.arrow_array(self, self._positions(indices))
 
     def to_pandas(self, indices=None):
-        """The field as a pandas.Series, as pandas makes one of the values. Raises KeyError and IndexError as
-        ``to_numpy``, ImportError without pandas."""
+        """The field as the pandas.Series that pandas makes of the values. Raises KeyError and IndexError as
+        ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once."""
         from recstore.io import arrow_out
 
         return arrow_out.series(self, self._positions(indices))

@@ -1,5 +1,5 @@
-"""Mappings over the records of a list: by key, and in groups. Only tables and row numbers are made; the records stay
-where they are."""
+"""The RecordDicts of `index_by` and `group_by`: over the records of a list, by key and in groups. They make key indexes
+and row numbers, and copy no records."""
 
 from array import array
 
@@ -42,13 +42,13 @@ def group_by(x, key, default_factory=None):
 
 
 def _keys_of(x, key):
-    """The keys of the records, one each, as a container: a field of the records themselves, or a store of what a
-    function gives."""
+    """A container with the key of each record: a view of a field, or a new store of the results of a function."""
     return records.RecordList(map(key, x)) if callable(key) else x.field(key)
 
 
 def _sort_by_group(group_of, n_groups, code):
-    """Counting sort: `(where each group's rows start, the rows by group)`, rows in order within a group."""
+    """`(starts, rows)` by counting sort: `rows` has the row numbers by group, ascending within a group, and `starts`
+    the position of each group in it."""
     starts = array(code, bytes(array(code).itemsize * (n_groups + 1)))
     for group in group_of:
         starts[group + 1] += 1

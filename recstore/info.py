@@ -1,4 +1,4 @@
-"""What a store consists of, for people: `x.info()`. Imported when asked for."""
+"""Figures of the parts of a store, as `x.info()` returns them. The first call imports this module."""
 
 import dataclasses
 import struct
@@ -13,7 +13,7 @@ __all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """One node of a schema tree, with what it is called (a dict key, `[]` for elements) and its children."""
+    """One node of a schema tree with its children. `name` is a dict key, or `[]` for the elements of a list."""
 
     name: str
     kind: str
@@ -29,8 +29,15 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table that records of many blocks share: of values, `entries` of them under the schema `root`, or of symbols,
-    with which strings are coded, `root` being None. `nbytes` is what entries or symbols take."""
+    """A table that the records of many blocks share.
+
+    Attributes:
+        number: the number by which nodes name the table.
+        kind: "entries" for a table of values, "symbols" for a table by which strings are coded.
+        entries: the number of values or symbols.
+        nbytes: the bytes that they take.
+        root: the root Node of the schema of the values; None for symbols.
+    """
 
     number: int
     kind: str
@@ -46,10 +53,19 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class StoreInfo:
-    """Figures of a store at the time of the call, which never change. `nbytes` counts all sections; `trees` are
-    `(records, bytes, root)`, `tables` what their nodes refer to by number; `kept_bytes` is the private memory that
-    the build left behind in this process, None where it was built elsewhere; `huge_bytes` is how much of this
-    process's mapping lies in huge pages, as smaps says, None where the system does not say."""
+    """Figures of a store at the time of the call.
+
+    Attributes:
+        records, nbytes: the number of records, and the bytes of all sections.
+        backing, name: the kind of memory, and the name or path of the segment, if any.
+        sections: `{name: bytes}`.
+        blocks: the number of blocks.
+        trees: a `(records, bytes, root)` for each schema tree, the one of most records first.
+        kept_bytes: the private memory that the build left in this process; None if another process built the store.
+        huge_bytes: the bytes of this process's mapping that lie in huge pages; None if the system does not say.
+        tables: the Tables that the nodes of the trees name by number.
+        zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
+    """
 
     records: int
     nbytes: int
@@ -61,7 +77,7 @@ class StoreInfo:
     kept_bytes: object
     huge_bytes: object
     tables: tuple = ()
-    zero_copy: tuple = ()  # names of the fields that to_numpy(copy=None) gives without a copy
+    zero_copy: tuple = ()
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
@@ -91,8 +107,8 @@ class StoreInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:
-    """Figures of a view over several stores: `records` are the view's, `nbytes` the sum over the stores, each counted
-    once."""
+    """Figures of a view over several stores. `records` is the number of records of the view, `nbytes` the sum over the
+    stores, and `stores` their StoreInfos; each store counts once."""
 
     records: int
     nbytes: int
@@ -105,15 +121,23 @@ class ViewInfo:
 
 
 def describe_view(segments, records):
-    """The ViewInfo of a view of so many records over open segments."""
+    """The ViewInfo of a view with `records` records over open segments."""
     stores = tuple(describe(segment, segment.records) for segment in segments)
     return ViewInfo(records=records, nbytes=sum(store.nbytes for store in stores), stores=stores)
 
 
 @dataclasses.dataclass(frozen=True)
 class MappingInfo:
-    """Figures of a mapping. `segments` are the StoreInfos of the values in each of its segments, `keys` those of the
-    keys; `nbytes` counts all sections, and `index_bytes` the table that finds keys, wherever it is."""
+    """Figures of a mapping.
+
+    Attributes:
+        records: the number of entries.
+        nbytes: the bytes of its segments, and of a key index outside them.
+        index_bytes: the bytes of the key index, which may be outside the segments.
+        factory: the default factory, or None.
+        segments: a StoreInfo of the values in each segment.
+        keys: a StoreInfo of the keys in each segment.
+    """
 
     records: int
     nbytes: int
@@ -164,8 +188,8 @@ def describe_mapping(mapping):
 
 
 def describe(segment, records, store=0):
-    """The StoreInfo of an open segment; `records` is what the container asked holds. `store` 1 are the keys of a
-    mapping."""
+    """The StoreInfo of an open segment; `records` is the number of records of the container. Store 1 holds the keys of
+    a mapping."""
     totals = {}
     blocks = segment.blocks(store)
     for _, n, tree, heap, arrays in blocks:
@@ -196,7 +220,7 @@ def describe(segment, records, store=0):
 
 
 def _zero_copy(segment, store, trees):
-    """The names of fields of a store of one block that lie as arrays do."""
+    """The names of the fields of a store with one block whose bytes have the form of an array."""
     whole = RecordList.__new__(RecordList)._set(native.Selection.whole(segment, store))
     found = []
     for path in _paths(trees[0][2]):
@@ -206,7 +230,7 @@ def _zero_copy(segment, store, trees):
 
 
 def _paths(node, before=()):
-    """The ways through structs to numbers and lists of so many, by names that are shown as they are."""
+    """Yields the key paths through structs to numbers and lists."""
     for child in node.children if node.kind == "struct" else ():
         if child.kind == "struct":
             yield from _paths(child, (*before, child.name))
@@ -237,7 +261,7 @@ def _node(nodes, number, name):
     return Node(name, label, ", ".join(detail), below)
 
 
-_REST = 2  # the flag of strings that take what is left of a record
+_REST = 2  # the flag of strings that take the rest of a record
 _CHILDREN = {"ext": "as", "concat": "+", "optional": "?"}
 
 
@@ -268,7 +292,7 @@ def _digits(param, aux, count):
     yield f"{param} bits from {struct.unpack('<Q', aux)[0]}"
 
 
-# What is said of a node by its kind: from param, aux and count.
+# Kind of node -> function of param, aux and count that returns texts for Node.detail.
 _DETAILS = {
     "int": lambda param, aux, count: [f"{param} bits from {struct.unpack('<q', aux)[0]}"],
     "str": lambda param, aux, count: [{0: "of mixed widths", 1: "Latin-1", 2: "UCS-2", 4: "UCS-4"}[param]],
@@ -285,12 +309,12 @@ _DETAILS = {
 
 
 def _const_text(aux):
-    """A short const str, which is what a concat has between its other pieces."""
+    """A short const str, such as the fixed parts of a concat."""
     return [repr(aux[2:].decode("latin-1"))] if aux[0] == TAG_STR1 and aux[1] <= 40 else []
 
 
 def _class_name(aux):
-    """Module and qualified name where an EXTRA begins with them in Latin-1."""
+    """The module and qualified name of a class, if an EXTRA starts with them in Latin-1."""
     if not aux or aux[0] != TAG_TUPLE:
         return []
     parts, at = [], 2
@@ -301,7 +325,7 @@ def _class_name(aux):
 
 
 def _keys(aux, n):
-    """Names for the keys of a struct: str keys as they are, others by their bytes."""
+    """Names for the keys of a struct: str keys themselves, "key 3" for the keys from the first other one on."""
     names, at = [], 0
     while at < len(aux) and len(names) < n:
         if aux[at] != TAG_STR1 or aux[at + 1] >= 0x80:

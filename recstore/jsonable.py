@@ -1,4 +1,4 @@
-"""json_default: what lets the json module write stores. Imported when it is first asked for."""
+"""json_default, with which the json module writes stores. The first use of `recstore.json_default` imports it."""
 
 from recstore._core.native import Record
 from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordPairs, RecordValues
@@ -13,11 +13,11 @@ def json_default(value):
     """For ``json.dump(..., default=recstore.json_default)``: stores and their views as plain lists, RecordDicts and
     Records as dicts.
 
-    A Record that stands for an object becomes the dict of its fields. What a store holds and JSON does not know (bytes,
-    dates, arrays) is not converted; call this function from one of your own that does.
+    A Record that stands for an object becomes the dict of its fields. Values without a form in JSON (bytes, dates,
+    arrays) are not converted; write a function that converts them and calls this one for other values.
 
-    Raises TypeError for every other value, in json's words; ClosedError and SegmentNotFoundError as reading the store
-    does. Safe from several threads at once.
+    Raises TypeError with json's message for every other value, and ClosedError and SegmentNotFoundError for a store
+    that cannot be read. Safe from several threads at once.
 
     >>> import json, recstore
     >>> with recstore.RecordList([{"id": 1}, {"id": 2}]) as x:

@@ -1,5 +1,5 @@
-"""Operations of a RecordList that make views, and those that read it as a list is read. What views consist of is
-_views'."""
+"""The operations of a RecordList that select records or treat it as a list. The module recstore._core.native implements
+the selections of which views consist."""
 
 import operator
 import sys
@@ -12,15 +12,15 @@ _MISSING = object()
 
 
 class ListOperations:
-    """What RecordList and its views share. A mixin: `native.Records`, beside it, has the length, the indexing and the
-    iteration, and RecordList `_derive`, which makes a view."""
+    """A mixin for RecordList and its views. The base class `native.Records` has length, indexing and iteration;
+    `RecordList._derive` makes a view."""
 
     __slots__ = ()
 
     def _require_open(self):
-        """ClosedError when a store was closed; a detached view may still be sliced."""
+        """Raises ClosedError if a store was closed. Unlike `_require`, it accepts a detached view."""
         if self.selection is None:
-            self._require()  # never built
+            self._require()  # raises: the constructor never ran
         for segment in self.segments:
             segment.require_open()
 
@@ -28,7 +28,7 @@ class ListOperations:
 
     def _slice(self, key):
         start, stop, step = key.indices(len(self))
-        self._require_open()  # afterwards: an __index__ may have closed the store
+        self._require_open()  # only now: an __index__ may have closed the store
         n = len(range(start, stop, step))
         return self._derive(self.selection.sliced(start if n else 0, step if n > 1 else 1, n))
 
@@ -38,10 +38,11 @@ class ListOperations:
         return self._derive(self.selection.taken(positions))
 
     def shuffled(self, seed=None):
-        """The same records in the order of the keyed permutation "feistel-1": a view, made in constant time without an
-        index array. The same seed gives the same order everywhere.
+        """A view of the records in the order of the keyed permutation "feistel-1", made in constant time without an
+        index array. The same seed gives the same order on every machine.
 
-        Raises TypeError for a seed that is no integer, OverflowError beyond 2**48 records.
+        Raises TypeError for a seed that is no integer, OverflowError beyond 2**48 records. Safe from several threads at
+        once.
 
         >>> from recstore import RecordList
         >>> x = RecordList(range(5))
@@ -57,8 +58,8 @@ class ListOperations:
         return self._derive(self.selection.permuted(seed))
 
     def filter(self, fn):
-        """A view of the records for which ``fn(record)`` is true; ``None`` keeps those that are true themselves. The
-        calling thread calls `fn`; other threads may read the store meanwhile.
+        """A view of the records for which ``fn(record)`` is true; ``None`` keeps the records that are true themselves.
+        The calling thread calls `fn`; other threads may read the store meanwhile.
 
         >>> from recstore import RecordList
         >>> RecordList(range(10)).filter(lambda i: i % 4 == 0).to_list()
@@ -70,10 +71,12 @@ class ListOperations:
         return self._take(array.array("q", (i for i, record in enumerate(self) if test(record))))
 
     def sorted_by(self, key_or_field, reverse=False):
-        """A view in the order of a key: a callable of one record, or the name of a field, as :meth:`RecordList.field`
-        takes it: "meta.camera.id" for a nested one, 0 for the first element of tuples. Stable, as ``sorted`` is.
+        """A view in the order of a key. The key is a callable of one record, or the name of a field as
+        :meth:`RecordList.field` takes it: "meta.camera.id" for a nested field, 0 for the first element of tuples. The
+        sort is stable, as in ``sorted``.
 
-        Raises KeyError naming the first record that lacks the field; TypeError where keys do not compare.
+        Raises KeyError that names the first record without the field, TypeError if keys do not compare. Safe from
+        several threads at once.
 
         >>> from recstore import RecordList
         >>> x = RecordList([{"id": 2, "n": "b"}, {"id": 1, "n": "c"}])
@@ -86,14 +89,15 @@ class ListOperations:
         return self._take(array.array("q", sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)))
 
     def split(self, parts, seed=None, stratify=None):
-        """A list of views that share out the records, each in exactly one of them.
+        """A list of views; each record is in exactly one of them.
 
         Args:
             parts: fractions that sum to 1, rounded by largest remainder, or counts that sum to the length.
             seed: shuffle first, as ``shuffled(seed)`` does; None keeps the order.
-            stratify: a field name or a callable: records of each value are shared out in the same proportions.
+            stratify: a field name or a callable: each view gets the same proportion of the records of each value.
 
-        Raises ValueError for parts of another sum, KeyError for a record without the field.
+        Raises ValueError for parts of another sum, KeyError for a record without the field. Safe from several threads
+        at once.
 
         >>> from recstore import RecordList
         >>> train, test = RecordList(range(10)).split([0.9, 0.1], seed=7)
@@ -111,12 +115,12 @@ class ListOperations:
         return out
 
     def _keys(self, key_or_field):
-        """A list of what `key_or_field` finds in each record."""
+        """A list of the key of each record."""
         if callable(key_or_field):
             return [key_or_field(record) for record in self]
         if not isinstance(key_or_field, (str, tuple)) and not native.is_integer(key_or_field):
             raise TypeError(f"a key is a callable or the name of a field, not {type(key_or_field).__name__}")
-        return list(self.field(key_or_field))  # decodes nothing else
+        return list(self.field(key_or_field))
 
     # ---- As a list ----
 
@@ -145,12 +149,12 @@ class ListOperations:
         return columns.array(self, dtype)
 
     def to_arrow(self):
-        """Records that are dicts as a pyarrow.Table with a column for each key, null where a record has it not or has
-        None; others as a pyarrow.Array. Columns of numbers, text and lists of numbers are made in one pass, without
+        """A pyarrow.Table with a column for each key if records are dicts, else a pyarrow.Array. A record without the
+        key, or with None, gives null. Columns of numbers, text and lists of numbers are made in one pass without Python
         objects.
 
-        Raises what pyarrow raises for values that make no column, TypeError for keys that are no str, ImportError
-        without pyarrow.
+        Raises pyarrow's errors for values that form no column, TypeError for keys that are no str, ImportError without
+        pyarrow. Safe from several threads at once.
         """
         from recstore.io import arrow_out
 
@@ -158,9 +162,9 @@ class ListOperations:
         return arrow_out.to_arrow(self)
 
     def to_pandas(self):
-        """The pandas.DataFrame that ``DataFrame(x.to_list())`` is; columns of numbers without making objects.
+        """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
 
-        Raises TypeError for keys that are no str, ImportError without pandas.
+        Raises TypeError for keys that are no str, ImportError without pandas. Safe from several threads at once.
         """
         from recstore.io import arrow_out
 
@@ -168,17 +172,17 @@ class ListOperations:
         return arrow_out.to_pandas(self)
 
     def index(self, value, start=0, stop=sys.maxsize):
-        """Position of the first record equal to `value` within [start, stop); ValueError when there is none."""
+        """The position of the first record equal to `value` within [start, stop); ValueError if there is none."""
         first, last, _ = slice(start, stop).indices(len(self))
         try:
             return first + operator.indexOf(self._slice(slice(first, last)), value)
         except ValueError as e:
             if "sequence.index(x): x not in sequence" not in e.args:
-                raise  # what comparing or decoding raised
+                raise  # comparing or decoding a record raised it
         raise ValueError(f"{value!r:.80} is not in the {type(self).__name__}")
 
     def count(self, value):
-        """How many records equal `value`."""
+        """The number of records equal to `value`."""
         return operator.countOf(iter(self), value)
 
     def __contains__(self, value):
@@ -201,7 +205,7 @@ class ListOperations:
     __hash__ = None
 
     def _compare(self, other, order):
-        """As lists compare: by the first records that differ, else by length."""
+        """Compares as lists do: by the first records that differ, else by length."""
         if not _is_list(other):
             return NotImplemented
         for a, b in zip(self, other):
@@ -243,7 +247,7 @@ class ListOperations:
         return out
 
     def _encoded(self, records):
-        """A list of records as a store of its own, to be put behind this."""
+        """A list of records as a new store, which `+` joins to this one."""
         from recstore.build import build_options, streaming
         from recstore.shm import registry
 
@@ -288,8 +292,8 @@ def _is_list(other):
 
 
 def _positions(key, n, name):
-    """What stands between the brackets, as a buffer of 64-bit positions: integers as they are, a mask as the positions
-    it keeps."""
+    """A list, range or array between the brackets as a buffer of 64-bit positions. Integers are positions; a mask of
+    bools becomes the positions of its true elements."""
     import array
 
     if type(key) is array.array and key.typecode == "q":
@@ -317,7 +321,7 @@ def _from_list(key, n, name):
 
 
 def _bools():
-    """The types of bools: numpy's too, where somebody can have one."""
+    """The types of bools, with numpy's if numpy is loaded."""
     numpy = sys.modules.get("numpy")
     return (bool,) if numpy is None else (bool, numpy.bool_)
 
@@ -332,7 +336,7 @@ def _integers(key, name):
     except TypeError:
         wrong = [type(value).__name__ for value in key if not hasattr(type(value), "__index__")]
         if not wrong:
-            raise  # an array of several elements, or what an __index__ raised
+            raise  # an array of several elements, or an __index__ that raised
         raise TypeError(f"{name} indices must be integers or slices, not a list of {wrong[0]}") from None
 
 
@@ -348,12 +352,12 @@ def _from_array(key, n, name):
     import numpy
 
     if hasattr(key, "detach"):
-        key = key.detach().cpu()  # a tensor of torch, wherever it is
+        key = key.detach().cpu()  # a tensor of torch, perhaps on another device
     values = numpy.asarray(key)
     if values.ndim != 1:
         raise TypeError(f"{name} index arrays have one dimension, not {values.ndim}")
     if values.dtype.kind == "b" or values.dtype.itemsize == 8:
-        values = numpy.array(values)  # what is checked is converted, also while another thread writes to the array
+        values = numpy.array(values)  # a copy, because another thread may write to the array after the checks
     if values.dtype.kind == "b":
         if len(values) != n:
             raise IndexError(f"a mask of {len(values)} bools for a {name} of {n} records")
@@ -369,7 +373,7 @@ def _from_array(key, n, name):
 
 
 def _sizes(parts, n):
-    """How many of n records each part gets."""
+    """The number of records of each part, of n records in all."""
     if not hasattr(parts, "__iter__"):
         raise TypeError(f"parts is a list of fractions or counts: write split({_both_parts(parts, n)})")
     parts = list(parts)
@@ -387,7 +391,7 @@ def _sizes(parts, n):
 
 
 def _both_parts(part, n):
-    """The list that was meant by one fraction or count; an example for anything else."""
+    """The list of parts for a caller who gave one fraction or count; an example for any other argument."""
     count = _count(part)
     if count is not None:
         return [count, n - count] if 0 <= count <= n else [n]
@@ -395,7 +399,7 @@ def _both_parts(part, n):
 
 
 def _count(part):
-    """A part that is an integer, of numpy or torch too, as an int; None for others."""
+    """The int of a part that is an integer of Python, numpy or torch; None for any other part."""
     if type(part) in _bools():
         return None
     try:
@@ -405,28 +409,28 @@ def _count(part):
 
 
 def _share(fraction, n):
-    """The whole number in ``fraction * n`` and what remains, exactly: a product of floats may round to the next whole
-    number."""
+    """The whole number in ``fraction * n`` and the remainder, computed exactly: the product of floats may round up to
+    the next whole number."""
     up, down = fraction.as_integer_ratio()
     whole, rest = divmod(up * n, down)
     return whole, rest / down
 
 
 def _rounded(shares, n):
-    """Whole numbers that sum to n, by largest remainder; the first of equal ones."""
+    """Whole numbers that sum to n, by largest remainder; of equal remainders the first counts."""
     sizes = [whole for whole, _ in shares]
     order = sorted(range(len(shares)), key=lambda i: -shares[i][1])
     for i in range(n - sum(sizes)):
         sizes[order[i % len(order)]] += 1
-    # Fractions that sum to a bit more than 1 gave one too many.
+    # Fractions that sum to slightly more than 1 give too many records.
     while sum(sizes) > n:
         sizes[sizes.index(max(sizes))] -= 1
     return sizes
 
 
 def _stratified(labels, sizes):
-    """Positions for each part, in order: of every label each part gets the whole number below or above its exact share,
-    and over all labels exactly its size."""
+    """The positions of each part, ascending. Of every label a part gets its exact share rounded down or up; over all
+    labels it gets exactly its size."""
     import array
 
     members = {}
@@ -443,7 +447,8 @@ def _stratified(labels, sizes):
 
 
 def _shared_out(groups, sizes):
-    """For each group the number that each part gets: what rounding owes a part is carried on to the next group."""
+    """For each group a row with the number of its records for each part. The rounding error of a part is carried on to
+    the next group."""
     n = sum(sizes)
     owed = [0] * len(sizes)  # in n-ths
     rows = []
@@ -461,7 +466,8 @@ def _shared_out(groups, sizes):
 
 
 def _settle(rows, sizes):
-    """Moves single records, from the groups where a part has most, until every part has its size."""
+    """Moves single records between parts until every part has its size. A record comes from the group where the part
+    has the most records in comparison with the receiving part."""
     totals = [sum(column) for column in zip(*rows)] if rows else list(sizes)
     for i, size in enumerate(sizes):
         while totals[i] > size:

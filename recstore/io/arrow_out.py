@@ -1,7 +1,5 @@
-"""Records as Arrow tables and pandas frames: columns from one native pass each, others of the decoded values.
-
-Imported by ``to_arrow`` and ``to_pandas``, and imports their packages then.
-"""
+"""Records as Arrow tables and pandas DataFrames. A column comes from one column read if the core can make it, else from
+decoded values. ``to_arrow`` and ``to_pandas`` import this module, which then imports pyarrow or pandas."""
 
 import numpy as np
 
@@ -9,7 +7,7 @@ from recstore import columns
 from recstore._core import native
 
 _NAN = float("nan")
-_SMALL = 2**31 - 1  # bytes or elements that the usual Arrow types count
+_SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
 _MISSING = object()
 
 
@@ -53,7 +51,7 @@ def _from_gathered(pyarrow, gathered):
     if shape == "texts":
         kind = pyarrow.string() if small else pyarrow.large_string()
         return pyarrow.Array.from_buffers(kind, n, [bits, bounds, pyarrow.py_buffer(text)])
-    if seen not in (1, 2, 4, 6):  # pyarrow takes no bools among other numbers, and types no lists without an element
+    if seen not in (1, 2, 4, 6):  # pyarrow refuses bools among other numbers, and finds no type for empty lists alone
         return None
     values = _numbers(pyarrow, numbers, seen, int(offsets[-1]), None)
     kind = (pyarrow.list_ if small else pyarrow.large_list)(values.type)
@@ -99,7 +97,7 @@ def series(view, positions=None):
 
 
 def _column(view, positions=None):
-    """What pandas makes a column of as it would of the values: an array of numbers, or a list."""
+    """An array of numbers or a list, of which pandas makes the same column as of the list of values."""
     gathered = native.read_column(view, positions)
     if gathered is not None and gathered[0] == "scalars":
         return columns.numbers_of(gathered[2], gathered[3])
@@ -126,7 +124,8 @@ def to_pandas(records):
 
 
 def _names(records):
-    """The keys of records that are all dicts, str; None where they are not, or not plainly."""
+    """The keys of the records if the core knows all of them to be dicts, else None. Raises TypeError for a key that is
+    no str."""
     if len(records) == 0:
         return None
     names = native.field_names(records)
@@ -141,5 +140,6 @@ def _checked(names):
 
 
 def _has(records, name):
-    """Whether a record has the key at all: trees know keys that a view's records need not have."""
+    """Whether at least one record has the key. The schema trees name the keys of all records of a store, of which a
+    view may have only some."""
     return any(value is not _MISSING for value in records.field((name,), default=_MISSING))
