@@ -10,7 +10,7 @@ import io
 import json
 import os
 
-from recstore.cli.bench_rivals import Absent, Rival, need
+from recstore.cli.bench_rival import Absent, Rival, need
 from recstore.text import size_text
 
 _KINDS = (("list", (list, tuple)), ("dict", dict), ("text", str))

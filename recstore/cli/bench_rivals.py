@@ -6,7 +6,6 @@ bench_columns.py has the columnar rivals. No known library holds records with ma
 leanest buffer we know: a memoryview of one uint8 array, and offsets in an array('q').
 """
 
-import importlib.util
 import marshal
 import pickle
 import shutil
@@ -15,28 +14,8 @@ import tempfile
 import weakref
 from array import array
 
-
-class Absent(Exception):
-    """A rival that cannot run here, or not on these records; the message is the reason."""
-
-
-def need(*names):
-    """Raises Absent unless these modules are installed."""
-    for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise Absent(f"{name} is not installed")
-
-
-class Rival:
-    """Base of all rivals."""
-
-    name = ""
-    # Whether it gives records back; otherwise it is measured by its bytes alone.
-    reads = True
-    # Whether types and missing keys survive; Arrow's rows have 2.0 for 2 and None for a missing key.
-    exact = True
-    # The change that its users make to records that it cannot hold as they are.
-    note = ""
+from recstore.cli import bench_columns as columns
+from recstore.cli.bench_rival import Absent, Rival, need
 
 
 class Resident(Rival):
@@ -261,8 +240,6 @@ class RecstoreNone(Rival):
 
 def every():
     """All rivals, in the order of their turns: those whose ratios count are neighbours, alike in noise."""
-    from recstore.cli import bench_columns as columns
-
     slow = (ManagerList, columns.HfDatasets, columns.Vortex, columns.ArrowTable, LmdbMsgspec)
     sizes = (columns.ParquetZstd, columns.WholeZstd)
     return (*sizes, *slow, Resident, NumpyPickle, Orjson, Marshal, Msgspec, TorchPickle, RecstoreNone, Recstore)

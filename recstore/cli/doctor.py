@@ -8,27 +8,14 @@ import dataclasses
 import shutil
 import textwrap
 
+from recstore.cli import doctor_checks, doctor_process
+from recstore.cli.doctor_findings import VERDICTS
 from recstore.cli.text import to_json
 from recstore.text import safe_text
-
-VERDICTS = ("ok", "warning", "problem")
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """The result of one check: a verdict, the reason in one line, the command that mends it or "", and the numbers."""
-
-    check: str
-    verdict: str
-    why: str
-    mend: str = ""
-    values: dict = dataclasses.field(default_factory=dict)
 
 
 def examine(system, folder=None):
     """The Findings about a System; `folder` is that of the named segments, RECSTORE_DIR or /dev/shm unless told."""
-    from recstore.cli import doctor_checks, doctor_process
-
     checks = [*doctor_checks.CHECKS, *doctor_process.CHECKS]
     return [check(system) for check in checks] + [
         doctor_process.named_folder(system, folder),

@@ -1,6 +1,6 @@
 """The checks of `recstore doctor` about memory: /dev/shm, limits, swap, charged cgroups, huge pages."""
 
-from recstore.cli.doctor import Finding
+from recstore.cli.doctor_findings import Finding
 from recstore.shm import folders
 from recstore.text import size_text
 

@@ -3,7 +3,7 @@ behind."""
 
 import os
 
-from recstore.cli.doctor import Finding
+from recstore.cli.doctor_findings import Finding
 from recstore.text import size_text
 
 _FEW, _PLENTY = 1024, 4096

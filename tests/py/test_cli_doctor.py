@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from recstore.cli import doctor, doctor_checks, doctor_process, main
+from recstore.cli import doctor, doctor_checks, doctor_findings, doctor_process, main
 from recstore.cli.system import Space, System
 
 GIB = 1 << 30
@@ -378,7 +378,7 @@ def test_a_folder_on_the_network(machine, tmp_path):
 def test_nothing_can_be_read(tmp_path, folder):
     system = System(str(tmp_path / "no"), str(tmp_path / "no"), environ={}, platform="linux", torch_sharing=None)
     findings = doctor.examine(system)
-    assert all(one.verdict in doctor.VERDICTS and one.why for one in findings)
+    assert all(one.verdict in doctor_findings.VERDICTS and one.why for one in findings)
     assert [one.check for one in findings if one.verdict == "problem"] == ["/dev/shm"]
 
 
