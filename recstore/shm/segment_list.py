@@ -81,9 +81,9 @@ def segments(name, dir):
         paths = [os.path.join(folder, one) for one in sorted(os.listdir(folder)) if named_segments.is_segment(one)]
     users = _users()
     infos = (_describe(path, users) for path in paths)
-    table = SegmentTable(info for info in infos if info is not None)
-    table.sort(key=lambda info: (info.name or "", info.age or 0.0))
-    return table
+    listed = SegmentTable(info for info in infos if info is not None)
+    listed.sort(key=lambda info: (info.name or "", info.age or 0.0))
+    return listed
 
 
 def _describe(path, users):
