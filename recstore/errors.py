@@ -106,6 +106,11 @@ class BuildError(Error, RuntimeError):
     __module__ = "recstore"
 
 
+class _ChildDied(BuildError):
+    """The process of an isolated build was killed. The next build may succeed, so the lock file does not say that this
+    one failed."""
+
+
 class WaitTimeoutError(Error, TimeoutError):
     """Another process did not finish building in time."""
 

@@ -12,7 +12,14 @@ import sys
 import time
 from _collections_abc import Mapping
 
-from recstore.errors import BuildError, CorruptError, SegmentExistsError, SegmentNotFoundError, WaitTimeoutError
+from recstore.errors import (
+    BuildError,
+    CorruptError,
+    SegmentExistsError,
+    SegmentNotFoundError,
+    WaitTimeoutError,
+    _ChildDied,
+)
 
 __all__ = ["attach", "collect", "segments", "shared", "unlink"]
 
@@ -263,7 +270,7 @@ class _Call:
                 return self.make()
             return self.make_isolated()
         except Exception as error:
-            if type(error).__name__ != "ChildDied":  # a killed child does not mean that the next build fails
+            if not isinstance(error, _ChildDied):  # a killed child does not mean that the next build fails
                 lock.write(_packed_state(attempt, _traceback(error)))
             raise
         finally:

@@ -1,7 +1,8 @@
 """Hashes of values for a fingerprint: equal values have equal hashes in every process, different values different ones.
 
-The hash takes in the type of a value, then its size, then its content. It reads data only and runs no method of the
-program. The module fingerprints adds functions, classes and modules.
+The hash takes in the type of a value, then its size, then its content. This module reads data only and runs no method
+of the program. The module fingerprints adds functions, classes and modules, and runs one kind of method: the
+`__getattr__` of an object that reads attributes as items, such as EasyDict.
 """
 
 import marshal

@@ -16,7 +16,7 @@ import pickle
 import signal
 import sys
 
-from recstore.errors import BuildError
+from recstore.errors import BuildError, _ChildDied
 
 _DONE = b"\0done"
 _MAIN = ("__main__", "__mp_main__")
@@ -32,12 +32,6 @@ _child({result}, {life})
 """
 
 importing_main = False  # whether this process is a child that is importing the main module
-
-
-class ChildDied(BuildError):
-    """The child was killed. The next build may succeed, so the lock file does not say that this one failed."""
-
-    __module__ = "recstore"
 
 
 def build(first, work, attach, what):
@@ -65,7 +59,9 @@ def build(first, work, attach, what):
         status = child.wait()
         if status < 0 or not said:
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise ChildDied(f"the child process {child.pid} that was building {what} {how}; for lack of memory perhaps")
+            raise _ChildDied(
+                f"the child process {child.pid} that was building {what} {how}; for lack of memory perhaps"
+            )
         raise BuildError(f"building {what} failed in the child process {child.pid}:\n{said.decode('utf-8', 'replace')}")
     finally:
         os.close(ours)

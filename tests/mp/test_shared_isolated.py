@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pickle
 import signal
 import threading
 
@@ -10,6 +11,8 @@ from mp import sharers
 from mp.sharers import left, notes, records, start, until
 
 import recstore
+from recstore import errors, sharing
+from recstore.shm import lock_state, named_segments
 
 GUARD = 'if __name__ == "__main__":'
 SCRIPT = """
@@ -117,9 +120,10 @@ def test_through_a_folder(name, monkeypatch, tmp_path):
 
 def test_interrupt_of_the_child_alone(name, log):
     """The parent says what becomes of the build."""
-    first = start(sharers.call, name, log, {"pause": 0.01, "isolate": True})
+    first = start(sharers.call, name, log, {"gate": f"{log}.gate", "isolate": True})
     until(lambda: notes(log))
     os.kill(int(notes(log)[0].split()[1]), signal.SIGINT)
+    sharers.open_gate(f"{log}.gate")
     assert first[1].recv() == (sharers.N, True)
     sharers.end(first)
 
@@ -164,3 +168,42 @@ def test_function_of_no_file(name, python):
 def test_build_that_exits(name):
     with pytest.raises(recstore.BuildError, match="(?s)failed in the child process .*SystemExit: 3"):
         recstore.shared(name, functools.partial(exit, 3), fingerprint="1", isolate=True)
+
+
+class ChildDied(Exception):
+    """A class of a program, named as the private class of recstore is."""
+
+
+class _Notes:
+    """Stands in for the lock of a build: keeps the texts that are written to the lock file."""
+
+    def __init__(self):
+        self.texts = []
+
+    def read(self):
+        return self.texts[-1] if self.texts else b""
+
+    def write(self, text):
+        self.texts.append(text)
+        return True
+
+
+@pytest.mark.parametrize("error, failed", [
+    (ChildDied("of the program"), True), (errors._ChildDied("of recstore"), False), (ValueError("why"), True)
+])  # fmt: skip
+def test_only_a_killed_child_is_no_failed_build(name, error, failed):
+    """The lock file says that a build failed, whatever the name of the class of its error."""
+
+    def build():
+        raise error
+
+    lock = _Notes()
+    with pytest.raises(type(error)):
+        sharing._Call(named_segments.Target(name, "1"), build, False, None).build_locked(lock)
+    assert lock_state.LockState.of(lock.texts[-1]).failed == failed
+
+
+def test_the_error_about_a_killed_child_is_pickled():
+    again = pickle.loads(pickle.dumps(errors._ChildDied("killed by signal 9")))
+    assert type(again) is errors._ChildDied and isinstance(again, recstore.BuildError)
+    assert again.args == ("killed by signal 9",)
