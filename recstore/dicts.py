@@ -88,7 +88,7 @@ class RecordDict(containers.Container, native.Mapping):
         if type(mapping_or_pairs) is RecordDict and options == build_options.Options():
             source = mapping_or_pairs
             source._require()
-            self._set(source._keys, source._values, source.table, source.factory, source.detached)
+            self._set(source._keys, source._values, source.key_index, source.factory, source.detached)
             return
         sources.check_pairs(mapping_or_pairs)
         segment = streaming.build_mapping(mapping_or_pairs, options)
@@ -167,7 +167,7 @@ class RecordDict(containers.Container, native.Mapping):
         return self._with_values(self._values.fields(*names))
 
     def _with_values(self, values):
-        return RecordDict._blank()._set(self._keys, values, self.table, self.factory, self.detached)
+        return RecordDict._blank()._set(self._keys, values, self.key_index, self.factory, self.detached)
 
     def to_dict(self):
         """All entries as a plain dict."""
@@ -238,23 +238,23 @@ class RecordDict(containers.Container, native.Mapping):
     @property
     def segments(self):
         """The segments that the mapping reads, each once; none for a detached mapping."""
-        if self.detached is not None or self.table is None:
+        if self.detached is not None or self.key_index is None:
             return []
-        owners = (*self._keys.segments, *self._values.segments, self.table.segment)
+        owners = (*self._keys.segments, *self._values.segments, self.key_index.segment)
         return list({id(segment): segment for segment in owners if segment is not None}.values())
 
     @property
     def blobs(self):
         """The blobs that the mapping reads, each once: index arrays, and a key index of its own."""
-        if self.detached is not None or self.table is None:
+        if self.detached is not None or self.key_index is None:
             return []
-        owners = (*self._keys.blobs, *self._values.blobs, self.table.blob)
+        owners = (*self._keys.blobs, *self._values.blobs, self.key_index.blob)
         return list({id(blob): blob for blob in owners if blob is not None}.values())
 
     @property
     def is_whole(self):
         """Whether the mapping consists of all entries of one mapping segment, read as whole values."""
-        segment = self.table.segment
+        segment = self.key_index.segment
         return segment is not None and self._values.projection is None and self._values.segments == [segment]
 
     @property
@@ -262,13 +262,13 @@ class RecordDict(containers.Container, native.Mapping):
         """Bytes of all sections of the segments, and of a key index outside them. A part of a mapping counts the bytes
         of the whole mapping."""
         self._require()
-        return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.table.segment is None)
+        return sum(segment.nbytes for segment in self.segments) + self.index_nbytes * (self.key_index.segment is None)
 
     @property
     def index_nbytes(self):
         """Bytes of the key index."""
         self._require()
-        return self.table.nbytes
+        return self.key_index.nbytes
 
     def info(self):
         """Figures of the store's parts: a :class:`recstore.info.MappingInfo`, which prints as readable text."""
@@ -305,18 +305,18 @@ registry.register_container(registry.MAPPING, lambda: RecordDict)
 def _whole(segment):
     """The arguments of `Mapping._set` for the RecordDict of a mapping segment."""
     keys, values = (RecordView._blank()._set(selection) for selection in selections(segment))
-    table = native.KeyTable.of_segment(segment)
-    return keys, values, table, FACTORIES[table.factory]
+    index = native.KeyIndex.of_segment(segment)
+    return keys, values, index, FACTORIES[index.factory]
 
 
 def over(keys, values, factory=None):
     """A RecordDict whose entry i has the i-th item of `keys` and of `values`, over their bytes. Only a key index is
     made, as a blob. A repeated key keeps its first position and takes its last value."""
-    table, order = native.hash_keys(keys)
+    index, order = native.hash_keys(keys)
     if order is not None:
         keys = keys._derive(keys.selection.taken(order[0]))
         values = values._derive(values.selection.taken(order[1]))
-    return RecordDict._blank()._set(keys, values, native.KeyTable.of_blob(new_blob(table)), factory)
+    return RecordDict._blank()._set(keys, values, native.KeyIndex.of_blob(new_blob(index)), factory)
 
 
 class _Positions(Sequence):

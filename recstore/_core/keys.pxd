@@ -4,7 +4,7 @@
 cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except -1
 
 
-cdef class KeyTable:
+cdef class KeyIndex:
     cdef rs_keys keys
     cdef const uint8_t *at   # the bytes that `keys` reads; `blob` may move to others
     cdef readonly Segment segment
@@ -29,7 +29,7 @@ cdef class KeyHashes:
 cdef class Mapping:
     cdef readonly Records _keys
     cdef readonly Records _values
-    cdef readonly KeyTable table
+    cdef readonly KeyIndex key_index
     cdef readonly object factory
     cdef readonly object detached
     cdef dict opaque

@@ -138,7 +138,7 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 
 # ---- Key indexes ----
 
-cdef class KeyTable:
+cdef class KeyIndex:
     """A key index: the KEY_INDEX section of a mapping's segment, or a Blob over the keys of other records.
 
     Attributes: ``segment`` (the segment of the section, else None), ``blob`` (else None), ``nbytes``.
@@ -146,7 +146,7 @@ cdef class KeyTable:
 
     @staticmethod
     def of_segment(Segment segment):
-        cdef KeyTable self = KeyTable.__new__(KeyTable)
+        cdef KeyIndex self = KeyIndex.__new__(KeyIndex)
         cdef rs_error err
         segment.require_open()
         self.segment = segment
@@ -155,7 +155,7 @@ cdef class KeyTable:
 
     @staticmethod
     def of_blob(Blob blob):
-        cdef KeyTable self = KeyTable.__new__(KeyTable)
+        cdef KeyIndex self = KeyIndex.__new__(KeyIndex)
         cdef rs_error err
         if blob.data == NULL:
             raise errors.ClosedError("the store is closed")
@@ -352,7 +352,7 @@ cdef class KeyHashes:
             out.n += 1
         return out
 
-    def table(self, uint32_t factory=0):
+    def key_index(self, uint32_t factory=0):
         """The bytes of the key index. The keys must be distinct."""
         cdef rs_buffer out
         cdef rs_error err
@@ -394,34 +394,34 @@ def hash_keys(Records keys):
         hashes.append(keys.at(i))
     twins = hashes.twins(hashes.suspects(), keys.__getitem__)
     if not twins:
-        return hashes.table(), None
+        return hashes.key_index(), None
     dead, _, firsts, lasts = merge_twins(twins, keys.length)
-    return hashes.without(dead).table(), (firsts, lasts)
+    return hashes.without(dead).key_index(), (firsts, lasts)
 
 
 def verify_keys(Segment segment):
     """The part of a mapping's deep check that needs Python: each key can be hashed, a lookup finds it, and no two keys
     are equal. It makes no objects of classes, so no code of theirs runs."""
     cdef uint64_t i, h = 0
-    cdef KeyTable table = KeyTable.of_segment(segment)
+    cdef KeyIndex key_index = KeyIndex.of_segment(segment)
     cdef StoreReader reader = StoreReader.apart(&segment.mapping.keys)
-    opaque = set(table.opaque())
+    opaque = set(key_index.opaque())
     found = {}
     segment.enter()
     try:
-        for i in range(table.keys.n_entries):
+        for i in range(key_index.keys.n_entries):
             key = key_of_entry(segment, reader, i)
             if type(key) in (str, bytes):
                 continue  # rs_verify_segment has checked these
             try:
-                tabled = key_hash(key, table.keys.seed, True, &h)
-                other = i if tabled else found.setdefault(key, i)
+                indexed = key_hash(key, key_index.keys.seed, True, &h)
+                other = i if indexed else found.setdefault(key, i)
             except (TypeError, ValueError) as e:
                 raise errors.CorruptError(f"entry {i}: its key cannot be hashed: {e}") from None
             if other != i:
                 raise errors.CorruptError(f"entry {i} has the key of entry {other}")
-            if tabled and i not in opaque:
-                verify_place(segment, table, reader, i, key, h)
+            if indexed and i not in opaque:
+                verify_place(segment, key_index, reader, i, key, h)
     finally:
         segment.leave()
 
@@ -433,13 +433,14 @@ cdef object key_of_entry(Segment segment, StoreReader reader, uint64_t entry):
     return reader.get(record)
 
 
-cdef int verify_place(Segment segment, KeyTable table, StoreReader reader, uint64_t wanted, key, uint64_t h) except -1:
+cdef int verify_place(Segment segment, KeyIndex key_index, StoreReader reader, uint64_t wanted, key,
+                      uint64_t h) except -1:
     """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it."""
-    cdef rs_key_probe probe = rs_key_probe_begin(&table.keys, h)
+    cdef rs_key_probe probe = rs_key_probe_begin(&key_index.keys, h)
     cdef uint64_t entry
     cdef rs_error err
     while True:
-        check(rs_key_probe_next(&table.keys, &probe, &entry, &err), &err)
+        check(rs_key_probe_next(&key_index.keys, &probe, &entry, &err), &err)
         if entry == wanted:
             return 0
         if entry == RS_NOWHERE:
@@ -456,7 +457,7 @@ cdef class Mapping:
     def __cinit__(self, *args, **kwargs):
         self._keys = None
         self._values = None
-        self.table = None
+        self.key_index = None
         self.factory = None
         self.detached = None
         self.opaque = None
@@ -464,14 +465,14 @@ cdef class Mapping:
         self.held = ()
         self._spilled = None
 
-    def _set(self, Records keys not None, Records values not None, KeyTable table, factory=None, detached=None):
-        """Makes this the mapping of keys[e] to values[e] for each entry e. `table` is the key index of `keys`."""
-        if detached is None and not (keys.length == values.length == <Py_ssize_t>table.keys.n_entries):
-            n = f"{keys.length} keys, {values.length} values and {table.entries} entries"
+    def _set(self, Records keys not None, Records values not None, KeyIndex key_index, factory=None, detached=None):
+        """Makes this the mapping of keys[e] to values[e] for each entry e. `key_index` finds an entry by its key."""
+        if detached is None and not (keys.length == values.length == <Py_ssize_t>key_index.keys.n_entries):
+            n = f"{keys.length} keys, {values.length} values and {key_index.entries} entries"
             raise errors.CorruptError(f"a mapping of {n}")
         self._keys = keys
         self._values = values
-        self.table = table
+        self.key_index = key_index
         self.factory = factory
         self.detached = detached
         # Keys without a projection can be compared in the mapping, without making Python objects.
@@ -484,9 +485,9 @@ cdef class Mapping:
     cdef int require(self) except -1:
         """Raises SegmentNotFoundError if the mapping is detached, ClosedError if it is closed."""
         cdef Segment segment
-        if self.detached is not None or self.table is None:
+        if self.detached is not None or self.key_index is None:
             raise errors.SegmentNotFoundError(errno.ENOENT, self.detached or "the store was never built")
-        self.table.require()
+        self.key_index.require()
         for segment in self.held:
             segment.require_open()
         return 0
@@ -518,14 +519,14 @@ cdef class Mapping:
         cdef int equal
         cdef bint simple
         self.require()
-        if not key_hash(key, self.table.keys.seed, False, &h):
+        if not key_hash(key, self.key_index.keys.seed, False, &h):
             return self.entry_by_comparing(key)
         simple = Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type
         if not simple:
             self.require()  # hashing may have run Python code that closed the store
-        probe = rs_key_probe_begin(&self.table.keys, h)
+        probe = rs_key_probe_begin(&self.key_index.keys, h)
         while True:
-            if rs_key_probe_next(&self.table.keys, &probe, &entry, &err) != RS_OK:
+            if rs_key_probe_next(&self.key_index.keys, &probe, &entry, &err) != RS_OK:
                 check_path(err.code, &err, self.path())
             if entry == RS_NOWHERE:
                 break
@@ -537,7 +538,7 @@ cdef class Mapping:
                 self.require()  # comparing may have run such code too
             if equal:
                 return <Py_ssize_t>entry
-        return self.opaque_entry(key) if self.table.keys.n_opaque else -1
+        return self.opaque_entry(key) if self.key_index.keys.n_opaque else -1
 
     cdef bint compare(self, Py_ssize_t entry, object key) except -1:
         """Whether a dict would take the key of an entry for `key`: the same object, or equal with an equal hash."""
@@ -561,7 +562,7 @@ cdef class Mapping:
         """The entry of an opaque key; -1 if there is none. The first call decodes all opaque keys and keeps them."""
         if self.opaque is None:
             found = {}
-            for entry in self.table.opaque():
+            for entry in self.key_index.opaque():
                 there = self._keys.at(entry)
                 self.hash_at(entry, there)
                 found.setdefault(there, entry)
@@ -575,7 +576,7 @@ cdef class Mapping:
         if entry >= 0 or type(key) is float or type(key).__eq__ is object.__eq__:
             return entry
         wanted = hash(key)
-        if self.table.keys.n_opaque == self.table.keys.n_entries:
+        if self.key_index.keys.n_opaque == self.key_index.keys.n_entries:
             return -1  # opaque_entry has compared all of them
         asked = set(self.opaque.values())
         for i in range(self._keys.length):
@@ -628,15 +629,15 @@ cdef class Mapping:
         for i in range(start, min(start + AHEAD, len(keys))):
             key = keys[i]
             if Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type:
-                key_hash(key, self.table.keys.seed, False, &hashes[n])
+                key_hash(key, self.key_index.keys.seed, False, &hashes[n])
                 n += 1
         self.require()  # hashing an int of thousands of digits imports a module, which lets other threads run
         key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
         for i in range(n):
-            rs_keys_prefetch(&self.table.keys, hashes[i])
+            rs_keys_prefetch(&self.key_index.keys, hashes[i])
         for i in range(n):
-            probe = rs_key_probe_begin(&self.table.keys, hashes[i])
-            if rs_key_probe_next(&self.table.keys, &probe, &entries[i], NULL) != RS_OK:
+            probe = rs_key_probe_begin(&self.key_index.keys, hashes[i])
+            if rs_key_probe_next(&self.key_index.keys, &probe, &entries[i], NULL) != RS_OK:
                 entries[i] = RS_NOWHERE  # the lookup itself will raise the error
             if entries[i] != RS_NOWHERE:
                 rs_store_prefetch_offsets(key_store, <uint64_t>(k.start + k.step * <Py_ssize_t>entries[i]))

@@ -185,7 +185,7 @@ cdef class MappingBuilder:
         cdef uint64_t n, i
         cdef uint64_t *numbers = NULL
         cdef KeyHashes hashes = self.hashes if firsts is None else self.hashes.without(dead)
-        content = hashes.table(factory)
+        content = hashes.key_index(factory)
         n = hashes.n
         table.data = <uint8_t *><char *>content
         table.size_bytes = len(content)

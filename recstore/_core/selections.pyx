@@ -8,6 +8,9 @@ Reading a view of views of views must stay fast. So neighbouring slices merge, a
 the base. Where stages, parts or nesting would exceed their bounds, some of them are replaced by one index array.
 """
 
+# For the bytes of views: no view has more stages, or more joined views one within the other.
+VIEW_STAGES, VIEW_NESTED = MAX_STAGES, MAX_NESTED
+
 
 cdef object MAX_LENGTH = 2**63 - 1
 cdef Py_ssize_t MAX_ENTRIES = 2**33

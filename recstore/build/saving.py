@@ -9,7 +9,7 @@ from recstore.values.factories import FACTORIES
 
 def save_mapping(mapping, path):
     """Writes a mapping to a file. A whole segment is copied; any other mapping is encoded again."""
-    segment = mapping.table.segment
+    segment = mapping.key_index.segment
     if segment is not None and mapping.is_whole:
         write_segment(segment, path)
         return

@@ -20,8 +20,8 @@ is given by its number in the handle; segments come first.
                                                             rows, then the records
     plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
 
-wire.py reads and writes numbers and plain values. The bytes are hostile input: bytes of another form raise
-CorruptError.
+wire.py reads and writes numbers and plain values. The checks find damage, not attacks: a handle arrives inside a
+pickle, and whoever can change a pickle can run code. So they guard against a crash, a hang and other data.
 """
 
 from recstore._core import native
@@ -30,8 +30,6 @@ from recstore.shm.wire import read_plain, signed, varint, write_plain
 from recstore.values.factories import FACTORIES
 
 _GROUPS = 7
-MAX_STAGES = 8  # these two limits are the same in _core/selections.pxd: no view has more
-MAX_NESTED = 8
 _SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
 
 
@@ -59,7 +57,7 @@ def read_records(reader, resources, make, depth=0):
     """Reads the bytes of `write_records`; `make(kind, selection, projection)` returns the container."""
     kind = reader.byte()
     if reader.left and reader.data[reader.at] == _GROUPS:
-        _bounded(depth, MAX_NESTED - 1, "nested groups")
+        _bounded(depth, native.VIEW_NESTED - 1, "nested groups")
         projection = _read_groups(reader, resources, make, depth)
     else:
         projection = read_plain(reader)
@@ -84,8 +82,8 @@ def _read_groups(reader, resources, make, depth):
 
 def write_mapping(mapping, number):
     """The bytes of a RecordDict."""
-    table = mapping.table
-    owner = b"\0" + varint(number(table.segment)) if table.segment is not None else b"\1" + varint(number(table.blob))
+    index = mapping.key_index
+    owner = b"\0" + varint(number(index.segment)) if index.segment is not None else b"\1" + varint(number(index.blob))
     sides = (write_records(side, number) for side in (mapping._keys, mapping._values))
     return varint(FACTORIES.index(mapping.factory)) + owner + b"".join(sides)
 
@@ -96,11 +94,11 @@ def read_mapping(reader, resources, make):
     if factory >= len(FACTORIES) or owner > 1:
         raise CorruptError(f"a recstore handle holds a mapping with factory {factory} and a key index of kind {owner}")
     if owner == 0:
-        table = native.KeyTable.of_segment(_numbered(reader.size(), resources, "segment"))
+        index = native.KeyIndex.of_segment(_numbered(reader.size(), resources, "segment"))
     else:
-        table = native.KeyTable.of_blob(_numbered(reader.size(), resources, "blob"))
+        index = native.KeyIndex.of_blob(_numbered(reader.size(), resources, "blob"))
     keys, values = (read_records(reader, resources, make) for _ in range(2))
-    return keys, values, table, FACTORIES[factory]
+    return keys, values, index, FACTORIES[factory]
 
 
 # ---- Selections ----
@@ -140,7 +138,7 @@ def _write_stage(stage, length, number):
 
 def read_selection(reader, resources, depth=0):
     """Reads the Selection that `write_selection` wrote; `resources` are the segments and blobs in order."""
-    stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), MAX_STAGES, "stages"))]
+    stages = [_read_stage(reader) for _ in range(_bounded(reader.size(), native.VIEW_STAGES, "stages"))]
     n = reader.varint()
     if n == 0:
         selection = _whole(_numbered(reader.size(), resources, "segment"), reader.size())
@@ -148,7 +146,7 @@ def read_selection(reader, resources, depth=0):
         selection = native.Selection.of_positions(reader.size())
     else:
         numbers = range(_bounded(n - 2, reader.left, "parts"))
-        _bounded(depth, MAX_NESTED - 1, "nested views")
+        _bounded(depth, native.VIEW_NESTED - 1, "nested views")
         parts = [read_selection(reader, resources, depth + 1) for _ in numbers]
         selection = native.Selection.joined(parts)
     try:

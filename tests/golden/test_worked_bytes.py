@@ -165,7 +165,7 @@ def test_both_make_this_index():
     hashes = native.KeyHashes(SECOND_SEED)
     for key, _ in PAIRS:
         hashes.append(key)
-    assert hashes.without({2}).table() == index
+    assert hashes.without({2}).key_index() == index
 
 
 def test_records_of_the_mapping():

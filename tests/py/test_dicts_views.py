@@ -131,7 +131,7 @@ def test_positions(letters):
 def test_lists_over_keys_and_values_copy_nothing(letters):
     for view in (letters.keys(), letters.values()):
         x = RecordList(view)
-        assert type(x) is RecordList and x == list(view) and x.segment is letters.table.segment
+        assert type(x) is RecordList and x == list(view) and x.segment is letters.key_index.segment
         assert x[2:4] == list(view)[2:4]
         other = RecordList(view, compression="none")
         assert other == x and other.segment is not x.segment
@@ -181,7 +181,7 @@ def test_closed(read):
 
 def test_detached():
     d = RecordDict(LETTERS)
-    gone = RecordDict._blank()._set(d._keys, d._values, d.table, None, "it is gone")
+    gone = RecordDict._blank()._set(d._keys, d._values, d.key_index, None, "it is gone")
     assert len(gone) == 10 and "detached: it is gone" in repr(gone)
     for name, read in READS.items():
         with pytest.raises(recstore.SegmentNotFoundError, match="it is gone"):
