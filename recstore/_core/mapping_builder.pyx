@@ -19,6 +19,7 @@ cdef class MappingBuilder:
     cdef object outside  # for each value the bytes of its large arrays; ends at the last value that has some
     cdef str backing
     cdef str path
+    cdef str saved  # as of Builder
     cdef readonly object settings
     cdef object label
     cdef bint active
@@ -32,6 +33,7 @@ cdef class MappingBuilder:
         self.backing = backing
         self.settings = trust.Writer() if writer is None else writer
         self.path = open_writer(&self.writer, backing, directory, name)
+        self.saved = self.path if backing == "file" else None
         self.active = True
         self.hashes = KeyHashes()
         self.outside = array.array("Q")
@@ -134,7 +136,7 @@ cdef class MappingBuilder:
         if rs_builder_is_full(builder):
             with nogil:
                 status = rs_builder_flush_beside(builder, &err)
-            check(status, &err)
+            check_path(status, &err, self.saved)
         return 0
 
     def finish(self, uint32_t factory=0):
@@ -147,7 +149,7 @@ cdef class MappingBuilder:
         try:
             with nogil:
                 status = rs_mapping_builder_write_tables(&self.builder, &err)
-            check(status, &err)
+            check_path(status, &err, self.saved)
             dead_keys, dead_values, firsts, lasts = self.find_order()
             self.write_table(factory, dead_keys, firsts, lasts)
             segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
@@ -167,7 +169,7 @@ cdef class MappingBuilder:
         suspects = self.hashes.suspects()
         if not suspects and not self.hashes.opaque:
             return (), (), None, None
-        check(rs_mapping_builder_map_keys(&self.builder, &written, &err), &err)
+        check_path(rs_mapping_builder_map_keys(&self.builder, &written, &err), &err, self.saved)
         try:
             check(rs_store_open_prepared(&store, written.bytes, &written.header, &written.directory, &err), &err)
             try:
@@ -200,4 +202,4 @@ cdef class MappingBuilder:
         with nogil:
             status = rs_mapping_builder_finish(&self.builder, &table, numbers, n, &err)
         free(numbers)
-        return check(status, &err)
+        return check_path(status, &err, self.saved)

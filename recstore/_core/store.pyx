@@ -597,6 +597,7 @@ cdef class Builder:
     cdef rs_flusher flusher
     cdef str backing
     cdef str path
+    cdef str saved  # the path that errors about writing name; None for memory and its files
     cdef bint active
     cdef readonly object settings
     cdef object label
@@ -609,6 +610,7 @@ cdef class Builder:
         self.backing = backing
         self.settings = trust.Writer() if writer is None else writer
         self.path = open_writer(&self.writer, backing, directory, name)
+        self.saved = self.path if backing == "file" else None
         self.active = True
         check(rs_builder_open(&self.builder, &self.writer, compress, &err), &err)
         set_label(&self.builder, label)
@@ -657,7 +659,7 @@ cdef class Builder:
         if rs_builder_is_full(&self.builder):
             with nogil:
                 status = rs_builder_flush_beside(&self.builder, &err)
-            check(status, &err)
+            check_path(status, &err, self.saved)
 
     def extend(self, records):
         for record in records:
@@ -674,7 +676,7 @@ cdef class Builder:
         check(rs_batch_open(rs_slice_of(<const char *>packed, len(packed)), &batch, &err), &err)
         with nogil:
             status = rs_batch_append_all(&batch, &self.builder, &err)
-        check(status, &err)
+        check_path(status, &err, self.saved)
 
     def end_block(self):
         """Ends the block, before records of another kind follow: in one block they would share a schema with the
@@ -685,7 +687,7 @@ cdef class Builder:
             raise errors.ClosedError("the builder is finished")
         with nogil:
             status = rs_builder_flush_beside(&self.builder, &err)
-        check(status, &err)
+        check_path(status, &err, self.saved)
 
     def finish(self):
         """Writes tables and header and returns the Segment. The builder cannot be used afterwards, also when this
@@ -697,7 +699,7 @@ cdef class Builder:
         try:
             with nogil:
                 status = rs_builder_finish(&self.builder, &err)
-            check(status, &err)
+            check_path(status, &err, self.saved)
             segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
         except BaseException:
             self.abort()
@@ -726,7 +728,7 @@ cdef object sealed(rs_segment_writer *writer, str backing, path, reader):
     cdef rs_status status
     with nogil:
         status = rs_segment_writer_finish(writer, &segment.seg, &err)
-    check(status, &err)
+    check_path(status, &err, path if backing == "file" else None)
     segment.backing = "shm" if backing in ("named", "temporary") else backing
     segment.path = path
     if path is not None and backing != "file":

@@ -63,7 +63,9 @@ def publish(path, write):
         _remove_stale(temporary)
         native.publish_file(temporary, path)
     except BaseException as error:
-        if isinstance(error, OSError) and error.filename in (None, temporary):
+        # Errors of writing name the temporary file. An OSError of the program, raised by a `decode` function for
+        # example, stays as it is.
+        if isinstance(error, OSError) and error.filename == temporary:
             error.filename = os.fsdecode(path)
         # `write` removes the file after its own errors. A signal after `write` leaves it. A forked child leaves the
         # file to its parent.
@@ -75,8 +77,13 @@ def publish(path, write):
 def _require_folder(folder):
     if os.path.isdir(folder):
         return
-    if os.path.lexists(folder):
+    parent = folder
+    while not os.path.lexists(parent):
+        parent = os.path.dirname(parent) or "."
+    if parent == folder:
         raise NotADirectoryError(errno.ENOTDIR, "the folder to save into is no folder", folder)
+    if not os.path.isdir(parent):
+        raise NotADirectoryError(errno.ENOTDIR, "a parent of the folder to save into is a file", parent)
     raise FileNotFoundError(errno.ENOENT, "the folder to save into does not exist; os.makedirs makes it", folder)
 
 

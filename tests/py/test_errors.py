@@ -6,6 +6,7 @@ import os
 import pathlib
 import pickle
 import re
+import signal
 
 import pytest
 
@@ -139,6 +140,9 @@ def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
     with pytest.raises(NotADirectoryError) as caught:
         save(tmp_path / "file" / "x.rec")
     assert caught.value.filename == str(tmp_path / "file")
+    with pytest.raises(NotADirectoryError, match="a parent of the folder to save into is a file") as caught:
+        save(tmp_path / "file" / "a" / "b" / "x.rec")
+    assert caught.value.filename == str(tmp_path / "file") and "makedirs" not in str(caught.value)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError) as caught:
         save(tmp_path / "folder")
@@ -146,6 +150,52 @@ def test_saving_where_no_file_can_be(save, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save("x.rec")
     assert sorted(os.listdir()) == ["file", "folder", "x.rec"]
+
+
+class _Unreadable:
+    """Is pickled; the function that makes it again raises an OSError."""
+
+    def __reduce__(self):
+        return _unreadable, ()
+
+
+def _unreadable(*fields):
+    raise TimeoutError(errno.ETIMEDOUT, "the camera does not answer")
+
+
+def test_an_error_of_the_program_while_saving_names_no_file(tmp_path):
+    """A view is decoded and encoded again. An OSError of a class of the program is not about the file that is
+    written."""
+    with recstore.RecordList([1, _Unreadable(), _Unreadable()], on_unsupported="pickle") as x:
+        with pytest.raises(TimeoutError) as caught:
+            x[1:].save(tmp_path / "x.rec")
+    assert caught.value.filename is None and caught.value.strerror == "the camera does not answer"
+    with recstore.RecordDict({1: 1, 2: _Unreadable()}, on_unsupported="pickle") as x:
+        with pytest.raises(TimeoutError) as caught:
+            x.select([2]).save(tmp_path / "x.rec")
+    assert caught.value.filename is None and os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("make", [
+    lambda data: recstore.RecordList(data),
+    lambda data: recstore.RecordList(data)[1:],
+    lambda data: recstore.RecordDict(enumerate(data)),
+    lambda data: recstore.RecordDict(enumerate(data)).select(range(1, len(data))),
+])  # fmt: skip
+def test_an_error_of_writing_names_the_path_that_was_given(make, tmp_path):
+    """EFBIG in the middle of writing, as of a full disk."""
+    resource = pytest.importorskip("resource")
+    x = make([os.urandom(1000) for _ in range(2000)])
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            x.save(tmp_path / "x.rec")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert caught.value.errno in (errno.EFBIG, errno.ENOSPC) and caught.value.filename == str(tmp_path / "x.rec")
+    assert ".tmp" not in str(caught.value) and os.listdir(tmp_path) == []
 
 
 def test_system_errors_say_it_in_words_and_name_the_file_once(tmp_path):
