@@ -29,7 +29,7 @@ def read_by(code, first=None):
 def _read(code, first, free, found):
     import dis
 
-    steps = [step for step in dis.get_instructions(code) if step.opname not in _SKIPPED]
+    steps = [one for step in dis.get_instructions(code) if step.opname not in _SKIPPED for one in _singles(step)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for i, step in enumerate(steps):
         for key, chained in _loaded(step, first, free, cells):
@@ -48,9 +48,21 @@ def _read(code, first, free, found):
             _read(constant, inner, free, found)
 
 
+def _singles(step):
+    """The single instructions of a superinstruction, in order. Python 3.13 joins two loads or stores of local variables
+    into one instruction, such as LOAD_FAST_LOAD_FAST."""
+    names = step.argval
+    if "_FAST" not in step.opname or not isinstance(names, tuple):
+        return [step]
+    verbs = [verb for verb in step.opname.split("_") if verb in ("LOAD", "STORE")]
+    if len(verbs) != len(names):  # an unknown superinstruction: a store, so that the whole value counts
+        verbs = ["STORE"] * len(names)
+    return [step._replace(opname=f"{verb}_FAST", argval=name) for verb, name in zip(verbs, names)]
+
+
 def _loaded(step, first, free, cells):
     """Yields `(key, chained)` for each name that an instruction reads. `chained` is false if the whole value counts."""
-    kind, names = step.opname, step.argval if isinstance(step.argval, tuple) else (step.argval,)
+    kind = step.opname
     if kind in _GLOBAL:
         yield (GLOBAL, step.argval), True
     elif kind in _FREE:
@@ -58,10 +70,10 @@ def _loaded(step, first, free, cells):
             yield (FIRST, first), True
         elif step.argval in free:
             yield (FREE, step.argval), True
-    elif first is not None and kind.startswith(("LOAD_FAST", "STORE_FAST")) and first in names and first not in cells:
+    elif first is not None and kind.startswith(("LOAD_FAST", "STORE_FAST")) and step.argval == first not in cells:
         # If the parameter is a cell variable, LOAD_FAST loads the cell for a nested function. `_read` handles nested
         # functions by themselves. If the code assigns to the name, the whole value counts.
-        yield (FIRST, first), kind.startswith("LOAD_FAST") and names[-1] == first
+        yield (FIRST, first), kind.startswith("LOAD_FAST")
 
 
 def _chain(steps, at):
