@@ -163,7 +163,7 @@ def compare_workers(rows):
 
 
 def job_views(name, quick):
-    """Bytes of index_by("id") and group_by("image_id") over a list: as their pieces say, and as the process grew."""
+    """Bytes of index_by("id") and group_by("image_id") over a list: the sizes of their blobs, the growth in memory."""
     import data
 
     import recstore
@@ -189,8 +189,8 @@ def job_views(name, quick):
         record = x[i]
         if by_id[record["id"]] != record or record not in by_image[record["image_id"]]:
             raise AssertionError(f"an index leads to another record than {i}")
-    pieces = {id(blob): blob.size for index in (by_id, by_image) for blob in index.blobs}
-    added = sum(pieces.values())
+    sizes = {id(blob): blob.size for index in (by_id, by_image) for blob in index.blobs}
+    added = sum(sizes.values())
     return {
         "data": name,
         "records": len(x),

@@ -265,7 +265,7 @@ class Plan:
                     again = True
 
     def _holds_candidate(self, value, budget):
-        for child in walking_values(value, _FEW_PARTS)[0] if object_graph.length(value) <= _FEW_PARTS else ():
+        for child in sampled_values(value, _FEW_PARTS)[0] if object_graph.length(value) <= _FEW_PARTS else ():
             budget[0] -= 1
             if budget[0] < 0:
                 return False
@@ -279,7 +279,7 @@ class Plan:
 
     def _is_of_parts(self, value):
         """Whether a container has few large entries, each to be replaced by itself, and is no list of records."""
-        entries, n = walking_values(value, _FEW_PARTS)
+        entries, n = sampled_values(value, _FEW_PARTS)
         large = max(self.threshold, _PART_BYTES)
         measured = [object_sizes.deep(entry) for entry in entries]
         if n <= _FEW_PARTS and any(size >= large for size in measured):
@@ -347,7 +347,7 @@ def _is_part(entry, size):
     return (object_graph.is_array(entry) or object_graph.is_tensor(entry)) and size >= memory_overlaps.SMALLEST
 
 
-def walking_values(value, most):
+def sampled_values(value, most):
     """As `object_sizes.sampled`, with the values of a dict instead of its pairs."""
     entries, n = object_sizes.sampled(value, most)
     return ([item for _, item in entries] if object_graph.is_a(value, dict) else entries), n

@@ -1,11 +1,8 @@
-"""The views whose handles are golden (handles.json): what a handle says of a view never changes within its version.
+"""The views whose handles are golden: what a handle says of a view never changes within its version of handles.
 
-python tests/golden/handle_views.py OUT     writes the file anew; only a new version of handles may do that
+The code of commit e3fd5e5, before the package had rooms, wrote handles.json from these views. That file never changes:
+a new version of handles gets a file of its own.
 """
-
-import json
-import pickle
-import sys
 
 from recstore import RecordDict, RecordList
 
@@ -40,18 +37,3 @@ def body_of(container, write_records, write_mapping):
     number = {id(resource): i for i, resource in enumerate(resources)}
     write = write_mapping if isinstance(container, RecordDict) else write_records
     return write(container, lambda resource: number[id(resource)])
-
-
-def main(path):
-    from recstore import recipes  # as the module was called when these were written
-
-    out = {}
-    for name, container in views():
-        body = body_of(container, recipes.write_records, recipes.write_mapping)
-        out[name] = {"length": len(container), "body": body.hex(), "pickle": pickle.dumps(container, 4).hex()}
-    with open(path, "w") as file:
-        json.dump(out, file, indent=1)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from golden import literals, literals_ext, literals_packed
 from ref import mapping, reader
-from ref.extended import Ext, ext_of
+from ref.ext_values import Ext, ext_of
 
 import recstore
 from recstore.shm import named_segments

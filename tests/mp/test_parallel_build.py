@@ -69,14 +69,14 @@ def test_whatever_the_number_of_workers(forking, kind, options):
 
 
 def test_many_blocks(forking):
-    """Pieces, blocks and shards end in different places."""
+    """Batches, blocks and shards end in different places."""
     parts = [*cut(kinds.Rows, 150_000, 3), *cut(kinds.Arrays, 9000, 2), range(70_000)]
     with RecordList(chained(parts)) as x, RecordList(parts, workers=3) as y:
         assert len(x.segment.blocks()) > 4
         assert content(y) == content(x)
 
 
-def test_records_larger_than_pieces_and_pipes(forking):
+def test_records_larger_than_batches_and_pipes(forking):
     parts = [["x" * 3_000_000, "y"], [bytes(40 << 20)], ["z"] * 3]
     with RecordList(parts, workers=2) as x:
         assert x == list(chained(parts))
@@ -342,7 +342,7 @@ def test_workers_wait_for_the_shard_whose_turn_it_is(forking, tmp_path, monkeypa
     with RecordList([kinds.Waiting(str(go)), kinds.Slow(0, 400, str(path), 100_000)], workers=2) as x:
         assert len(x) == 400
     watcher.join()
-    assert far[0] < 200, "of 400 records of 100 kB, 4 MB and what fits pipes and pieces"
+    assert far[0] < 200, "of 400 records of 100 kB, 4 MB and the content of full pipes and batches"
 
 
 def test_workers_end_with_the_builder(python, tmp_path):

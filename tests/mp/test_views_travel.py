@@ -153,7 +153,7 @@ def test_index_arrays_count_as_descriptors_passed(spawning, monkeypatch):
     assert lists == [[record(i), record(0)] for i in range(4)]
 
 
-def test_a_recipe_with_many_index_arrays(context):
+def test_a_view_with_many_index_arrays(context):
     x, y = build(N), build(3)
     view = x[:0]
     for i in range(40):

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
-from prop import extended
+from prop import ext_values
 
 MODULUS = 2**61 - 1  # of Python's hash of numbers: hash(n) == hash(n + MODULUS)
 
@@ -149,7 +149,7 @@ of_a_group = st.sampled_from(range(len(GROUPS))).flatmap(
     lambda number: st.lists(st.integers(0, len(GROUPS[number]) - 1).map(GROUPS[number].__getitem__), max_size=30)
 )
 generated = st.one_of(
-    extended.plain_keys, st.tuples(extended.plain_keys, of_pool), st.frozensets(extended.plain_keys, max_size=3)
+    ext_values.plain_keys, st.tuples(ext_values.plain_keys, of_pool), st.frozensets(ext_values.plain_keys, max_size=3)
 )
 key_lists = st.one_of(
     of_a_group, of_a_group, st.lists(of_pool, max_size=40), st.lists(st.one_of(of_pool, generated), max_size=20)

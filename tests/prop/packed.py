@@ -186,7 +186,7 @@ def partial_structs(names, children):
     return trees.structs_of(names, kids)
 
 
-def pieces_of(children):
+def concat_of(children):
     """A concat; after each part perhaps the same once more."""
     nodes, values, numbers = [], [], []
     for (node, value), again in children:
@@ -224,8 +224,8 @@ def texts(draw):
     return draw(PLAIN_TEXTS)
 
 
-PIECES = st.lists(st.tuples(texts(), st.booleans()), max_size=5).map(pieces_of)
-GROUPS = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(), hex_nodes(), PIECES]
+CONCATS = st.lists(st.tuples(texts(), st.booleans()), max_size=5).map(concat_of)
+GROUPS = [trees.leaves, decimals(), number_nodes(), number_nodes(), digit_nodes(), hex_nodes(), CONCATS]
 
 
 @st.composite

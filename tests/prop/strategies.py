@@ -1,5 +1,5 @@
 """Hypothesis strategies for the values that recstore stores, and `same`, the equality that a round trip must keep.
-Values that are told by others (ext values) have theirs in prop.extended.
+Values that are told by others (ext values) have theirs in prop.ext_values.
 
 Records come in two kinds: any values at all, and lists of *similar* records, without which no schema would be inferred
 and only the `any` node would be tested.
@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 from hypothesis import strategies as st
-from ref.extended import Ext, ext_of
+from ref.ext_values import Ext, ext_of
 
 # ---- equality --------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ref import writer as w
 
 recstore = pytest.importorskip("recstore", exc_type=ImportError)
 columns = pytest.importorskip("recstore.columns")
-_columns = pytest.importorskip("recstore._core.native")
+native = pytest.importorskip("recstore._core.native")
 
 REFUSALS = (recstore.CorruptError, recstore.VersionError)
 fewer = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -266,7 +266,7 @@ def check_column(view):
         got = column(lambda: view.to_numpy(ragged=ragged))
         expected = column(lambda: columns.from_values(found, ragged, view._where(None)))
         assert type(got) is type(expected) and same(list(map(as_list, got)), list(map(as_list, expected)))
-    gathered = _columns.read_column(view, None, True)
+    gathered = native.read_column(view, None, True)
     if gathered is None:
         return
     shape, n, numbers, seen, offsets, text, valid = gathered

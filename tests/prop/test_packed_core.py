@@ -149,7 +149,7 @@ def test_bad_entry(root, raw, tree, entries, code, tmp_path):
     assert verify(literals.one(root, raw, [tree], [w.Table(entries, 1)]), tmp_path) == code
 
 
-def test_towers(tmp_path):
+def test_depth_of_chained_tables_and_concats(tmp_path):
     assert verify(literals.chain(400), tmp_path) is None
     assert verify(literals.chain(401), tmp_path) == "TREE"
     assert verify(literals.concats(2), tmp_path) is None

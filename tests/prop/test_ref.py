@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from prop import extended
+from prop import ext_values
 from prop import strategies as own
 from prop.strategies import same
 from prop.trees import many_blocks, trees_and_values
 from ref import reader
 from ref import writer as w
-from ref.extended import Ext
+from ref.ext_values import Ext
 
 slow_to_draw = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CRC_OF_DIGITS = 0xE3069283  # RFC 3720, "123456789"
@@ -143,7 +143,7 @@ NODE_LITERALS = [  # tree, the record's bytes, the value
     (w.list_(w.union([w.bool_(), w.int_(8)])), "03 02 01 07 00", [True, 7, False]),
     (w.ndarray(np.zeros(2, "u1"), True), "01 02", np.array([1, 2], "u1")),
     (w.ext(13, None, w.int_(20, 1)), "02 00 00", datetime.date(1, 1, 3)),
-    (w.list_(w.ext(16, None, w.int_(3))), "02 11", [1 * extended.US, 2 * extended.US]),
+    (w.list_(w.ext(16, None, w.int_(3))), "02 11", [1 * ext_values.US, 2 * ext_values.US]),
     (w.ext(23, ("m", "E"), w.str_(1)), "01 41", Ext(23, ("m", "E"), "A")), (w.const(datetime.date(1, 1, 1)), "", datetime.date(1, 1, 1)),
     (w.ext(3, None, w.union([w.bytes_(), w.list_(w.any_())])), "01 01 91", {1}),
     (w.ndarray(np.zeros(2, PAIR), True), "00 00 01 00 00 07 00 00 02 00", np.frombuffer(bytes([0, 0, 1, 0, 0, 7, 0, 0, 2, 0]), PAIR)),
@@ -268,7 +268,7 @@ def test_split_group():
     assert code_of(w.segment(blocks, [w.int_(16)], groups=[9, 3, 4, 4])) == "BLOCK"
 
 
-@given(extended.known)
+@given(ext_values.known)
 @slow_to_draw
 def test_ext_round_trip(value):
     assert same(reader.check(w.simple(w.any_(), [value]))[0], value)

@@ -6,9 +6,9 @@ writer's marks (Pick, Coded); ref.writer.plain takes them away.
 
 import numpy as np
 from hypothesis import strategies as st
-from prop import extended
+from prop import ext_values
 from prop import strategies as own
-from ref import extended as ext
+from ref import ext_values as ext
 from ref import writer as w
 
 
@@ -26,7 +26,7 @@ def padded_any(value, pad):
 
 any_values = st.one_of(
     own.values,
-    extended.known,
+    ext_values.known,
     st.builds(padded_any, own.scalars, st.integers(0, 3)),
     st.lists(st.builds(padded_any, own.scalars, st.integers(0, 3)), max_size=4),
 )
@@ -70,7 +70,7 @@ def scalar_nodes(draw):
     return w.ndarray(like), own.only(like)
 
 
-const_nodes = st.one_of(own.values, extended.known).filter(small).map(lambda v: (w.const(v), own.only(v)))
+const_nodes = st.one_of(own.values, ext_values.known).filter(small).map(lambda v: (w.const(v), own.only(v)))
 
 leaves = st.one_of(
     st.just((w.any_(), any_values)),
@@ -138,11 +138,11 @@ def ext_leaves():
             wrapped(ext.DATE, day),
             wrapped(ext.TIMEDELTA, int_node(40, -(1 << 39))),
             wrapped(ext.TIMEDELTA, whole),
-            wrapped(ext.DECIMAL, (w.str_(1), extended.decimals.map(str))),
+            wrapped(ext.DECIMAL, (w.str_(1), ext_values.decimals.map(str))),
             wrapped(ext.UUID, (w.bytes_(), st.binary(min_size=16, max_size=16))),
             wrapped(
                 ext.PATH,
-                (w.str_(0), extended.names.map(lambda s: str(extended.pathlib.PurePosixPath(s)))),
+                (w.str_(0), ext_values.names.map(lambda s: str(ext_values.pathlib.PurePosixPath(s)))),
                 "PurePosixPath",
             ),
             wrapped(ext.ENUM, word, ("module", "Color")),
@@ -157,7 +157,7 @@ def exts_of(children):
     rows = st.builds(
         structs_of, st.lists(own.texts, min_size=5, max_size=5, unique=True), st.lists(children, max_size=5)
     )
-    classes = extended.classes().flatmap(
+    classes = ext_values.classes().flatmap(
         lambda c: st.lists(children, min_size=len(c[1][2]), max_size=len(c[1][2])).map(
             lambda kids: wrapped(c[0], tuples_of(kids, 1), c[1])
         )

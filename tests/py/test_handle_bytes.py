@@ -73,7 +73,7 @@ def test_plain_values_of_no_kind():
             wire.read_plain(Reader(text))
 
 
-def test_pieces():
+def test_locations():
     handle = Handle(2, (123, 456789, b"b" * 16, 4026531836), 2**40)
     name = b"/some/where/123-456789-%s.rec"
     handle.segments = [
@@ -84,14 +84,14 @@ def test_pieces():
         Location("file", 9, "/some/where/else/\udcff.rec", 2, 3, b"e" * 16),
         Location("file", 9, "/x.rec", 2**64 - 1, 3, b"f" * 16),
     ]
-    packed = handle.pack(b"recipe")
+    packed = handle.pack(b"view")
     again = Handle.unpack(packed)
     for ours, theirs in zip(handle.segments, again.segments):
         for field in ("backing", "path", "device", "inode", "id", "passed"):
             assert getattr(ours, field) == getattr(theirs, field), field
     assert [p.fd for p in again.segments[:2]] == [5, 500]
     assert (again.kind, again.holder, again.length) == (handle.kind, handle.holder, handle.length)
-    assert again.view.take(again.view.left) == b"recipe"
+    assert again.view.take(again.view.left) == b"view"
     assert packed.count(b"/some/where") == 2 and len(again.devices) == 3
     for cut in range(len(packed) - 7):
         with pytest.raises(recstore.CorruptError):
@@ -155,7 +155,7 @@ def test_size_while_spawning(method):
             context.set_spawning_popen(None)
 
 
-def test_a_recipe_too_long_goes_into_a_blob_once():
+def test_a_view_too_long_goes_into_a_blob_once():
     stores = [RecordList([i, i]) for i in range(4)]
     *_, view = views_of(stores)
     before = len(os.listdir("/proc/self/fd"))
@@ -168,10 +168,10 @@ def test_a_recipe_too_long_goes_into_a_blob_once():
 # ---- selections ------------------------------------------------------------------------------------------------------
 
 
-def roundtrip(selection, pieces):
-    text = view_bytes.write_selection(selection, lambda piece: [p is piece for p in pieces].index(True))
+def roundtrip(selection, resources):
+    text = view_bytes.write_selection(selection, lambda wanted: [one is wanted for one in resources].index(True))
     reader = Reader(text)
-    again = view_bytes.read_selection(reader, pieces)
+    again = view_bytes.read_selection(reader, resources)
     reader.end()
     return text, again
 
@@ -190,13 +190,13 @@ def selections():
 
 def test_selections():
     for view in selections():
-        pieces = [*view.segments, *view.selection.blobs()]
-        text, again = roundtrip(view.selection, pieces)
+        resources = [*view.segments, *view.selection.blobs()]
+        text, again = roundtrip(view.selection, resources)
         assert again.length == len(view)
         out = recstore.RecordView._blank()._set(again)
         assert out[:50] == view[:50] and out[-50:] == view[-50:]
         assert again.describe() == view.selection.describe()
-        assert roundtrip(again, pieces)[0] == text
+        assert roundtrip(again, resources)[0] == text
 
 
 def test_an_index_array_read_with_a_step():
@@ -211,7 +211,7 @@ def test_an_index_array_read_with_a_step():
     "text",
     [
         b"\x09" + b"\x02\x01" * 9 + b"\x00\x00\x00",  # more stages than there can be
-        b"\x00\x00\x05\x00",  # no such piece
+        b"\x00\x00\x05\x00",  # no such segment or blob
         b"\x00\x00\x01\x00",  # an index array as a store
         b"\x00\x00\x00\x01",  # no such store
         b"\x00\x05\x00",  # four parts, and no bytes
@@ -256,7 +256,8 @@ def test_an_index_array_of_others():
 @given(st.integers(0, 2**32))
 @settings(max_examples=500, deadline=None)
 def test_damaged_handles(seed):
-    """A changed handle is refused, or leads to a detached view, or, where only the way to the same piece changed, to the view."""
+    """A changed handle is refused or gives a detached view. It gives the view itself where the changed byte only tells
+    another way to the same segment."""
     r = random.Random(seed)
     good = GOOD[seed % len(GOOD)]
     text = bytearray(good)
@@ -419,11 +420,11 @@ def test_views_travel_when_descriptors_are_short(monkeypatch):
         assert max(map(len, texts)) <= 300
 
 
-@pytest.mark.parametrize("recipe", [(0, 2**62, 5), (0, 1, -1), (99, 1, 2), (-1, 1, 1)])
-def test_a_handle_with_a_recipe_out_of_range_is_corrupt(recipe, monkeypatch):
+@pytest.mark.parametrize("stage", [(0, 2**62, 5), (0, 1, -1), (99, 1, 2), (-1, 1, 1)])
+def test_a_handle_with_a_selection_out_of_range_is_corrupt(stage, monkeypatch):
     monkeypatch.setenv("RECSTORE_PICKLE", "allow")
     with RecordList(range(100)) as x:
-        start, step, length = recipe
+        start, step, length = stage
         handle = handle_bytes.Handle.unpack(x.__reduce__()[1][0])
         handle.length = max(length, 0)
         view = wire.signed(start) + wire.signed(step) + wire.varint(length if length >= 0 else 2**64 + length)

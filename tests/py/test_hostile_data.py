@@ -439,7 +439,7 @@ def test_keys_are_found(name, tmp_path):
 
 
 def test_keys_of_many_blocks():
-    """Over three blocks of keys, whose pieces drift from block to block."""
+    """Over three blocks of keys, whose parts drift from block to block."""
     n = 200000
     store = recstore.RecordDict((f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav", i) for i in range(n))
     assert all(store[f"set{i // 65536}/g{i // 50 % 2000}/{i:07d}.wav"] == i for i in range(0, n, 7))

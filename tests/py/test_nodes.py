@@ -1,5 +1,5 @@
-"""Decimals, packed numbers, tables, texts of pieces and optional values, read by the package: from segments that the reference writer
-makes, whole and field by field, and with bytes that lie."""
+"""The package reads decimals, packed ints, tables, strings of parts and optional values from segments that the reference
+writer makes: whole, field by field, and with false bytes."""
 
 import gc
 import sys

@@ -34,7 +34,7 @@ def held(view):
     return sum(blob.size for blob in view.selection.blobs())
 
 
-def test_no_towers_of_slices_shuffles_and_fancy():
+def test_slices_shuffles_and_index_arrays_pile_up_no_stages():
     rows = list(range(300))
     x = RecordList(rows)
     order = random.Random(3)
@@ -101,10 +101,10 @@ def test_taking_from_a_huge_view_is_no_index_array_of_it():
     for i in range(30):
         view = (view[::-1] * 1)[: 10**16 - i - 1]
     assert stages(view)[0] <= 8
-    towers = RecordList(range(10)) * 10**12
+    shuffled = RecordList(range(10)) * 10**12
     with pytest.raises(MemoryError, match="store of its own"):
         for i in range(40):
-            towers = towers.shuffled(i)[1:]
+            shuffled = shuffled.shuffled(i)[1:]
 
 
 def test_constant_memory_whatever_the_length():

@@ -10,7 +10,7 @@ import numpy as np
 
 from .cursor import fail
 from .dtypes import data_size, read_dtype, read_shape
-from .extended import ext_of, make
+from .ext_values import ext_of, make
 
 ARRAY_INLINE = 1024
 EXTRA_DEPTH = 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .dtypes import code_bytes, shape_bytes, varint
-from .extended import ext_of, make
+from .ext_values import ext_of, make
 
 # isort: off
 from .packed_writer import (  # noqa: F401 - callers use `writer` alone

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prop import extended
+from prop import ext_values
 from prop.strategies import same
 from prop.test_roundtrip import flip, in_folder, new_path, opened, recstore, resealed, saved
 from ref import reader, trees
 from ref import writer as w
-from ref.extended import Ext, ext_of
+from ref.ext_values import Ext, ext_of
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -90,7 +90,7 @@ def features_of_trees(data):
 # ---- values of Python's own types ------------------------------------------------------------------------------------
 
 
-@given(extended.record_lists, st.sampled_from(["auto", "none"]))
+@given(ext_values.record_lists, st.sampled_from(["auto", "none"]))
 @settings(in_folder, max_examples=300)
 def test_round_trip(records, compression):
     with recstore.RecordList(records, compression=compression) as store:
@@ -98,7 +98,7 @@ def test_round_trip(records, compression):
         assert same([store[i] for i in range(len(records))], records)
 
 
-@given(extended.record_lists, st.sampled_from(["auto", "none"]))
+@given(ext_values.record_lists, st.sampled_from(["auto", "none"]))
 @settings(in_folder, max_examples=150)
 def test_saved_bytes_are_the_format(tmp_path, records, compression):
     data = saved(tmp_path, records, compression)
@@ -108,7 +108,7 @@ def test_saved_bytes_are_the_format(tmp_path, records, compression):
     assert same(opened(tmp_path, data, "full"), records)
 
 
-@given(st.lists(extended.known, max_size=6))
+@given(st.lists(ext_values.known, max_size=6))
 @settings(in_folder, max_examples=200)
 def test_written_by_the_reference(tmp_path, records):
     """Classes among them: the package, which has none of them, gives Records."""
@@ -116,7 +116,7 @@ def test_written_by_the_reference(tmp_path, records):
     assert same(opened(tmp_path, data, "full"), records)
 
 
-@given(st.lists(st.one_of(extended.members, extended.objects_of(extended.atoms)), max_size=6))
+@given(st.lists(st.one_of(ext_values.members, ext_values.objects_of(ext_values.atoms)), max_size=6))
 @in_folder
 def test_records_are_stored_again(tmp_path, records):
     """What a reader without the classes got, stored again, is what it was."""
@@ -126,7 +126,7 @@ def test_records_are_stored_again(tmp_path, records):
 
 # ---- classes ---------------------------------------------------------------------------------------------------------
 
-points = st.builds(Point, extended.leaves, extended.leaves)
+points = st.builds(Point, ext_values.leaves, ext_values.leaves)
 colors = st.sampled_from([*Color, *Bits, Bits.A | Bits.B, Bits(0)])
 boxes = st.builds(Box, points, colors, st.one_of(st.none(), points, st.integers()))
 plains = st.builds(Plain, st.integers(), st.one_of(points, colors))
@@ -239,7 +239,7 @@ def test_what_the_reference_refuses(tmp_path):
 flips = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=2)
 
 
-@given(st.one_of(extended.known, extended.objects_of(extended.leaves)), flips)
+@given(st.one_of(ext_values.known, ext_values.objects_of(ext_values.leaves)), flips)
 @settings(in_folder, max_examples=400)
 def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
     """Bytes of one `any` value changed: the package refuses what the reference refuses, and else reads the same."""
@@ -261,7 +261,7 @@ def test_damaged_values_agree_with_the_reference(tmp_path, value, changes):
             assert b"\x11\x1c" in raw  # a pickle
 
 
-@given(extended.record_lists, flips)
+@given(ext_values.record_lists, flips)
 @settings(in_folder, max_examples=200)
 def test_damage_to_what_the_package_wrote(tmp_path, records, changes):
     """Values or an error of the package, whatever was changed behind right checksums."""

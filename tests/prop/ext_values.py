@@ -11,7 +11,7 @@ import zoneinfo
 import numpy as np
 from hypothesis import strategies as st
 from prop import strategies as own
-from ref.extended import ATTRS, DATACLASS, ENUM, FACTORIES, NAMEDTUPLE, OBJECT, STRING_ARRAYS, Ext
+from ref.ext_values import ATTRS, DATACLASS, ENUM, FACTORIES, NAMEDTUPLE, OBJECT, STRING_ARRAYS, Ext
 
 US = datetime.timedelta(microseconds=1)
 LONGEST = 86400 * 10**6 - 1  # of a timezone's offset, in microseconds

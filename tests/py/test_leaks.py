@@ -1,9 +1,7 @@
-"""Nothing leaks and nothing crashes: repeated builds and reads, and threads that read while one closes. Also what
-recstore.shm.process_memory says of processes."""
+"""Nothing leaks and nothing crashes: repeated builds and reads, and threads that read while one closes."""
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 
@@ -12,7 +10,6 @@ import pytest
 
 import recstore
 from recstore import RecordList
-from recstore.shm import process_memory
 
 linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
 RECORDS = [{"id": i, "s": "é€"[i % 2] * (i % 5), "f": [i / 3] * (i % 4), "n": None if i % 3 else 2**70, "b": b"x",
@@ -192,27 +189,3 @@ def test_the_memory_is_sealed():
         with pytest.raises(OSError):
             os.ftruncate(fd, 0)
         assert not os.get_inheritable(fd)
-
-
-# ---- recstore.shm.process_memory -------------------------------------------------------------------------------------------------
-
-
-@linux
-def test_usage_of_this_process():
-    usage = process_memory.usage()
-    assert 0 < usage.uss <= usage.pss <= usage.rss
-    assert repr(usage).startswith("Usage(rss=")
-    ballast = bytearray(os.urandom(1)) * 20_000_000
-    assert process_memory.usage().uss - usage.uss > 15_000_000
-    assert process_memory.peak_rss() >= usage.rss
-    del ballast
-
-
-@linux
-def test_usage_of_another_process():
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        assert process_memory.usage(child.pid).rss > 0
-    finally:
-        child.communicate(b"\n")
-    assert process_memory.usage(child.pid) is None and process_memory.peak_rss(child.pid) is None

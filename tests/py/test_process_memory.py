@@ -1,0 +1,32 @@
+"""recstore.shm.process_memory: the memory of this process and of another one, as /proc has it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from recstore.shm import process_memory
+
+linux = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+
+
+@linux
+def test_usage_of_this_process():
+    usage = process_memory.usage()
+    assert 0 < usage.uss <= usage.pss <= usage.rss
+    assert repr(usage).startswith("Usage(rss=")
+    ballast = bytearray(os.urandom(1)) * 20_000_000
+    assert process_memory.usage().uss - usage.uss > 15_000_000
+    assert process_memory.peak_rss() >= usage.rss
+    del ballast
+
+
+@linux
+def test_usage_of_another_process():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert process_memory.usage(child.pid).rss > 0
+    finally:
+        child.communicate(b"\n")
+    assert process_memory.usage(child.pid) is None and process_memory.peak_rss(child.pid) is None
