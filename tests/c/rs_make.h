@@ -11,6 +11,12 @@
 
 #include <stdlib.h>
 
+/* ---- The kinds of nodes by their bare names, which keeps a tree of a test on one line ---- */
+
+#define MAKE_KIND(name, number, ...) name = number,
+enum { RS_FMT_NODE_ROWS(MAKE_KIND) };
+#undef MAKE_KIND
+
 /* A copy in an allocation of exactly its size, so that the address sanitizer sees a read beyond it. */
 static inline uint8_t *make_exact(const void *bytes, size_t size) {
     uint8_t *copy = (uint8_t *)malloc(size + (size == 0));

@@ -2,8 +2,6 @@
 #include "read/rs_column.h"
 #include "rs_make.h"
 
-enum { CONST = 2, INT = 3, FLOAT = 4, BOOL = 5, STR = 6, LIST = 8 };
-
 static rs_error err;
 
 static rs_node node_of(uint8_t kind, uint8_t bits, uint64_t size_bytes, uint64_t base) {

@@ -3,8 +3,6 @@
 #include "read/rs_compiled_path.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
-
 static rs_error err;
 
 #define KEY(text) {(const uint8_t *)(text), sizeof(text) - 1, 1, false, 0}

@@ -4,31 +4,6 @@
 #include "rs_make.h"
 #include "verify/rs_check.h"
 
-enum {
-    ANY = 1,
-    CONST,
-    INT,
-    FLOAT,
-    BOOL,
-    STR,
-    BYTES,
-    LIST,
-    TUPLE,
-    STRUCT,
-    UNION,
-    NDARRAY,
-    EXT,
-    DECIMAL,
-    NUMBERS,
-    DICT_CODED,
-    SYMBOLS,
-    CONCAT,
-    DIGITS,
-    HEX,
-    SAME,
-    OPTIONAL
-};
-
 static rs_error err;
 static rs_budget budget; /* of the next check; what is left afterwards */
 

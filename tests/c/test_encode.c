@@ -3,8 +3,6 @@
 #include "write/rs_encode.h"
 #include "rs_make.h"
 
-enum { ANY = 1, CONST, INT, FLOAT, BOOL, STR, BYTES, LIST, TUPLE, STRUCT, UNION, NDARRAY, EXT };
-
 static rs_error err;
 static make_block block;
 static rs_buffer encoded;

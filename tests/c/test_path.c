@@ -3,31 +3,6 @@
 #include "read/rs_column.h"
 #include "rs_hand.h"
 
-enum {
-    ANY = 1,
-    CONST,
-    INT,
-    FLOAT,
-    BOOL,
-    STR,
-    BYTES,
-    LIST,
-    TUPLE,
-    STRUCT,
-    UNION,
-    NDARRAY,
-    EXT,
-    DECIMAL,
-    NUMBERS,
-    DICT_CODED,
-    SYMBOLS,
-    CONCAT,
-    DIGITS,
-    HEX,
-    SAME,
-    OPTIONAL
-};
-
 static rs_error err;
 
 static rs_cursor cursor_over(const uint8_t *bytes, size_t n, const uint8_t *arrays) {

@@ -2,31 +2,6 @@
 #include "format/rs_schema.h"
 #include "rs_make.h"
 
-enum {
-    ANY = 1,
-    CONST,
-    INT,
-    FLOAT,
-    BOOL,
-    STR,
-    BYTES,
-    LIST,
-    TUPLE,
-    STRUCT,
-    UNION,
-    NDARRAY,
-    EXT,
-    DECIMAL,
-    NUMBERS,
-    DICT_CODED,
-    SYMBOLS,
-    CONCAT,
-    DIGITS,
-    HEX,
-    SAME,
-    OPTIONAL
-};
-
 static rs_error err;
 
 static rs_status compile_with(rs_tree *tree, const make_node *nodes, uint32_t n, const void *aux, uint32_t aux_size) {

@@ -3,27 +3,6 @@
 #include "rs_hand.h"
 #include "verify/rs_verify.h"
 
-enum {
-    ANY = 1,
-    CONST,
-    INT,
-    FLOAT,
-    BOOL,
-    STR,
-    BYTES,
-    LIST,
-    TUPLE,
-    STRUCT,
-    UNION,
-    NDARRAY,
-    EXT,
-    DECIMAL,
-    NUMBERS,
-    DICT_CODED,
-    SYMBOLS,
-    CONCAT
-};
-
 static rs_error err;
 
 static const uint8_t no_symbols[24] = {1, 0, 255}; /* no symbol, no pool */

@@ -4,31 +4,6 @@
 #include "read/rs_path.h"
 #include "read/rs_text.h"
 
-enum {
-    ANY = 1,
-    CONST,
-    INT,
-    FLOAT,
-    BOOL,
-    STR,
-    BYTES,
-    LIST,
-    TUPLE,
-    STRUCT,
-    UNION,
-    NDARRAY,
-    EXT,
-    DECIMAL,
-    NUMBERS,
-    DICT_CODED,
-    SYMBOLS,
-    CONCAT,
-    DIGITS,
-    HEX,
-    SAME,
-    OPTIONAL
-};
-
 #define LEAF(kind, param) {kind, param, 0, 0, 0, 0, 0, 0}
 #define CONCAT_OF(n) {CONCAT, 0, 0, n, 1, 0, 0, 0}
 #define SAME_AS(i) {SAME, 0, 0, 0, 0, 0, 0, i}
