@@ -5,6 +5,8 @@ import importlib.metadata
 import os
 import platform
 
+from recstore.text import size_text
+
 VERSIONS = (
     "recstore",
     "numpy",
@@ -68,7 +70,7 @@ def cell(key, value):
     if isinstance(value, str):
         return value
     if key in ("store", "total", "parent_kept", "kept_after", "nbytes") or "peak" in key or "uss" in key:
-        return f"{value / 1e6:,.2f} MB"
+        return size_text(value)
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{value:,}"

@@ -4,13 +4,18 @@ _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def size_text(size):
-    """A number of bytes in decimal units with three digits, as all published numbers have it; None is n/a.
+    """A number of bytes in decimal units with three digits, as all published numbers have it; None is n/a. A difference
+    of sizes may be negative.
 
     >>> size_text(700), size_text(1536), size_text(999_960), size_text(3 * 2**30), size_text(None)
     ('700 B', '1.54 kB', '1 MB', '3.22 GB', 'n/a')
+    >>> size_text(-1536)
+    '-1.54 kB'
     """
     if size is None:
         return "n/a"
+    if size < 0:
+        return f"-{size_text(-size)}"
     if round(size) < 1000:
         return f"{size:.0f} B"
     for unit in _UNITS:

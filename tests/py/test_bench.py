@@ -77,6 +77,19 @@ def test_a_triangle_has_its_area(coco):
     assert coco._shoelace([600.0, 610.0, 600.0], [400.0, 400.0, 420.0]) == 100.0
 
 
+def test_sizes_of_tables_are_those_of_the_package(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+    import output
+
+    assert [output.cell(key, 1536) for key in ("store", "uss_over_stub_max", "records")] == [
+        "1.54 kB",
+        "1.54 kB",
+        "1,536",
+    ]
+    assert output.cell("peak_beyond_store", -5_000_000) == "-5 MB"
+    assert output.cell("uss", [700, None]) == "700 B "
+
+
 def test_the_runner(tmp_path):
     path = tmp_path / "found.json"
     command = [sys.executable, str(BENCH / "run.py"), "handle", "import", "name", "--quick", "--json", str(path)]
