@@ -59,15 +59,9 @@ DOCUMENTS = [
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
-    "bench/README.md",
-    "docs/README.md",
-    "docs/commands.md",
-    "docs/lifetimes.md",
-    "docs/list-and-dict.md",
-    "docs/measurements.md",
-    "docs/recipes.md",
-    "docs/share_dataset.md",
-    "docs/values.md",
+    "CHANGELOG.md",
+    "csrc/FORMAT.md",
+    *sorted(f"{folder}/{path.name}" for folder in ("bench", "docs") for path in (ROOT / folder).glob("*.md")),
 ]
 
 
@@ -206,6 +200,38 @@ def test_c_functions_are_short(path):
                 long.append((start, number - start + 1))
             start = None
     assert long == []
+
+
+def pyx_functions(text):
+    """`(line, length)` of each function of Cython text. Its indented lines are its body; a declaration of a variable ends
+    without the colon."""
+    lines = text.splitlines()
+    for first, line in enumerate(lines):
+        opening = re.match(r"( *)(?:cp?def|def) (?!class )[^=]*\(", line)
+        if opening is None:
+            continue
+        body, header = first + 1, line
+        while header.count("(") > header.count(")"):
+            header += lines[body]
+            body += 1
+        if not re.search(r":\s*(#.*)?$", header):
+            continue
+        indented = rf" {{{len(opening[1]) + 1}}}|\s*$"
+        end = next((at for at in range(body, len(lines)) if not re.match(indented, lines[at])), len(lines))
+        while not lines[end - 1].strip():
+            end -= 1
+        yield first + 1, end - first
+
+
+def test_functions_of_cython_are_found():
+    text = "cdef int f(int a,\n        int b) except -1:\n    cdef X x = X(a)\n\n    return b\n\ncdef class C:\n"
+    assert list(pyx_functions(text + "    def g(self): # h\n        pass\n")) == [(1, 5), (8, 2)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recstore").rglob("*.pyx")), ids=name_of)
+def test_cython_functions_are_short(path):
+    found = list(pyx_functions(path.read_text()))
+    assert [(line, length) for line, length in found if length > MOST_FUNCTION_LINES] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
