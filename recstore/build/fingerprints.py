@@ -4,8 +4,9 @@ the function that builds. `files` adds sizes, times and inodes of files.
 A derived fingerprint covers the code of the function and, in turn, of all functions of the program that it names, with
 defaults, closures and the arguments of functools.partial. It covers the values of the globals that they read; if they
 read only `args.split`, only that attribute of `args`. It does not cover the contents of files, os.environ, modules that
-a function imports when it runs, or the code of installed packages: `files` and `fingerprint` are there for these. File
-names and line numbers of sources do not count, so an added comment changes no fingerprint.
+a function imports when it runs, or the code of installed packages: `files` and `fingerprint` are there for these. A
+module of the program that is handed on whole is a TypeError. File names and line numbers of sources do not count, so an
+added comment changes no fingerprint.
 """
 
 import os
@@ -96,7 +97,7 @@ class _Program(hashed_values.ValueHash):
         elif kind is types.CodeType:
             self.code(value, where)
         elif isinstance(value, types.ModuleType):
-            self.by_name("module", value.__name__, value.__name__)
+            self.module(value, where)
         elif kind is types.BuiltinFunctionType or kind.__name__ == "cython_function_or_method":
             self.builtin(value, where)
         elif functools is not None and kind is functools.partial:
@@ -142,6 +143,19 @@ class _Program(hashed_values.ValueHash):
         version = vars(sys.modules.get(module.partition(".")[0], types)).get("__version__")
         if isinstance(version, str) and self.outside(module):
             self.text("version", version)
+
+    def module(self, module, where):
+        """Feeds a module of which code reads no attribute by name. TypeError for a module of the program, because its
+        name does not tell which values the code reads."""
+        name = module.__name__
+        if not self.outside(name):
+            short = name.rpartition(".")[2]
+            self.refuse(
+                where,
+                f"is the module {name} of the program, handed on as a whole, and its name does not tell which of its"
+                f" values count; write the attributes in place of the module, as in read({short}.split)",
+            )
+        self.by_name("module", name, name)
 
     def exported(self, value):
         """Whether a module outside the program has this object under the object's own name, as numpy has `load`."""
@@ -279,6 +293,8 @@ class _Program(hashed_values.ValueHash):
             if isinstance(value, types.ModuleType):
                 found = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
                 if found is _MISSING:
+                    if step == "__dict__":
+                        self.module(value, where)
                     self.by_name("missing", value.__name__, value.__name__)
                     return
                 if self.outside(value.__name__) and not _tells(found):

@@ -216,6 +216,42 @@ def test_modules_of_the_program_count_by_the_names_that_are_read():
     assert made(source, config=config) != one
 
 
+WHOLE_MODULES = {
+    "argument": "def build(): return read(config)",
+    "getattr": "def build(): return getattr(config, name)",
+    "vars": "def build(): return vars(config)",
+    "dict": "def build(): return config.__dict__['split']",
+    "beside an attribute": "def build(): return config.split, read(config)",
+    "variable": "def make(cfg):\n def build(): return read(cfg)\n return build\nbuild = make(config)",
+    "default": "def build(cfg=config): return cfg.split",
+    "list": "modules = [config]\ndef build(): return read(*modules)",
+    "partial": "import functools\nbuild = functools.partial(read, config)",
+    "class": "class A:\n cfg = config\ndef build(): return A()",
+}
+
+
+@pytest.mark.parametrize("source", WHOLE_MODULES.values(), ids=WHOLE_MODULES)
+def test_a_module_of_the_program_that_is_handed_on_whole_is_refused(source, tmp_path):
+    """Its name alone would give the data of `split = "train"` to a program with `split = "val"`."""
+    config = types.ModuleType("package.config")
+    config.split = "train"
+
+    def read(cfg):
+        return [cfg.split]
+
+    build = compiled(source, config=config, read=read, name="split")
+    wanted = r"is the module package\.config of the program.*write the attributes.*read\(config\.split\).*fingerprint="
+    with pytest.raises(TypeError, match=wanted):
+        recstore.shared("test whole modules", build, dir=tmp_path)
+    with recstore.shared("test whole modules", lambda: [1], fingerprint="1", dir=tmp_path) as x:
+        assert x[0] == 1
+
+
+def test_other_modules_that_are_handed_on_whole_count_by_name():
+    found = {made("def build(): return list(map(repr, [module]))", module=module) for module in (os, sys, pytest)}
+    assert len(found) == 3
+
+
 def test_modules_of_installed_packages_count_by_the_plain_values_that_are_read(monkeypatch):
     config = types.ModuleType("config_of_a_package")
     config.__file__ = "/usr/lib/python3/site-packages/config_of_a_package.py"
