@@ -6,12 +6,16 @@ whether the build failed, and gets the lock when the builder has died. Names, le
 `shm.named_segments`.
 """
 
+import _thread
 import errno
 import os
 import sys
 import time
 from _collections_abc import Mapping
+from functools import partial
 
+from recstore._core import native, trust
+from recstore.build import build_options, fingerprints, sources, streaming
 from recstore.errors import (
     BuildError,
     CorruptError,
@@ -20,6 +24,8 @@ from recstore.errors import (
     WaitTimeoutError,
     _ChildDied,
 )
+from recstore.shm import named_segments, registry, segment_list
+from recstore.shm.lock_state import LockState
 
 __all__ = ["attach", "collect", "segments", "shared", "unlink"]
 
@@ -70,9 +76,6 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
     >>> samples.close(), again.close()
     (None, None)
     """
-    from recstore.build import fingerprints
-    from recstore.shm import named_segments
-
     named_segments.check_name(name)
     if not callable(build):
         raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
@@ -103,10 +106,6 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
     [1, 2, 3]
     >>> x.close()
     """
-    from recstore._core import trust
-    from recstore.build import build_options, fingerprints
-    from recstore.shm import named_segments
-
     named_segments.check_name(name)
     build_options.check_choice("arrays", arrays, build_options.ARRAYS)
     reader = trust.Reader(trusted=False, allow_pickle=bool(allow_pickle), arrays=arrays, classes=trust.given(classes))
@@ -126,8 +125,6 @@ def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pi
 def segments(name=None, *, dir=None):
     """The named segments of this user, all or those of one name: a list of
     :class:`recstore.shm.segment_list.SegmentInfo` that prints as a table. Safe from several threads at once."""
-    from recstore.shm import segment_list
-
     return segment_list.segments(name, dir)
 
 
@@ -143,8 +140,6 @@ def unlink(name, fingerprint=None, *, dir=None):
     (1, 1)
     >>> x.close()
     """
-    from recstore.shm import segment_list
-
     return segment_list.unlink(name, fingerprint, dir)
 
 
@@ -152,8 +147,6 @@ def collect(*, dir=None):
     """Removes the segments that no process uses and that are not kept, such as those of killed processes, and returns
     the number of files removed. Every build and every call for a name does this too. Safe from several threads at
     once."""
-    from recstore.shm import named_segments
-
     return named_segments.collect(named_segments.folder(dir))
 
 
@@ -170,8 +163,6 @@ class _Call:
         self.next_word = _FIRST_WORD
 
     def run(self):
-        from recstore._core import native
-
         self.refuse_within_import()
         _refuse_nested(self.target)
         while True:
@@ -201,8 +192,6 @@ class _Call:
 
     def attach(self):
         """The store; None where there is none, or where it is damaged, so that a build replaces it."""
-        from recstore.shm import named_segments
-
         try:
             segment, label = named_segments.open_target(self.target, self.left())
         except SegmentNotFoundError:
@@ -224,8 +213,6 @@ class _Call:
     def wait(self, lock):
         """Waits for the lock. True when this process holds it; False when the segment may have been published. Raises
         BuildError when the build failed, and WaitTimeoutError."""
-        from recstore._core import native
-
         delay, first = _FIRST_DELAY, None
         while lock.state == native.BUSY and lock.leads():
             first = first or _state(lock)
@@ -288,8 +275,6 @@ class _Call:
             return store
 
     def make_isolated(self):
-        from functools import partial
-
         from recstore.build import isolated_build
 
         target = self.target
@@ -309,8 +294,6 @@ def _enter(path):
 
 def _make(name, fingerprint, keep, folder, replaces, build):
     """The store, built in the child of an isolated build."""
-    from recstore.shm import named_segments
-
     target = named_segments.Target(name, fingerprint, keep, folder)
     target.replaces = replaces
     return _Call(target, build, False, None).make()
@@ -324,8 +307,6 @@ def _refuse_nested(target):
     pid = entry[1]
     if pid != os.getpid():
         # This process was forked while its parent was building. The parent may have finished meanwhile.
-        from recstore.shm.lock_state import LockState
-
         state = LockState.at(target.lock_path)
         if state is None or state.pid != pid:
             del _building[target.path]
@@ -339,21 +320,15 @@ def _refuse_nested(target):
 
 
 def _state(lock):
-    from recstore.shm.lock_state import LockState
-
     return LockState.of(lock.read())
 
 
 def _packed_state(attempt, failure=None):
-    from recstore.shm.lock_state import LockState
-
     return LockState.pack(attempt, failure)
 
 
 def _container(segment, reader):
     """The RecordList or RecordDict over a segment just attached."""
-    from recstore.shm import registry
-
     segment.reader = reader
     return registry.container_of(registry.announce(segment))
 
@@ -361,10 +336,6 @@ def _container(segment, reader):
 def _build(result, target, reader):
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
-    from recstore._core import native
-    from recstore.build import build_options, sources, streaming
-    from recstore.shm import registry
-
     if result is None:
         raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
     iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
@@ -383,15 +354,11 @@ def _build(result, target, reader):
 
 
 def _untrusting():
-    from recstore._core import trust
-
     return trust.Reader(trusted=False)
 
 
 def _only(name, dir):
     """`(segment, label)` of the one segment of this name."""
-    from recstore.shm import named_segments
-
     for _ in range(100):
         paths = named_segments.found(name, dir)
         if len(paths) > 1:
@@ -415,8 +382,6 @@ def _only(name, dir):
 
 
 def _no_such(target, dir):
-    from recstore.shm import named_segments
-
     known = [
         label.fingerprint
         for label in map(named_segments.Label.at, named_segments.found(target.name, dir))
@@ -437,8 +402,6 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 def _seconds(keep):
     """The seconds that `keep` stands for: None for False, FOR_EVER for True."""
-    from recstore.shm import named_segments
-
     if keep is False or keep is None:
         return None
     if keep is True:
@@ -457,8 +420,6 @@ def _seconds(keep):
 
 
 def _thread_number():
-    import _thread
-
     return _thread.get_ident()
 
 
@@ -477,13 +438,11 @@ def _logger():
 def _log_attached(segment, label):
     # A program that has not imported logging has no handler, and would not show a message of level INFO.
     if "logging" in sys.modules:
-        from recstore.shm.segment_list import duration
-
         age = max(0.0, time.time() - segment.created_ns / 1e9)
         _logger().info(
             "attached %r: %s records, built %s ago by %s",
             label.name,
             f"{segment.records:,}",
-            duration(age),
+            segment_list.duration(age),
             label.builder,
         )
