@@ -96,5 +96,8 @@ def _chain(steps, at):
 
 
 def _reads_item(key, read):
-    constant = key.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and type(key.argval) in (str, int)
+    held = key.argval
+    constant = key.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and (
+        type(held) is str or type(held) is int and held.bit_length() < 128  # the repr of a large int is an error
+    )
     return constant and (read.opname == "BINARY_SUBSCR" or read.opname == "BINARY_OP" and read.argrepr == "[]")

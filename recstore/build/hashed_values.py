@@ -14,8 +14,9 @@ ASK = (
     '; give fingerprint="..." (any str that changes when the records would; files= adds the files that build reads),'
     " or let build make or read the value itself"
 )
-_TEXT = frozenset((type(None), bool, int, str, bytes, bytearray, range, slice, type(...)))
+_TEXT = frozenset((type(None), bool, str, bytes, bytearray, type(...)))
 _FLAT = frozenset((type(None), bool, int, float, str, bytes))
+_SORTABLE = _FLAT - {float}  # a NaN has no place in an order
 _CHUNK = 1 << 16
 _DEPTH = 50
 MOST_BYTES = 256 << 20
@@ -33,13 +34,16 @@ _BY_PICKLE = {
 }
 # Types whose repr contains the whole value.
 _BY_REPR = {
-    "types": ("GenericAlias", "UnionType"),
     "numpy": ("ufunc",),
     "torch": ("dtype", "device", "Size"),
 }
 _ARRAYS = frozenset(("numpy.ndarray", "numpy.memmap"))
 _TENSORS = frozenset(("torch.Tensor", "torch.nn.parameter.Parameter"))
 _BASES = (dict, list, tuple, set, frozenset, str, int, float, bytes, complex)
+
+
+def _name_of_kind(kind):
+    return kind.__name__
 
 
 class Whole:
@@ -112,6 +116,10 @@ class ValueHash:
             text = repr(value)
             self.spend(len(text), where)
             self.text(kind.__name__, text)
+        elif kind is int:
+            text = hex(value)  # repr() raises ValueError for more than 4,300 digits
+            self.spend(len(text), where)
+            self.text("int", text)
         elif kind in (float, complex):
             self.text(kind.__name__, value.hex() if kind is float else f"{value.real.hex()} {value.imag.hex()}")
         elif id(value) in self.open:
@@ -145,6 +153,8 @@ class ValueHash:
             self.items("dict", value, where)
         elif kind in (set, frozenset):
             self.members(kind.__name__, value, where)
+        elif kind in (range, slice):
+            self.many(kind.__name__, (value.start, value.stop, value.step), where)
         else:
             self.instance(value, kind, where)
 
@@ -159,7 +169,13 @@ class ValueHash:
             self.add(value, (where, key))
 
     def members(self, kind, members, where):
-        """Feeds a set. The hashes of its members are sorted, because the order of a set differs between processes."""
+        """Feeds a set. Its members or their hashes are sorted, because the order of a set differs between processes."""
+        kinds = set(map(type, members))
+        if _SORTABLE.issuperset(kinds):
+            self.put(kind, b"%d" % len(members))
+            for one in sorted(kinds, key=_name_of_kind):
+                self.many(one.__name__, sorted(member for member in members if type(member) is one), where)
+            return
         digests = []
         for member in members:
             part = type(self)(self)
@@ -172,11 +188,14 @@ class ValueHash:
     def instance(self, value, kind, where):
         name = f"{kind.__module__}.{kind.__qualname__}"
         enum, pathlib = sys.modules.get("enum"), sys.modules.get("pathlib")
-        if pathlib is not None and isinstance(value, pathlib.PurePath):
-            self.text(kind.__name__, str(value))
-        elif enum is not None and isinstance(value, enum.Enum):
+        # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
+        if pathlib is not None and issubclass(kind, pathlib.PurePath):
+            self.text(kind.__name__, pathlib.PurePath.__str__(value))
+        elif enum is not None and issubclass(kind, enum.Enum):
             self.add(kind, where)
-            self.text("member", str(value.name))
+            self.text("member", str(attributes(value)["_name_"]))
+            if issubclass(kind, enum.Flag):  # before Python 3.11 two flags together have no name
+                self.add(attributes(value)["_value_"], where)
         elif kind.__qualname__ in _BY_PICKLE.get(kind.__module__, ()):
             _, arguments, *rest = value.__reduce_ex__(4)
             self.text("pickle", name)
@@ -184,6 +203,10 @@ class ValueHash:
             self.many(
                 "rest", [part if part is None or type(part) in (dict, tuple) else list(part) for part in rest], where
             )
+        elif kind.__module__ in ("typing", "types") and getattr(value, "__args__", None) is not None:
+            # The repr of a type such as Annotated[int, x] may contain an address.
+            origin = getattr(value, "__origin__", None)  # `int | str` has none
+            self.many(name, (origin, value.__args__, getattr(value, "__metadata__", ())), where)
         elif kind.__qualname__ in _BY_REPR.get(kind.__module__, ()) or kind.__module__ == "typing":
             self.text(name, repr(value))
         elif name == "re.Pattern":
@@ -234,7 +257,7 @@ class ValueHash:
             self.refuse(where, f"is a {name}, whose value cannot be hashed")
         self.add(kind, where)
         for base in _BASES:
-            if isinstance(value, base):
+            if issubclass(kind, base):
                 if base is dict:
                     self.items("dict", value, where)
                 else:
@@ -249,7 +272,8 @@ def spelled(where):
     keys = []
     while isinstance(where, tuple):
         where, key = where
-        keys.append(f"[{key!r:.40}]")
+        # No method of the program runs, so a key of another type has no repr here.
+        keys.append(f"[{key!r:.40}]" if type(key) in _TEXT or type(key) is int and key.bit_length() < 128 else "[...]")
     return where + "".join(reversed(keys))
 
 
@@ -266,6 +290,9 @@ def plain(base, value):
     )
 
 
+_DICT_KINDS = ("getset_descriptor", "member_descriptor")
+
+
 def attributes(value):
     """The attributes of an instance, by name, from its `__dict__` and its slots."""
     out = {}
@@ -276,10 +303,11 @@ def attributes(value):
                     out[name] = slot.__get__(value)
                 except AttributeError:
                     continue  # never assigned
-    try:
-        out.update(object.__getattribute__(value, "__dict__"))
-    except AttributeError:
-        pass
+    for cls in type(value).__mro__:
+        own = vars(cls).get("__dict__")  # of a lazy proxy it may be a property
+        if type(own).__name__ in _DICT_KINDS:
+            out.update(own.__get__(value))
+            break
     return out
 
 
@@ -294,6 +322,8 @@ def written_in_python(cls):
         return False
     for name, held in vars(cls).items():
         kind = type(held).__name__
+        if name == "__dict__" and kind not in _DICT_KINDS and cls.__dictoffset__:
+            return False  # the real attributes are out of reach
         if name == "__new__" and kind == "builtin_function_or_method":
             return False
         if kind in _FROM_C and name not in ("__dict__", "__weakref__") and held.__objclass__ is cls:

@@ -1,11 +1,14 @@
 """Derived fingerprints: the names that code reads, and the code that belongs to a value."""
 
 import dis
+import enum
+import threading
 import types
+import typing
 
 import pytest
 
-from recstore.build import code_names
+from recstore.build import code_names, hashed_values
 from recstore.build.fingerprints import derive
 
 
@@ -57,3 +60,73 @@ def test_superinstructions_count_as_their_single_instructions(monkeypatch, kind,
     steps[2].argval = None
     monkeypatch.setattr(dis, "get_instructions", lambda code: steps)
     assert code_names.read_by((lambda self: None).__code__, "self") == {(code_names.FIRST, "self"): chains}
+
+
+def made(value):
+    scope = {"__name__": "somewhere", "x": value}
+    exec("def build(): return x", scope)
+    return derive(scope["build"])
+
+
+def test_large_ints_have_a_fingerprint():
+    """The fault: ValueError for more than 4,300 digits."""
+    large = 1 << 20_000
+    for make in (int, range, slice, lambda n: [[n]], lambda n: {n: [n]}, lambda n: {n}):
+        assert made(make(large)) != made(make(large + 1)), make
+    with pytest.raises(TypeError, match="the global x\\[...\\], which build\\(\\) uses"):
+        made({large: threading.Lock()})
+
+
+def test_sets_of_plain_values():
+    assert made({"a", "b", 1, None, True + 1, b"a"}) == made({b"a", 2, None, 1, "b", "a"})
+    values = [set(), {"1"}, {1}, {b"1"}, {None}, {True}, {1, "1"}, {1, b"1"}, {1.0}, {"1", "2"}, {(1,)}, frozenset({1})]
+    assert len({made(value) for value in values}) == len(values)
+
+
+def test_a_set_of_plain_values_needs_no_hash_per_member(monkeypatch):
+    """The fault: 200,000 strings in a set took 2.2 s, in a list 0.04 s."""
+    count = 0
+
+    class Counted(hashed_values.ValueHash):
+        def __init__(self, outer=None):
+            nonlocal count
+            count += 1
+            super().__init__(outer)
+
+    hashed = Counted()
+    hashed.add({str(i) for i in range(1000)}, "x")
+    assert count == 1
+
+
+def test_the_arguments_of_types_count():
+    class One:
+        n = 1
+
+    assert made(typing.Annotated[int, object()]) == made(typing.Annotated[int, object()])
+    # The older spellings are types of their own, so they stand here on purpose.
+    kinds = [
+        typing.Annotated[int, 1],
+        typing.Annotated[int, 2],
+        typing.Annotated[str, 1],
+        typing.List[int],  # noqa: UP006
+        typing.List[str],  # noqa: UP006
+        typing.List,  # noqa: UP006
+        list[int],
+        list[One],
+        typing.Union[int, str],  # noqa: UP007
+        typing.Optional[int],  # noqa: UP045
+        typing.Literal[1],
+        typing.Callable[..., int],
+        int | bytes,
+        int | list,
+    ]
+    assert len({made(kind) for kind in kinds}) == len(kinds)
+    with pytest.raises(TypeError, match="no fingerprint can be derived: the global x"):
+        made(typing.Annotated[int, threading.Lock()])
+
+
+def test_flags_together():
+    class Option(enum.Flag):
+        A, B, C = 1, 2, 4
+
+    assert made(Option.A | Option.B) != made(Option.A | Option.C)
