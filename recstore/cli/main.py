@@ -48,7 +48,7 @@ def _parser():
         "--records",
         type=_positive,
         metavar="N",
-        help="resample to N records (a million of the machine's own; all of a FILE's)",
+        help="resample to N records (default: 100,000 of the machine's own, all of a FILE's)",
     )
     demo.add_argument("--workers", type=_positive, default=4, metavar="N", help="4 unless told")
     demo.set_defaults(run=_demo)

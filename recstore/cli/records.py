@@ -110,7 +110,8 @@ def read_jsonl(path):
             try:
                 yield json.loads(line)
             except ValueError as error:
-                raise SourceError(f"{path}, line {number}: not JSON: {error}") from None
+                said = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+                raise SourceError(f"{path}, line {number}: not JSON: {said}") from None
 
 
 def open_text(path, newline=None):

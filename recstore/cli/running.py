@@ -13,7 +13,7 @@ import time
 from recstore.cli import trial
 from recstore.text import safe_text
 
-_PATIENCE = 20.0  # seconds that an interrupted trial has to end its workers
+_PATIENCE = 5.0  # seconds that an interrupted trial has to end its workers
 
 
 class TrialError(Exception):

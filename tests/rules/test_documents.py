@@ -83,6 +83,7 @@ def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name != "named"]
     if missing(code):
         pytest.skip(f"needs {missing(code)}")
+    module.__name__ = "__main__"  # as in a file that is run: what stands under the guard runs too
     run(README, line, code, module)
 
 
