@@ -46,8 +46,8 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
             functools.partial, the code of the functions and classes of the program that all this names, and the values
             of the globals that it reads (of `args.split` only that attribute). Of Python's own modules and installed
             packages names and versions count. Not hashed: contents of files, os.environ, modules imported within a
-            function, loggers, compiled functions. A value that cannot be hashed is a TypeError that names it; so is a
-            module of the program that is handed on whole.
+            function, globals that it reads through ``globals()`` or ``eval``, loggers, compiled functions. A value that
+            cannot be hashed is a TypeError that names it; so is a module of the program that is handed on whole.
         files: paths whose sizes, times and inodes become part of the fingerprint.
         keep: False: the store is gone when its last user closes it or exits, and after a SIGKILL with the next call of
             recstore. True: it stays until ``recstore.unlink`` or a restart, which requires `fingerprint` or `files`.

@@ -4,9 +4,9 @@ the function that builds. `files` adds sizes, times and inodes of files.
 A derived fingerprint covers the code of the function and, in turn, of all functions of the program that it names, with
 defaults, closures and the arguments of functools.partial. It covers the values of the globals that they read; if they
 read only `args.split`, only that attribute of `args`. It does not cover the contents of files, os.environ, modules that
-a function imports when it runs, or the code of installed packages: `files` and `fingerprint` are there for these. A
-module of the program that is handed on whole is a TypeError. File names and line numbers of sources do not count, so an
-added comment changes no fingerprint.
+a function imports when it runs, globals read through `globals()` or `eval`, or the code of installed packages: `files`
+and `fingerprint` are there for these. A module of the program that is handed on whole is a TypeError. File names and
+line numbers of sources do not count, so an added comment changes no fingerprint.
 """
 
 import os
@@ -77,7 +77,7 @@ class _Program(hashed_values.ValueHash):
             self.many("arguments", build.args, f"{where}.args")
             self.items("keywords", build.keywords, f"{where}.keywords")
             return
-        call = None if isinstance(build, (type, types.MethodType)) else _static(type(build), "__call__")
+        call = None if issubclass(type(build), (type, types.MethodType)) else _static(type(build), "__call__")
         if isinstance(call, types.FunctionType) and not self.outside(_globals_name(call)):
             self.text("object", _name(type(build)))
             self.function(call, where, build)
@@ -85,18 +85,21 @@ class _Program(hashed_values.ValueHash):
             self.add(build, where)
 
     def compound(self, value, kind, where):
+        # isinstance() would read the attribute `__class__`, which is a property of a lazy proxy.
         functools = sys.modules.get("functools")
+        if not isinstance(kind.__module__, str):
+            self.refuse(where, f"is a {kind.__qualname__}, a proxy that hides its module")
         if kind in (list, tuple, dict, set, frozenset):
             super().compound(value, kind, where)
         elif kind is types.FunctionType:
             self.function(value, where)
         elif kind is types.MethodType:
             self.method(value, where)
-        elif isinstance(value, type):
+        elif issubclass(kind, type):
             self.cls(value, where)
         elif kind is types.CodeType:
             self.code(value, where)
-        elif isinstance(value, types.ModuleType):
+        elif issubclass(type(value), types.ModuleType):
             self.module(value, where)
         elif kind is types.BuiltinFunctionType or kind.__name__ == "cython_function_or_method":
             self.builtin(value, where)
@@ -111,7 +114,7 @@ class _Program(hashed_values.ValueHash):
         """Feeds an object of a class outside the program by its name or by the function that it wraps. Returns False if
         the object has neither."""
         wrapped = hashed_values.attributes(value).get("__wrapped__")
-        if isinstance(wrapped, types.FunctionType):  # lru_cache and the like
+        if type(wrapped) is types.FunctionType:  # lru_cache and the like
             self.text("wrapper", _name(kind))
             self.add(wrapped, f"{hashed_values.spelled(where)}.__wrapped__")
         elif f"{kind.__module__}.{kind.__qualname__}" == "os._Environ":
@@ -159,10 +162,12 @@ class _Program(hashed_values.ValueHash):
 
     def exported(self, value):
         """Whether a module outside the program has this object under the object's own name, as numpy has `load`."""
-        name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
-        if not isinstance(name, str) or isinstance(value, (type, types.FunctionType)):
+        if issubclass(type(value), (type, types.FunctionType)):
             return False
-        owner = type(getattr(value, "__self__", None)).__module__
+        name, module = _read_plainly(value, "__name__"), _read_plainly(value, "__module__")
+        if not isinstance(name, str):
+            return False
+        owner = type(_read_plainly(value, "__self__")).__module__
         for one in (module, owner, owner.rpartition(".")[0], "numpy"):
             if isinstance(one, str) and one != "builtins" and self.outside(one):
                 held = vars(sys.modules[one]).get(name) if one in sys.modules else None
@@ -197,12 +202,18 @@ class _Program(hashed_values.ValueHash):
         self.code(code, where)
         if self.outside(home):
             wrapped = function.__dict__.get("__wrapped__")
-            if isinstance(wrapped, types.FunctionType):
+            if type(wrapped) is types.FunctionType:
                 self.function(wrapped, where, bound)
+            registry = function.__dict__.get("registry")
+            if type(registry) is types.MappingProxyType:  # the implementations of functools.singledispatch
+                self.items("registry", dict(registry), f"{function.__qualname__}.registry")
             return
         self.user = f"{function.__qualname__.rpartition('<locals>.')[2]}()"
         self.many("defaults", function.__defaults__ or (), "the default values")
         self.items("defaults", function.__kwdefaults__ or {}, "the default values")
+        if function.__dict__:
+            held = {name: value for name, value in sorted(function.__dict__.items()) if name != "__wrapped__"}
+            self.items("attributes", held, f"an attribute of {function.__qualname__}")
         first = code.co_varnames[0] if bound is not None and code.co_argcount else None
         if bound is not None and first is None:  # a decorator's `def call(*args)` passes the object on
             self.add(bound, "the object of the method")
@@ -250,9 +261,9 @@ class _Program(hashed_values.ValueHash):
         self.by_name("class", _name(cls), cls.__module__)
         if self.outside(cls.__module__) or cls.__module__ == "builtins":
             return
-        for base in cls.__bases__:
+        for base in (*cls.__bases__, type(cls)):
             self.cls(base, where)
-        members = getattr(cls, "_member_map_", None) if "enum" in sys.modules else None
+        members = _static(cls, "_member_map_") if "enum" in sys.modules else None
         if isinstance(members, dict):
             for name, member in members.items():
                 self.text("member", name)
@@ -281,7 +292,7 @@ class _Program(hashed_values.ValueHash):
 
     def chains(self, value, chains, where):
         """Feeds the parts of a value that code reads; an empty chain stands for the whole value."""
-        if () in chains and not isinstance(value, types.ModuleType):
+        if () in chains and not issubclass(type(value), types.ModuleType):
             chains = [()]
         for chain in sorted(chains, key=repr):
             self.text("chain", repr(chain))
@@ -290,7 +301,7 @@ class _Program(hashed_values.ValueHash):
     def follow(self, value, chain, where):
         named = None  # the name of an object of a module outside the program
         for step in chain:
-            if isinstance(value, types.ModuleType):
+            if issubclass(type(value), types.ModuleType):
                 found = vars(value).get(step, _MISSING) if isinstance(step, str) else _MISSING
                 if found is _MISSING:
                     if step == "__dict__":
@@ -306,7 +317,7 @@ class _Program(hashed_values.ValueHash):
             if bound is not None and named is None:
                 self.function(value, where, bound)
                 return
-            if isinstance(value, hashed_values.Whole) and named is None:
+            if type(value) is hashed_values.Whole and named is None:
                 where = where.rpartition("." if isinstance(step, str) else "[")[0]
                 value = value.value
                 break
@@ -325,7 +336,7 @@ class _Program(hashed_values.ValueHash):
                 return (value[key] if type(value) in (dict, list, tuple) else whole), None
             except LookupError:
                 return whole, None
-        if isinstance(value, type):
+        if issubclass(type(value), type):
             return self.part_of_class(value, step, whole)
         kind = type(value)
         if kind is types.FunctionType and step in value.__dict__:
@@ -360,7 +371,13 @@ class _Program(hashed_values.ValueHash):
             return members[step], None
         held = _static(cls, step)
         functions = _functions_in(held)
-        if self.outside(cls.__module__) or cls.__module__ == "builtins" or held is None:
+        decided = any(  # whether a metaclass of the program says how the attribute is read
+            name in vars(meta)
+            for meta in type(cls).__mro__
+            for name in (step, "__getattribute__")
+            if not self.outside(meta.__module__) and meta.__module__ != "builtins"
+        )
+        if decided or self.outside(cls.__module__) or cls.__module__ == "builtins" or held is None:
             return whole, None
         if functions and not isinstance(held, property):
             return functions[0], cls if isinstance(held, classmethod) else None
@@ -426,6 +443,18 @@ def _is_builtin(name, value):
     return vars(builtins).get(name, _MISSING) is value
 
 
+def _read_plainly(value, name):
+    """An attribute of an object that no code written in Python computes; None if there is none."""
+    kind = type(value)
+    if not kind.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE: a class written in C
+        return getattr(value, name, None)
+    found = hashed_values.attributes(value)
+    held = found[name] if name in found else _static(kind, name)
+    if type(held).__name__ in ("getset_descriptor", "member_descriptor"):
+        return held.__get__(value)
+    return held
+
+
 def _static(cls, name):
     """The attribute in the `__dict__` of a class or its bases, without calling descriptors; None if there is none."""
     for one in cls.__mro__:
@@ -436,14 +465,14 @@ def _static(cls, name):
 
 def _functions_in(held):
     """The Python functions in an attribute of a class: the method itself, or the functions of a property."""
-    if isinstance(held, (staticmethod, classmethod)):
+    if issubclass(type(held), (staticmethod, classmethod)):
         held = held.__func__
     parts = [held]
-    if isinstance(held, property):
+    if issubclass(type(held), property):
         parts = [held.fget, held.fset, held.fdel]
     elif type(held).__name__ == "cached_property":
         parts = [getattr(held, "func", None)]
-    return [part for part in parts if isinstance(part, types.FunctionType)]
+    return [part for part in parts if type(part) is types.FunctionType]
 
 
 def _is_slot(held):
@@ -455,7 +484,7 @@ def _tells(value):
     kind = type(value)
     if kind in (list, tuple):
         return all(type(one) in (bool, int, float, str) for one in value)
-    return kind in (bool, int, float, str, bytes, types.FunctionType, types.ModuleType) or isinstance(value, type)
+    return kind in (bool, int, float, str, bytes, types.FunctionType, types.ModuleType) or issubclass(kind, type)
 
 
 def _name(value):

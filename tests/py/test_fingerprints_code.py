@@ -2,6 +2,7 @@
 
 import dis
 import enum
+import functools
 import threading
 import types
 import typing
@@ -130,3 +131,90 @@ def test_flags_together():
         A, B, C = 1, 2, 4
 
     assert made(Option.A | Option.B) != made(Option.A | Option.C)
+
+
+def compiled(source, **scope):
+    scope = {"__name__": "somewhere", "functools": functools, **scope}
+    exec(source, scope)
+    return scope["build"]
+
+
+CODE = {
+    "metaclass": """
+class Meta(type):
+    def rows(cls): return {0}
+class C(metaclass=Meta): pass
+def build(): return C.rows()
+""",
+    "metaclass, class passed whole": """
+class Meta(type):
+    def __len__(cls): return {0}
+class C(metaclass=Meta): pass
+def build(): return len(C)
+""",
+    "metaclass with a property of the same name": """
+class Meta(type):
+    n = property(lambda cls: {0})
+class C(metaclass=Meta): n = 1
+def build(): return C.n
+""",
+    "singledispatch": """
+@functools.singledispatch
+def rows(x): return 0
+@rows.register(int)
+def _(x): return {0}
+def build(): return rows(1)
+""",
+    "singledispatchmethod": """
+class C:
+    @functools.singledispatchmethod
+    def rows(self, x): return 0
+    @rows.register(int)
+    def _int(self, x): return {0}
+    _int = None
+def build(): return C().rows(1)
+""",
+    "attributes of a function passed whole": """
+def read(f): return f.n
+def f(): pass
+f.n = {0}
+def build(): return read(f)
+""",
+}
+
+
+@pytest.mark.parametrize("source", CODE.values(), ids=CODE)
+def test_code_that_belongs_to_a_value_counts(source):
+    """The fault: none of this counted."""
+    one, same, other = (derive(compiled(source.replace("{0}", n))) for n in ("1", "1", "2"))
+    assert one == same != other
+
+
+class Proxy:
+    """A lazy proxy, as web frameworks have them."""
+
+    __slots__ = ("made",)
+
+    def __getattribute__(self, name):
+        raise AssertionError("a method of the program ran")
+
+    __class__ = property(lambda self: self.made())
+    __dict__ = property(lambda self: self.made())
+
+
+class Hidden(Proxy):
+    __module__ = property(lambda self: self.made())
+
+
+@pytest.mark.parametrize("source", ["x", "x.n", "x[0]", "[x.n.m]"])
+def test_no_method_of_a_lazy_proxy_runs(monkeypatch, source):
+    """The fault: isinstance() reads `__class__`, which ran the program's code."""
+    one, other = Proxy(), Proxy()
+    Proxy.made.__set__(one, 1), Proxy.made.__set__(other, 2)
+    source = f"def build(): return {source}"
+    assert derive(compiled(source, x=one)) != derive(compiled(source, x=other))
+    with pytest.raises(TypeError, match="no fingerprint can be derived: the global x"):
+        derive(compiled(source, x=Hidden()))
+    # An object of an installed package, too.
+    monkeypatch.setattr(Proxy, "__module__", "json")
+    assert derive(compiled(source, x=one)) != derive(compiled(source, x=other))
