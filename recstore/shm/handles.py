@@ -83,8 +83,8 @@ def _describe(container, popen):
 
     segments, blobs = container.segments, container.blobs
     # A published blob takes a descriptor while it is pinned. If there are too many, the handle holds the blob's bytes.
-    crowded = _crowded()
-    inline = {id(blob) for blob in blobs if crowded and not blob.published}
+    unpublished = [blob for blob in blobs if not blob.published]
+    inline = {id(blob) for blob in unpublished} if unpublished and _crowded() else set()
     for blob in blobs:
         if id(blob) not in inline:
             _publish(blob, segments)
@@ -117,8 +117,7 @@ def _crowded():
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 
     most = getrlimit(RLIMIT_NOFILE)[0]
-    blobs = sum(isinstance(pinned, native.Blob) for pinned in pins.pinned())
-    return most != RLIM_INFINITY and blobs >= most // 4
+    return most != RLIM_INFINITY and pins.pinned_blobs() >= most // 4
 
 
 def _reading_bits(resource):

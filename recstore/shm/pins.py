@@ -5,41 +5,65 @@ the handle maps the memory through this process, which therefore has to keep it.
 """
 
 import gc
+from collections import OrderedDict
 from time import monotonic
+
+from recstore._core import native
 
 PIN_SECONDS = 60.0
 
-_pins = {}  # id(resource) -> (resource, end of the pin); resource.id is no key, because a saved copy has the same one
+# id(resource) -> (resource, end of the pin), the next to end first. resource.id is no key, because a saved copy has the
+# same one.
+_pins = OrderedDict()
+_blobs = {}  # the keys of pinned blobs
 
 
 def pin(resource):
     """Keeps a segment or a blob mapped for PIN_SECONDS."""
     sweep_pins()
-    _pins[id(resource)] = resource, monotonic() + PIN_SECONDS
+    key = id(resource)
+    _pins.pop(key, None)
+    if isinstance(resource, native.Blob):
+        _blobs[key] = None
+    _pins[key] = resource, monotonic() + PIN_SECONDS
     if _on_gc not in gc.callbacks:
         gc.callbacks.append(_on_gc)
 
 
 def sweep_pins():
-    """Drops the pins that have ended and the pins of closed resources."""
-    if _pins:
-        now = monotonic()
-        # list(_pins.items()) would allocate a tuple per pin; that may start a garbage collection, which calls this too.
-        for key in list(_pins):
-            resource, end = _pins.get(key, (None, now))
-            if end <= now or resource.closed:
-                _pins.pop(key, None)
+    """Drops the pins that have ended. The first pin that has not ended stops it, because each pickle sweeps."""
+    now = monotonic()
+    while _pins:
+        try:
+            key = next(iter(_pins), None)
+        except RuntimeError:  # another thread, or a garbage collection, has swept meanwhile
+            continue
+        resource, end = _pins.get(key, (None, now))
+        if end > now and not resource.closed:
+            return
+        _drop(key)
 
 
 def unpin(resource):
     """Drops the pin of a resource that was closed."""
-    _pins.pop(id(resource), None)
+    _drop(id(resource))
 
 
-def pinned():
-    """The resources that are pinned now."""
+def clear():
+    """Drops all pins."""
+    _pins.clear()
+    _blobs.clear()
+
+
+def pinned_blobs():
+    """The number of blobs that are pinned now."""
     sweep_pins()
-    return [resource for resource, _ in list(_pins.values())]
+    return len(_blobs)
+
+
+def _drop(key):
+    _pins.pop(key, None)
+    _blobs.pop(key, None)
 
 
 def _on_gc(phase, info):

@@ -46,11 +46,11 @@ def _left():
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    pins._pins.clear()
+    pins.clear()
     gc.collect()  # garbage of earlier tests must not go away in between
     before = _left()
     yield
-    pins._pins.clear()
+    pins.clear()
     gc.collect()
     assert _left() == before
     assert multiprocessing.active_children() == []

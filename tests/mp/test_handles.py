@@ -256,6 +256,54 @@ def test_close_ends_a_pin():
     assert segment_fds() == before
 
 
+def test_a_sweep_looks_at_the_first_pin_that_has_not_ended_only(monkeypatch):
+    """The fault: each pickle looked at every pin, 3 ms with 5,000 pins."""
+    looks = []
+
+    class Resource:
+        @property
+        def closed(self):
+            looks.append(self)
+            return False
+
+    now = [1000.0]
+    monkeypatch.setattr(pins, "monotonic", lambda: now[0])
+    pins.clear()
+    resources = [Resource() for _ in range(100)]
+    try:
+        for resource in resources:
+            pins.pin(resource)
+            now[0] += 0.1
+        pins.pin(resources[0])  # from now on, so it ends last
+        looks.clear()
+        pins.sweep_pins()
+        assert looks == [resources[1]]
+        now[0] = 1000.0 + pins.PIN_SECONDS + 9.85
+        pins.sweep_pins()
+        assert [resource for resource, _ in pins._pins.values()] == [resources[99], resources[0]]
+    finally:
+        pins.clear()
+
+
+def test_a_plain_slice_does_not_count_pins(monkeypatch):
+    monkeypatch.setattr(handles, "_crowded", lambda: pytest.fail("a slice has no blob that needs a descriptor"))
+    x = build(20)
+    assert pickle.loads(pickle.dumps(x[3:5])).to_list() == x[3:5].to_list()
+
+
+def test_pinned_blobs_are_counted():
+    pins.clear()
+    x = build(20)
+    view = x[[3, 1, 2] * 200]
+    pickle.dumps(view)
+    pickle.dumps(view)
+    pickle.dumps(x[2:4])
+    assert pins.pinned_blobs() == sum(type(one).__name__ == "Blob" for one, _ in pins._pins.values()) == 1
+    x.close()
+    pins.clear()
+    assert pins.pinned_blobs() == 0
+
+
 def test_copies_are_the_same_store():
     x = build(20)
     assert copy.copy(x) is x and copy.deepcopy(x) is x

@@ -74,7 +74,7 @@ for i in range(50):
         build_failed = __import__("recstore").RecordList([1, object()])
     except TypeError:
         pass
-pins._pins.clear()
+pins.clear()
 print(before, count())
 """
     before, after = python(code, RECSTORE_PICKLE="allow").split()

@@ -281,7 +281,7 @@ def test_handle_size_and_identity(name, monkeypatch):
     monkeypatch.setattr(recstore.shm.registry, "_attached", {})
     y = pickle.loads(text)
     assert y.segment is not x.segment and y[1] == 2 and y.segment.owner_pid == os.getpid()
-    recstore.shm.pins._pins.clear()
+    recstore.shm.pins.clear()
     x.close()
     y.close()
     assert "does not exist any more" in repr(pickle.loads(text))
@@ -291,7 +291,7 @@ def test_handle_size_and_identity(name, monkeypatch):
         assert recstore.attach(name, "1")[0] == 9
     for one in more:
         one.close()
-    recstore.shm.pins._pins.clear()
+    recstore.shm.pins.clear()
 
 
 # ---- Fingerprints, arguments ----------------------------------------------------------------------------------------

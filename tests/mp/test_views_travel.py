@@ -124,7 +124,7 @@ def test_an_index_array_is_gone_with_its_last_view():
     assert len(workers.segment_fds()) == len(fds) + 1 and workers.mappings() == maps + 1
     assert part.selection.blobs() == view.selection.blobs()
     del view
-    pins._pins.clear()
+    pins.clear()
     gc.collect()
     assert part == [record(1), record(2)]
     assert len(workers.segment_fds()) == len(fds) + 1
@@ -206,7 +206,7 @@ def test_a_view_is_detached_when_a_piece_is_missing(anonymous_only, python, gone
     x, y = stores()
     view = x[[3, 1]] + y
     text = pickle.dumps(view)
-    pins._pins.clear()
+    pins.clear()
     if gone == "store":
         y.close()
     else:
@@ -284,7 +284,7 @@ def test_an_index_array_is_a_file_where_stores_are(folder):
     (blob,) = view.selection.blobs()
     assert blob.backing == "directory" and os.stat(blob.path).st_mode & 0o777 == 0o400
     del view, blob
-    pins._pins.clear()
+    pins.clear()
     gc.collect()
     assert len(os.listdir(folder)) == 2
     del arrived
@@ -309,7 +309,7 @@ def test_views_of_files_reach_a_process(folder, context):
     assert [records for _, records in arrived] == [view.to_list() for view in views.values()]
     views.clear()
     del arrived
-    pins._pins.clear()
+    pins.clear()
     gc.collect()
     assert len(os.listdir(folder)) == 2
 

@@ -377,7 +377,7 @@ def test_a_blob_that_cannot_be_published_stays(monkeypatch, tmp_path):
 
 def test_threads_publish_one_blob_once():
     x = RecordList(range(10))
-    pins._pins.clear()
+    pins.clear()
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         view = x[list(range(10)) * 2000]
@@ -393,9 +393,9 @@ def test_threads_publish_one_blob_once():
         for thread in threads:
             thread.join()
         assert len(set(texts)) == 1 and pickle.loads(texts[0]) == view and view[-1] == 9
-        pins._pins.clear()
+        pins.clear()
     del view, pickled
-    pins._pins.clear()
+    pins.clear()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
