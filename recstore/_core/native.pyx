@@ -1,5 +1,5 @@
 # cython: language_level=3, freethreading_compatible=False, auto_pickle=False, binding=False
-# No class is pickled by its attributes, and no function needs the attributes of a Python function: a tenth of the module.
+# No class is pickled by its attributes, and no function needs those of a Python function: a tenth of the module.
 """The only extension module of recstore. It includes the files below; each may use the files before it."""
 
 cimport cython
