@@ -191,7 +191,7 @@ bad = Bad()
         ({bad: 0}, r"\$ key bad"),
         ({Loud(): 0}, r"\$ key <Loud whose repr raises ValueError>"),
         ({(1, bad): 0}, r"\$ key \(1, bad\)\[1\]"),
-        ({"k" * 200: bad}, r"\$\.\.\.k{20}"),
+        ({"k" * 200: bad}, r"\$\.k{200}"),
         ({"tags": {bad}}, r"\$\.tags\{bad\}"),
         ([frozenset([(1, bad)])], r"\$\[0\]\{\(1, bad\)\}\[1\]"),
         (collections.OrderedDict(a=[bad]), r"\$\.a\[0\]"),
