@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -19,8 +20,14 @@ BLOCK = 65536
 needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
 
 
-def threads():
-    return len(os.listdir("/proc/self/task"))
+def threads(wanted=None):
+    """The number of threads. A thread that was joined may stay in /proc for a moment: `wanted` is waited for."""
+    end = time.monotonic() + 10
+    while True:
+        n = len(os.listdir("/proc/self/task"))
+        if wanted in (None, n) or time.monotonic() > end:
+            return n
+        time.sleep(0.001)
 
 
 def mixed(n):
@@ -87,7 +94,7 @@ def test_a_small_build_starts_no_thread_and_no_build_leaves_one():
     assert seen == [before]
     RecordList(records(3 * BLOCK)).close()
     RecordDict((i, i) for i in records(2 * BLOCK)).close()
-    assert threads() == before
+    assert threads(before) == before
     assert threading.active_count() <= before
 
 
@@ -108,7 +115,7 @@ def test_a_stream_that_raises_while_the_thread_is_at_work(error):
     for make in (lambda: RecordList(records()), lambda: RecordDict((r["i"], r) for r in records())):
         with pytest.raises(error, match="now"):
             make()
-        assert (threads(), len(os.listdir("/proc/self/fd"))) == (before, open_files)
+        assert (threads(before), len(os.listdir("/proc/self/fd"))) == (before, open_files)
 
 
 @needs_proc
@@ -119,7 +126,7 @@ def test_a_builder_that_is_dropped_while_the_thread_is_at_work():
         for i in range(BLOCK):
             builder.append(*(item or (i, "y" * 50)))
         builder = None
-        assert threads() == before
+        assert threads(before) == before
 
 
 def test_a_refused_record_after_many_is_named():
