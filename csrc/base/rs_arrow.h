@@ -1,0 +1,101 @@
+/* rs_arrow.h: the three structs of the Arrow C data interface and C stream interface, by which libraries of one process
+ * hand tables to each other. Source: the Arrow specification, pages "The Arrow C data interface" and "The Arrow C stream
+ * interface". The structs are an ABI: their fields never change, and the guards below are those that the specification
+ * names, so a program may have them from several headers.
+ *
+ * Lifetime. The producer fills a struct that the consumer has placed. A struct is live while its `release` is not NULL.
+ * The consumer calls `release` of a live struct exactly once. That call frees all that the struct refers to and sets
+ * `release` to NULL; the memory of the struct itself stays the consumer's. Children and `dictionary` belong to their
+ * parent and are released with it. A live struct may be moved: its bytes are copied and the source's `release` becomes
+ * NULL, so exactly one owner is left. An array does not need its schema or its stream to be live.
+ *
+ * Threads. The specification makes no promise for two threads in one struct at the same time. `release` and the
+ * functions of a stream may be called on another thread than the producer's, one call at a time. */
+#ifndef RS_ARROW_H
+#define RS_ARROW_H
+
+#include "base/rs_base.h"
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1 /* of a dictionary type: the order of the entries has a meaning */
+#define ARROW_FLAG_NULLABLE 2           /* the field may hold nulls */
+#define ARROW_FLAG_MAP_KEYS_SORTED 4    /* of a map type: the keys of each value are sorted */
+
+/* The type of an array, and its name as a field. */
+struct ArrowSchema {
+    const char *format;   /* never NULL: the type, as a string of the specification, such as "+l" or "tsu:UTC" */
+    const char *name;     /* UTF-8; NULL as "" */
+    const char *metadata; /* NULL for none; else i32 count, then for each pair i32 size, bytes, i32 size, bytes */
+    int64_t flags;        /* ARROW_FLAG_*, added up */
+    int64_t n_children;
+    struct ArrowSchema **children;  /* n_children pointers, none NULL; may be NULL when n_children is 0 */
+    struct ArrowSchema *dictionary; /* the type of the entries; NULL when the type is not dictionary-encoded */
+    void (*release)(struct ArrowSchema *);
+    void *private_data; /* the producer's */
+};
+
+/* The values of an array. The struct gives no sizes of its buffers. */
+struct ArrowArray {
+    int64_t length;
+    int64_t null_count; /* -1: not counted yet */
+    int64_t offset;     /* how many values stand before the first */
+    int64_t n_buffers;
+    int64_t n_children;
+    const void **buffers; /* n_buffers pointers; that of the validity bitmap is NULL when there are no nulls */
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary; /* the entries; not NULL exactly where that of the schema is not */
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+#endif
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+/* A sequence of arrays of one type. */
+struct ArrowArrayStream {
+    /* Fills *out with the type. Returns 0, or an errno code and leaves nothing to release in *out. */
+    int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+    /* Fills *out with the next array; at the end of the stream *out is one that was released. Errors as above. */
+    int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+    /* Returns the message of the call before, which failed: UTF-8, valid until the next call; NULL for none. */
+    const char *(*get_last_error)(struct ArrowArrayStream *);
+    void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+#endif
+
+/* Each releases a live struct. They do nothing with a released one; NULL is not allowed. */
+static inline void rs_arrow_schema_release(struct ArrowSchema *self) {
+    if (self->release != NULL) self->release(self);
+}
+
+static inline void rs_arrow_array_release(struct ArrowArray *self) {
+    if (self->release != NULL) self->release(self);
+}
+
+static inline void rs_arrow_stream_release(struct ArrowArrayStream *self) {
+    if (self->release != NULL) self->release(self);
+}
+
+/* Each moves a struct: `to`, whose old bytes are not looked at, owns what `from` owned, and `from` is released. */
+static inline void rs_arrow_schema_move(struct ArrowSchema *from, struct ArrowSchema *to) {
+    *to = *from;
+    from->release = NULL;
+}
+
+static inline void rs_arrow_array_move(struct ArrowArray *from, struct ArrowArray *to) {
+    *to = *from;
+    from->release = NULL;
+}
+
+static inline void rs_arrow_stream_move(struct ArrowArrayStream *from, struct ArrowArrayStream *to) {
+    *to = *from;
+    from->release = NULL;
+}
+
+#endif
