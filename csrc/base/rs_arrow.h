@@ -1,7 +1,7 @@
 /* rs_arrow.h: the three structs of the Arrow C data interface and C stream interface, by which libraries of one process
- * hand tables to each other. Source: the Arrow specification, pages "The Arrow C data interface" and "The Arrow C stream
- * interface". The structs are an ABI: their fields never change, and the guards below are those that the specification
- * names, so a program may have them from several headers.
+ * hand tables to each other. Source: the Arrow specification, its pages on the two interfaces. The structs are an ABI:
+ * their fields never change, and the guards below are those that the specification names, so a program may have the
+ * structs from several headers.
  *
  * Lifetime. The producer fills a struct that the consumer has placed. A struct is live while its `release` is not NULL.
  * The consumer calls `release` of a live struct exactly once. That call frees all that the struct refers to and sets
