@@ -68,6 +68,29 @@ class Container:
         for resource in (*segments, *blobs):
             pins.unpin(resource)
 
+    @property
+    def fingerprint(self):
+        """A hash of the content, 64 hexadecimal digits: for caches, and for ``shared(..., fingerprint=)``. Different
+        content never has the same one.
+
+        It depends on the records, their order and the fields that a view reads; not on the kind of memory, the file or
+        the process. Views of the same records in the same order have the same one, whatever slices and lists of
+        positions they are made of. Equal records that one release of recstore stored with the same options have the
+        same one, unless they hold sets, whose order differs between processes.
+
+        The first call in a process reads the whole store, more than a gigabyte a second; a view then takes time for
+        each of its records. Raises ClosedError, SegmentNotFoundError and CorruptError. Safe from several threads at
+        once.
+
+        >>> from recstore import RecordList
+        >>> with RecordList(range(9)) as x, RecordList(range(9)) as y: x[2:][1:3].fingerprint == y[[3, 4]].fingerprint
+        True
+        """
+        from recstore.shm import content_hash
+
+        self._require()
+        return content_hash.of(self).hex()
+
     def __enter__(self):
         return self
 

@@ -42,6 +42,7 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_NODE_SAME, RS_FMT_NODE_OPTIONAL
         RS_FMT_FLAG_FIXED, RS_FMT_FLAG_REST, RS_FMT_ARRAY_SCALAR, RS_FMT_ARRAY_INLINE, RS_FMT_ARRAY_NDIM
         RS_FMT_ALIGNMENT, RS_FMT_DEPTH, RS_FMT_ARRAY_FORTRAN
+        RS_FMT_SECTION_OFFSETS, RS_FMT_SECTION_TREES, RS_FMT_SECTION_TREE_TABLE
         RS_FMT_SECTION_KEY_INDEX, RS_FMT_SECTION_TABLES
         RS_FMT_TABLE_VALUES, RS_FMT_TABLE_SYMBOLS
         RS_FMT_EXT_COMPLEX, RS_FMT_EXT_BYTEARRAY, RS_FMT_EXT_SET, RS_FMT_EXT_FROZENSET, RS_FMT_EXT_RANGE
@@ -150,8 +151,10 @@ cdef extern from "recstore.h" nogil:
         uint32_t tree
         uint64_t heap_off
         uint64_t heap_size_bytes
+        uint64_t index_off
         uint32_t row_size_bytes
         uint32_t index_width
+        uint64_t arrays_off
         uint64_t arrays_size_bytes
     rs_status rs_offsets_locate(const uint8_t *segment, const rs_block *block, uint32_t local, rs_slice *out,
                                 rs_error *err)

@@ -21,6 +21,7 @@ cdef class Segment(Owner):
     cdef object reader_
     cdef bint views_  # whether reader_ asks for arrays="view"
     cdef object order_blob   # a weak reference to the Blob over ORDER, or None
+    cdef readonly dict content_hashes  # number of a store -> its content hash, once it is known
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
     cpdef int require_open(self) except -1

@@ -38,6 +38,7 @@ cdef class Segment(Owner):
         self.kept = False
         self.name = None
         self.order_blob = None
+        self.content_hashes = {}
         self.reader_ = None
         self.views_ = False
         self.seg.fd = -1

@@ -7,6 +7,9 @@ checks all of these, so a reused pid, descriptor or inode leads to a detached st
 
 Attaching tries three ways, in this order: the resource is mapped here already; multiprocessing passed its descriptor to
 this spawned child; the holder has it open as `/proc/<pid>/fd/<n>`. Resources that are files are opened by path.
+
+A handle that consists of saved files names no process: it has the same bytes in every process. Hash functions that
+pickle an object to hash it get its content hash instead of a handle.
 """
 
 import errno
@@ -37,7 +40,6 @@ _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 # has the frames of its parent on its stack.
 _TRANSPORTS = {
     "cloudpickle.cloudpickle": ("dumps",),
-    "datasets.utils._dill": None,  # of the Hasher of Hugging Face
     "dill._dill": ("dumps",),
     "joblib.externals.cloudpickle.cloudpickle": ("dumps",),
     "joblib.externals.loky.backend.reduction": None,
@@ -50,6 +52,11 @@ _TRANSPORTS = {
     "torch.multiprocessing.queue": None,
 }
 
+# Modules that pickle a value only to hash it, each with the functions that do so. They never unpickle.
+_HASHERS = {"datasets.utils._dill": None, "joblib.hashing": ("hash",)}
+
+_NOBODY = 0, 0, bytes(16), 0  # the holder in a handle of files, which no process has to hold
+
 _warned = False
 
 
@@ -60,7 +67,9 @@ def reduce(container):
     """The `(function, arguments)` that a container returns from `__reduce__`."""
     popen = _spawning_popen()
     if popen is None:
-        _check_plain_pickle()
+        if _is_hashed():
+            return attach, _hashed(container)
+        _check_plain_pickle(container)
     handle, resources = _describe(container, popen)
     for resource in resources:
         if popen is None:
@@ -77,6 +86,28 @@ def reduce(container):
     return (attach, (handle,)) if dup_fd is None else (attach, (handle, dup_fd))
 
 
+def _is_hashed():
+    """Whether a hash function has called the pickler."""
+    return any(module in sys.modules for module in _HASHERS) and _is_called_by(_HASHERS, sys._getframe(2))
+
+
+def _hashed(container):
+    """The arguments of `attach` that a hash function gets in place of a handle. They stand for the content and for how
+    it is read, so they are the same in every process. The content of a file is not read."""
+    from recstore.shm import content_hash
+
+    content = b"content " + content_hash.of(container, content_hash.identity)
+    readers = (segment.reader for segment in container.segments)
+    classes = {name for reader in readers if reader is not None for name in reader.classes or ()}
+    return content, [_reading_bits(segment) for segment in container.segments], sorted(classes)
+
+
+def _is_of_files(container):
+    """Whether the container reads saved files and nothing else: its handle needs no process to hold anything."""
+    segments = container.segments
+    return bool(segments) and not container.blobs and all(segment.backing == "file" for segment in segments)
+
+
 def _describe(container, popen):
     """The bytes of the handle, and the resources that have to stay mapped until the handle is read, segments first."""
     from recstore.shm import handle_bytes, view_bytes
@@ -91,7 +122,8 @@ def _describe(container, popen):
     numbers = {id(resource): i for i, resource in enumerate((*segments, *blobs))}
     pid = os.getpid()
     holder = pid, start_time(pid) or 0, boot_id(), pid_namespace()
-    handle = handle_bytes.Handle(container._kind, holder, len(container))
+    is_of_files = _is_of_files(container)
+    handle = handle_bytes.Handle(container._kind, _NOBODY if is_of_files else holder, len(container))
     handle.segments = [_location(segment, popen) for segment in segments]
     write = view_bytes.write_mapping if container._kind == registry.MAPPING else view_bytes.write_records
     body = write(container, lambda resource: numbers[id(resource)])
@@ -104,7 +136,8 @@ def _describe(container, popen):
     room = HANDLE_BYTES + MORE_BYTES * max(0, len(segments) - FREE_STORES) + sum(map(len, handle.folders))
     if container._spilled is None and size <= room:
         view = handle.pack_view([_location(blob, popen) for blob in blobs], body)
-        return handle.pack(view), held
+        return handle.pack(view), [] if is_of_files else held
+    handle.holder = holder
     spilled = container._spilled
     if spilled is None:
         spilled = container._spilled = native.new_blob(view)
@@ -164,9 +197,10 @@ def _location(resource, popen=None):
     """The Location of a Segment or Blob."""
     from recstore.shm import handle_bytes
 
-    device, inode = resource.identity
     path = None if resource.path is None else os.path.abspath(resource.path)
     backing = "anonymous" if path is None else resource.backing
+    # A file is known by its id alone. Its inode changes when it is copied, its device when the machine starts again.
+    device, inode = (0, 0) if backing == "file" else resource.identity
     passed = _pass_fd(popen, resource) if popen is not None and backing == "anonymous" else None
     return handle_bytes.Location(
         backing, resource.fileno(), path, device, inode, resource.id, passed, _reading_bits(resource)
@@ -190,12 +224,15 @@ def _pass_fd(popen, resource):
     return passed[resource.id]
 
 
-def _check_plain_pickle():
+def _check_plain_pickle(container):
     """Warns, or raises, if no transport to another process has called pickle. The pickle is then probably a checkpoint,
-    which would contain a handle instead of the records."""
+    which would contain a handle instead of the records. A handle of files lasts as long as the files, so it raises no
+    warning."""
     global _warned
     mode = os.environ.get("RECSTORE_PICKLE", "warn")
-    if mode == "allow" or (_warned and mode != "error") or _is_transport(sys._getframe(1)):
+    if mode == "allow" or (mode != "error" and (_warned or _is_of_files(container))):
+        return
+    if _is_called_by(_TRANSPORTS, sys._getframe(2)):
         return
     text = (
         "pickling a recstore store writes a handle to its shared memory, not the records: it can be read only while "
@@ -210,15 +247,15 @@ def _check_plain_pickle():
     warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
-def _is_transport(frame):
-    """Whether a transport has called the pickler: whether `frame` or one of its callers belongs to a transport.
+def _is_called_by(modules, frame):
+    """Whether `frame` or one of its callers runs a function of `modules`, a table as _TRANSPORTS.
 
     It need not be the nearest frame: picklers written in Python have frames of their own, and the `__reduce__` of a
     user's class may pickle its parts.
     """
     while frame is not None:
         module = frame.f_globals.get("__name__")
-        functions = _TRANSPORTS.get(module, ()) if isinstance(module, str) else ()
+        functions = modules.get(module, ()) if isinstance(module, str) else ()
         if functions is None or frame.f_code.co_name in functions:
             return True
         frame = frame.f_back

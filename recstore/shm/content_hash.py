@@ -1,0 +1,83 @@
+"""The content hash of a container: `x.fingerprint`, and the bytes that joblib and Hugging Face's Hasher hash.
+
+It is a SHA-256 over the stored bytes of the records, their order, and the fields that are read of them. Equal hashes
+mean equal content. Equal records have equal hashes wherever they lie if the same release stored them with the same
+options: the bytes that a builder writes depend on the records alone. A view counts as the sequence of the records that
+it has, so the way to that sequence does not matter.
+"""
+
+from hashlib import sha256
+
+from recstore._core import native
+from recstore.shm import registry
+from recstore.shm.wire import write_plain
+from recstore.values.factories import FACTORIES
+
+# The first bytes of each hash. The number grows when the definition changes.
+_VERSION = b"recstore content 1\n"
+
+
+def of(container, hash_of=None):
+    """The content hash of an open container, as 32 bytes. `hash_of(segment, store)` gives 32 bytes for a whole store;
+    without it the bytes of the store are hashed, once for each store in a process."""
+    hash_of = hash_of or of_store
+    if container._kind == registry.MAPPING:
+        return _of_mapping(container, hash_of)
+    return _of_records(container, hash_of)
+
+
+def of_store(segment, store):
+    """The content hash of all records of a store of a segment."""
+    known = segment.content_hashes.get(store)
+    if known is None:
+        out = _new(b"store")
+        native.hash_store(segment, store, out.update)
+        known = segment.content_hashes[store] = out.digest()
+    return known
+
+
+def identity(segment, store):
+    """32 bytes that stand for a store in the hash of a program: of a file the id of its segment, which takes constant
+    time; else its content hash."""
+    if segment.backing != "file":
+        return of_store(segment, store)
+    out = _new(b"file")
+    out.update(segment.id + bytes([store]))
+    return out.digest()
+
+
+def _new(kind):
+    return sha256(_VERSION + kind + b"\n", usedforsecurity=False)
+
+
+def _of_records(records, hash_of):
+    projection, selection = records.projection, records.selection
+    if len(records) == 0:
+        return _new(b"no records").digest()
+    is_whole = selection.segment is not None and not selection.describe()
+    if projection is None and is_whole:
+        return hash_of(selection.segment, selection.store)
+    out = _new(b"records")
+    if hasattr(projection, "rows"):
+        out.update(_of_groups(projection, hash_of))
+        native.hash_selection(selection, out.update, None)
+        return out.digest()
+    out.update(write_plain(None if projection is None else projection.describe()))
+    whole = native.hash_selection(selection, out.update, hash_of)
+    return out.digest() if whole is None or projection is not None else hash_of(*whole)
+
+
+def _of_groups(projection, hash_of):
+    out = _new(b"groups")
+    out.update(_of_records(projection.records, hash_of))
+    for blob in (projection.starts, projection.rows):
+        out.update(len(blob.content()).to_bytes(8, "little") + blob.content())
+    return out.digest()
+
+
+def _of_mapping(mapping, hash_of):
+    out = _new(b"mapping")
+    out.update(bytes([FACTORIES.index(mapping.factory)]))
+    for side in (mapping._keys, mapping._values):
+        out.update(_of_records(side, hash_of))
+    return out.digest()
