@@ -11,12 +11,14 @@ from recstore.errors import ClosedError as ClosedError
 from recstore.errors import CorruptError as CorruptError
 from recstore.errors import EncodeError as EncodeError
 from recstore.errors import Error as Error
+from recstore.errors import InputError as InputError
 from recstore.errors import OutOfSpaceError as OutOfSpaceError
 from recstore.errors import SegmentExistsError as SegmentExistsError
 from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
 from recstore.errors import UntrustedError as UntrustedError
 from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
+from recstore.io.lines import read_lines as read_lines
 from recstore.jsonable import json_default as json_default
 from recstore.records import RecordList as RecordList
 from recstore.records import RecordView as RecordView
@@ -35,6 +37,7 @@ __all__ = [
     "CorruptError",
     "EncodeError",
     "Error",
+    "InputError",
     "OutOfSpaceError",
     "Record",
     "RecordDict",
@@ -51,6 +54,7 @@ __all__ = [
     "collect",
     "json_default",
     "open",
+    "read_lines",
     "register",
     "segments",
     "share_dataset",

@@ -7,7 +7,7 @@ length, dimensions and ``__array__``, so that numpy's scalars, which are indices
 import os
 from array import array
 from collections.abc import Iterable
-from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, TypeVar
+from typing import IO, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, TypeVar
 
 Index = TypeVar("Index", bound=SupportsIndex)
 
@@ -25,6 +25,15 @@ class BuildOptions(TypedDict, total=False):
     workers: SupportsIndex
     progress: bool
 
+class ReadOptions(BuildOptions, total=False):
+    """The keyword arguments that all readers of files and tables take."""
+
+    shared: str | None
+    keep: bool | str | float
+    fingerprint: str | None
+    dir: Path | None
+    timeout: float | None
+
 class IndexArray(Protocol):
     """An array or tensor with dimensions. Scalars of numpy have no length and are indices."""
 
@@ -41,3 +50,6 @@ FieldName: TypeAlias = str | SupportsIndex | tuple[Any, ...]
 
 Path: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Path | Iterable[Path]
+
+# A path, a glob pattern, a URL, a binary file object, or a list of these.
+Files: TypeAlias = Path | IO[bytes] | list[Path] | list[IO[bytes]] | list[str]

@@ -19,6 +19,7 @@ __all__ = [
     "OutOfSpaceError",
     "BuildError",
     "WaitTimeoutError",
+    "InputError",
 ]
 
 
@@ -113,6 +114,13 @@ class _ChildDied(BuildError):
 
 class WaitTimeoutError(Error, TimeoutError):
     """Another process did not finish building in time."""
+
+    __module__ = "recstore"
+
+
+class InputError(Error, ValueError):
+    """A file or table that is read into a store holds something that is no record, or changed while it was read. The
+    message names the file, the line or record, and the remedy."""
 
     __module__ = "recstore"
 

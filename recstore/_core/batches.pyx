@@ -23,11 +23,13 @@ cdef bytes packed(rs_batch *batch):
 
 
 cdef class ListEncoder:
-    """Collects the records of one batch after another. `writer` is the trust.Writer of this process."""
+    """Collects the records of one batch after another. `writer` is the trust.Writer of this process. A Feed that fills
+    the encoder calls `extend` with the records alone; `sender` is then the function that sends a full batch."""
 
     cdef rs_batch batch
     cdef object writer
     cdef uint64_t n
+    cdef public object sender
 
     def __cinit__(self, writer):
         self.writer = writer
@@ -60,8 +62,9 @@ cdef class ListEncoder:
             raise Refused(f": {unsupported().refused(record, err.message.decode())}")
         self.n += 1
 
-    def extend(self, records, send):
+    def extend(self, records, send=None):
         """Adds all records, and calls send() whenever the batch is full."""
+        send = send or self.sender
         for record in records:
             self.append(record)
             record = None

@@ -21,6 +21,7 @@ from multiprocessing import connection, current_process, get_context, get_start_
 
 from recstore._core import native, trust
 from recstore.build.pairs import pairs_of
+from recstore.build.sources import Feed
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
@@ -215,6 +216,8 @@ class _Team:
             refused += Mapping, native.Mapping
         else:
             what = "of pairs or a mapping"
+        if isinstance(shard, Feed):
+            return
         if isinstance(shard, refused) or not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
             raise TypeError(
                 f"shard {number} is a {kind.__name__}: with workers={self.options.workers} the argument is "
@@ -341,7 +344,11 @@ def _read(pickled, encoder, send_batch, pairs):
     try:
         shard = pickle.loads(pickled)
         pickled = None
-        encoder.extend(pairs_of(shard) if pairs else shard, send_batch)
+        if isinstance(shard, Feed):
+            encoder.sender = send_batch
+            shard.fill(encoder, None)
+        else:
+            encoder.extend(pairs_of(shard) if pairs else shard, send_batch)
     except native.Refused as e:
         failure = str(e), None, None
     except BaseException as e:

@@ -1,9 +1,33 @@
-"""Checks of the argument of RecordList and RecordDict: tables, mappings and functions are refused, because iteration
-over them gives no records. The error says which call gives the records."""
+"""The sources of a build: `Feed`, the base class of the readers of files and tables, and the checks of the argument of
+RecordList and RecordDict. Mappings and functions are refused, because iteration over them gives no records. The error
+says which call gives the records."""
 
 from _collections_abc import Mapping
 
 from recstore._core import native
+
+
+class Feed:
+    """A source that appends its records to a builder by itself, instead of being iterated over. The base class of all
+    readers of files and tables.
+
+    `options` are the build_options.Options to build with, or None for those that the caller of the build gives.
+    """
+
+    options = None
+
+    def fill(self, builder, options):
+        """Appends all records to `builder`: a native.Builder, or in a worker process the ListEncoder of a shard. It
+        shows a progress bar if options.progress is true. In a worker `options` is None."""
+        raise NotImplementedError
+
+    def shards(self):
+        """The parts to read with workers=N, in order: a list of picklable shards. A shard is an iterable of records or
+        a Feed. The default is one shard, this feed."""
+        return [self]
+
+    def check(self):
+        """Called after all records were appended. Raises InputError if the source changed meanwhile."""
 
 
 def check_records(source, workers=0):

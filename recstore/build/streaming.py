@@ -4,6 +4,7 @@ from recstore._core import native
 from recstore.build.build_options import Options
 from recstore.build.destination import explained, finished, new_builder, private_bytes
 from recstore.build.pairs import factory_of, pairs_in, pairs_of
+from recstore.build.sources import Feed
 from recstore.errors import OutOfSpaceError
 from recstore.values.factories import FACTORIES
 
@@ -23,17 +24,25 @@ def build_records(records, options):
 
 
 def fill(builder, source, options):
-    """Streams records or pairs into a builder. With workers, `source` is an iterable of shards."""
+    """Streams records or pairs into a builder. With workers, `source` is an iterable of shards. A Feed fills the
+    builder by itself, and gives the shards with workers."""
+    feed = isinstance(source, Feed)
     if options.workers:
         from recstore.build import parallel_build
 
-        parallel_build.fill(builder, source, options)
-        return
-    if options.progress:
-        from recstore.build import progress
+        parallel_build.fill(builder, source.shards() if feed else source, options)
+    elif feed:
+        source.fill(builder, options)
+    else:
+        builder.extend(_tracked(source) if options.progress else source)
+    if feed:
+        source.check()
 
-        source = progress.track(source)
-    builder.extend(source)
+
+def _tracked(source):
+    from recstore.build import progress
+
+    return progress.track(source)
 
 
 def build_mapping(mapping_or_pairs, options, factory=None):

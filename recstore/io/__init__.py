@@ -1,1 +1,1 @@
-"""The ways in and out: tables of other libraries. Reading files of other formats will stand here too."""
+"""The ways in and out: files and tables of other libraries become stores, and stores become tables."""

@@ -25,7 +25,9 @@ ROOMS = [
     ["shm"],
     ["build"],
     ["containers"],
-    ["sharing", "dataset", "io"],
+    ["sharing"],
+    ["dataset", "io"],
+    ["integrations"],
     ["cli"],
 ]
 # A folder of recstore/ is a room of its own name. These are the modules on top, by room.

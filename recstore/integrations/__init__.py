@@ -1,0 +1,1 @@
+"""Adapters for the libraries in which people load their datasets. Importing one of its modules patches nothing."""

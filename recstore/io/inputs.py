@@ -1,0 +1,323 @@
+"""The files that a reader is given: paths, glob patterns, lists of these, file objects and URLs. `resolve` makes an
+Input of each; an Input opens its file, unpacks it, and says whether the file has changed."""
+
+import errno
+import io
+import os
+
+from recstore.errors import InputError
+
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+
+
+def resolve(given):
+    """The list of Inputs for the argument of a reader.
+
+    `given` is a path, a glob pattern (``**`` included), a URL that fsspec knows, a binary file object, or a list of
+    these. Files of a list keep their order; those of a pattern are sorted by name. A path that exists is never taken
+    for a pattern.
+
+    Raises FileNotFoundError for a path that does not exist or a pattern without a match, IsADirectoryError for a
+    folder, TypeError for another argument, ValueError for an empty list.
+    """
+    if isinstance(given, (list, tuple)):
+        if not given:
+            raise ValueError("the list of files is empty; give at least one path")
+        return [one for part in given for one in resolve(part)]
+    if hasattr(given, "read") and not isinstance(given, os.PathLike):
+        return [FileObject(given)]
+    if not isinstance(given, (str, bytes, os.PathLike)):
+        raise TypeError(
+            f"a file is a path, a pattern, a URL, a binary file object or a list, not {type(given).__name__}"
+        )
+    path = os.fsdecode(given)
+    if "://" in path:
+        return _urls(path)
+    if os.path.isdir(path):
+        reason = "is a folder; a pattern such as folder/*.jsonl names its files"
+        raise IsADirectoryError(errno.EISDIR, reason, path)
+    if os.path.lexists(path):
+        return [LocalFile(path)]
+    from glob import glob, has_magic
+
+    found = sorted(one for one in glob(path, recursive=True) if not os.path.isdir(one)) if has_magic(path) else []
+    if not found:
+        reason = "no file matches the pattern" if has_magic(path) else "no such file"
+        raise FileNotFoundError(errno.ENOENT, reason, path)
+    return [LocalFile(one) for one in found]
+
+
+def suffix_of(name):
+    """The suffix that says the format of a file, in lower case: ".csv" for "A.CSV.gz"."""
+    stem, suffix = os.path.splitext(name)
+    if suffix.lower() in PACKED:
+        suffix = os.path.splitext(stem)[1]
+    return suffix.lower()
+
+
+class Input:
+    """One file. `name` stands in messages; `size` is the number of its bytes as they are stored, None if unknown."""
+
+    path = None  # of a file on a local file system
+    size = None
+
+    def __init__(self, name):
+        self.name = name
+        self.raw = None  # the file that was opened last, before it is unpacked
+
+    @property
+    def packed(self):
+        """The suffix of the packing by which `open` unpacks the file, or None."""
+        suffix = os.path.splitext(self.name)[1].lower()
+        return suffix if suffix in PACKED else None
+
+    @property
+    def position(self):
+        """The number of stored bytes that were read of the file opened last, for progress; 0 if nobody knows."""
+        try:
+            return self.raw.tell()
+        except (AttributeError, OSError, ValueError):
+            return 0
+
+    def open(self):
+        """The file, unpacked, as a binary file object and context manager. Raises OSError; InputError for a zip archive
+        of several files; ImportError where a library is missing."""
+        self.raw = self.open_raw()
+        try:
+            return unpacked(self.raw, self.packed, self.name)
+        except BaseException:
+            self.raw.close()
+            raise
+
+    def open_raw(self):
+        """The file as it is stored, as a binary file object."""
+        raise NotImplementedError
+
+    def stamp(self):
+        """A text that changes when the file does, for fingerprints. None if there is none. Raises OSError."""
+        return None
+
+
+class LocalFile(Input):
+    """A file with a path."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.path = path
+
+    @property
+    def size(self):
+        return os.stat(self.path).st_size
+
+    def open_raw(self):
+        return open(self.path, "rb")
+
+    def stamp(self):
+        status = os.stat(self.path)
+        return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+    def __reduce__(self):
+        return LocalFile, (self.path,)
+
+
+class FileObject(Input):
+    """A file object of the caller, which is read as it is and stays open."""
+
+    def __init__(self, file):
+        name = getattr(file, "name", None)
+        super().__init__(name if isinstance(name, str) else f"<{type(file).__name__}>")
+        self.file = getattr(file, "buffer", file)  # of text, the bytes below it
+        if isinstance(self.file.read(0), str):
+            raise TypeError(f"{self.name}: the file object gives text; open it in binary mode, as open(path, 'rb')")
+
+    packed = None
+
+    def open_raw(self):
+        return _Borrowed(self.file)
+
+
+class _Borrowed:
+    """A file object whose `close` leaves the file open."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def __iter__(self):
+        return iter(self.file)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def close(self):
+        pass
+
+
+class Url(Input):
+    """A file that fsspec reads."""
+
+    def __init__(self, system, path, url):
+        super().__init__(url)
+        self.system = system
+        self.inner = path
+
+    @property
+    def size(self):
+        return self.system.size(self.inner)
+
+    def open_raw(self):
+        return self.system.open(self.inner, "rb")
+
+    def stamp(self):
+        try:
+            return str(self.system.ukey(self.inner))
+        except NotImplementedError:
+            return str(self.size)
+
+    def __reduce__(self):
+        return _url_again, (self.name,)
+
+
+def _url_again(url):
+    return _urls(url)[0]
+
+
+def _urls(url):
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise ImportError(f"{url}: reading a URL needs fsspec: pip install fsspec") from None
+    system, path = url_to_fs(url)
+    from glob import has_magic
+
+    if has_magic(path) and not system.exists(path):
+        found = sorted(system.glob(path))
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "no file matches the pattern", url)
+        return [Url(system, one, system.unstrip_protocol(one)) for one in found]
+    if not system.exists(path):
+        raise FileNotFoundError(errno.ENOENT, "no such file", url)
+    return [Url(system, path, url)]
+
+
+# ---- Unpacking ----
+
+
+def unpacked(raw, suffix, name):
+    """A binary file object that gives the unpacked bytes of `raw`; closing it closes `raw`. `suffix` is one of PACKED,
+    or None for a file that is not packed."""
+    if suffix is None:
+        return raw
+    if suffix == ".gz":
+        import gzip
+
+        return _Unpacked(gzip.GzipFile(fileobj=raw), raw)
+    if suffix == ".bz2":
+        import bz2
+
+        return _Unpacked(bz2.BZ2File(raw), raw)
+    if suffix == ".xz":
+        import lzma
+
+        return _Unpacked(lzma.LZMAFile(raw), raw)
+    if suffix == ".zst":
+        return _Unpacked(_zstd(raw, name), raw)
+    return _Unpacked(_only_member(raw, name), raw)
+
+
+class _Unpacked:
+    """An unpacking file object that closes the packed file with itself."""
+
+    def __init__(self, file, raw):
+        self.file = file
+        self.raw = raw
+        self.read, self.readinto, self.tell = file.read, file.readinto, file.tell
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def __iter__(self):
+        return iter(self.file)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.file.close()
+        self.raw.close()
+
+
+def _zstd(raw, name):
+    try:
+        from compression import zstd  # Python 3.14
+
+        return zstd.ZstdFile(raw)
+    except ImportError:
+        pass
+    try:
+        import zstandard
+    except ImportError:
+        raise ImportError(f"{name}: unpacking .zst needs zstandard: pip install zstandard") from None
+    return io.BufferedReader(_ZstdFrames(raw, zstandard.ZstdDecompressor().decompressobj))
+
+
+class _ZstdFrames(io.RawIOBase):
+    """The unpacked bytes of zstd frames. zstandard's own reader takes a cut file for a complete one."""
+
+    def __init__(self, raw, new_frame):
+        self.raw, self.new_frame = raw, new_frame
+        self.frame, self.packed, self.ready = new_frame(), b"", b""
+        self.within = False  # whether the frame has begun
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        while not self.ready:
+            self.packed = self.packed or self.raw.read(1 << 17)
+            if not self.packed:
+                if self.within:
+                    raise EOFError("the file ends within a zstd frame")
+                return 0
+            self.ready, self.packed, self.within = self.frame.decompress(self.packed), b"", True
+            if self.frame.eof:
+                self.packed, self.frame, self.within = self.frame.unused_data, self.new_frame(), False
+        n = min(len(buffer), len(self.ready))
+        buffer[:n], self.ready = self.ready[:n], self.ready[n:]
+        return n
+
+
+def _only_member(raw, name):
+    import zipfile
+
+    try:
+        archive = zipfile.ZipFile(raw)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{name}: cannot be unpacked: {error}; fetch or pack the file again") from None
+    members = [one for one in archive.namelist() if not one.endswith("/")]
+    if len(members) != 1:
+        raise InputError(f"{name}: the archive has {len(members)} files; an archive of one file can be read")
+    return archive.open(members[0])
+
+
+def unpacking_errors():
+    """The exceptions by which a damaged packed file shows itself while it is read."""
+    import lzma
+    import zlib
+    from zipfile import BadZipFile
+
+    errors = [EOFError, lzma.LZMAError, zlib.error, BadZipFile]
+    for module in ("compression.zstd", "zstandard"):
+        try:
+            errors.append(__import__(module, fromlist=["ZstdError"]).ZstdError)
+        except ImportError:
+            continue
+    return tuple(errors)

@@ -1,0 +1,123 @@
+"""The steps that all readers share: options, one build per machine, the choice of records, errors of files."""
+
+import functools
+import os
+from contextlib import contextmanager
+
+from recstore import records, sharing
+from recstore.build import build_options, fingerprints, progress, streaming
+from recstore.build.sources import Feed
+from recstore.errors import InputError
+from recstore.io import inputs
+
+_SHARING = ("keep", "fingerprint", "dir", "timeout")
+_BUILDING = ("on_unsupported", "compression", "arrays", "backing", "name", "workers", "progress")
+
+
+def store(reader, feed, given, **content):
+    """The RecordList of the records of a Feed, which is a FileFeed if the records come from files.
+
+    `reader` is the name of the reader's function. `given` has the keyword
+    arguments that all readers take: those of RecordList, and `shared`, `keep`, `fingerprint`, `dir`, `timeout`. With
+    ``shared="name"`` one process of the machine reads, and the others attach. `content` has the arguments of the reader
+    on which the records depend; the fingerprint is derived from them and from the files.
+
+    Raises TypeError for an unknown keyword argument, and InputError if a file changes while it is read.
+    """
+    for name in given:
+        if name not in (*_BUILDING, *_SHARING, "shared"):
+            raise TypeError(f"{reader}() got an unexpected keyword argument {name!r}")
+    name = given.get("shared")
+    chosen = {option: given[option] for option in _SHARING if option in given}
+    building = {option: given[option] for option in _BUILDING if option in given}
+    if name is None:
+        if chosen:
+            raise TypeError(f"{reader}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
+        feed.options = build_options.Options(**building)
+        return records.RecordList._of_segment(streaming.build_records(feed, feed.options))
+    for option in ("name", "backing"):
+        if option in building:
+            raise TypeError(f"{reader}(): {option}= and shared= exclude each other; shared= names the store")
+    feed.options = build_options.Options(**building)
+    how = {option: building[option] for option in ("on_unsupported", "compression", "arrays") if option in building}
+    if chosen.get("fingerprint") is None:
+        chosen["fingerprint"] = fingerprint(reader, feed, {**content, **how})
+    return sharing.shared(name, lambda: feed, **chosen)
+
+
+def fingerprint(reader, feed, content):
+    """The fingerprint of the records that a reader gives, the same in every process of the machine. Raises TypeError if
+    a source has no path or URL."""
+    files = getattr(feed, "files", ())
+    if not files or None in feed.stamps:
+        raise TypeError(
+            f"{reader}(): no path says what is shared; give fingerprint=, a text that says which data it is"
+        )
+    names = [os.path.abspath(one.path) if one.path else one.name for one in files]
+    return fingerprints.derive(functools.partial(dict, reader=reader, files=names, stamps=feed.stamps, **content))
+
+
+class FileFeed(Feed):
+    """A feed of files. `files` are their Inputs. It notes their stamps when it is made."""
+
+    def __init__(self, files):
+        self.files = files
+        self.stamps = [one.stamp() for one in files]
+
+    def check(self):
+        for one, stamp in zip(self.files, self.stamps, strict=True):
+            if one.stamp() != stamp:
+                raise InputError(f"{one.name}: the file changed while it was read; read it again when it is complete")
+
+
+class FileBar(progress.Bar):
+    """The progress bar of a FileFeed, in stored bytes of its files. `options` are those of `fill`."""
+
+    def __init__(self, files, options):
+        shown = options is not None and options.progress
+        sizes = [one.size for one in files] if shown else []
+        super().__init__(shown, None if None in sizes else sum(sizes), "bytes")
+        self.left = list(files)
+        self.file, self.before, self.steps = None, 0, 0
+
+    def files(self):
+        """Yields the files one after another; each is then the file whose position counts."""
+        for file in self.left:
+            self.file = file
+            yield file
+            if self.drawn is not None:
+                self.before += file.size or 0
+                self.to(self.before)
+
+    def step(self):
+        """Called for each record or batch. It asks for the file's position now and then."""
+        if self.drawn is not None:
+            self.steps += 1
+            if self.steps % 1024 == 1:
+                self.to(self.before + self.file.position)
+
+
+@contextmanager
+def errors_of(file):
+    """Names the file in the errors of reading it: InputError for a file that cannot be unpacked."""
+    try:
+        yield
+    except inputs.unpacking_errors() as error:
+        raise InputError(f"{file.name}: cannot be unpacked: {error}; fetch or pack the file again") from None
+
+
+def chosen(rows, columns=None, where=None, limit=None):
+    """The records that a reader is asked for, of an iterable of decoded ones: those for which `where(record)` is true,
+    of dicts only the keys `columns`, at most `limit` of them."""
+    if limit is not None and limit <= 0:
+        return
+    for record in rows:
+        if where is not None and not where(record):
+            continue
+        if columns is not None and type(record) is dict:
+            record = {key: record[key] for key in columns if key in record}
+        yield record
+        if limit is not None:
+            limit -= 1
+            if limit == 0:
+                return

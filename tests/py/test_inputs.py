@@ -1,0 +1,166 @@
+"""The files that readers are given (recstore/io/inputs.py), and the steps that all readers share, with `read_lines`."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zipfile
+
+import pytest
+
+import recstore
+from recstore.io import inputs
+
+TEXT = b"a.jpg\nb.jpg\r\n\nc \xff.jpg"
+LINES = ["a.jpg", "b.jpg", "c \udcff.jpg"]
+
+
+def packed(folder, suffix):
+    path = folder / f"list.txt{suffix}"
+    if suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("list.txt", TEXT)
+    elif suffix == ".zst":
+        zstandard = pytest.importorskip("zstandard")
+        path.write_bytes(zstandard.ZstdCompressor().compress(TEXT))
+    else:
+        pack = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[suffix]
+        path.write_bytes(pack(TEXT))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["", *inputs.PACKED])
+def test_files_are_unpacked_by_suffix(tmp_path, suffix):
+    with recstore.read_lines(packed(tmp_path, suffix)) as x:
+        assert x.to_list() == LINES
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
+def test_packed_files_may_be_joined(tmp_path, suffix):
+    path = packed(tmp_path, suffix)
+    path.write_bytes(path.read_bytes() * 2)
+    with recstore.read_lines(path) as x:
+        assert x.to_list() == [*LINES[:2], LINES[2] + LINES[0], *LINES[1:]]
+
+
+@pytest.mark.parametrize("suffix", inputs.PACKED)
+def test_a_cut_packed_file_is_an_error_that_names_it(tmp_path, suffix):
+    path = packed(tmp_path, suffix)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(recstore.InputError, match=f"list.txt{suffix}.*cannot be unpacked"):
+        recstore.read_lines(path)
+
+
+def test_files_come_in_the_order_given_and_those_of_a_pattern_by_name(tmp_path):
+    for name in ("b.txt", "a.txt", "c[1].txt"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "folder.txt").mkdir()
+    pattern = str(tmp_path / "*.txt")
+    for given, found in (
+        (pattern, ["a.txt", "b.txt", "c[1].txt"]),
+        ([tmp_path / "b.txt", pattern], ["b.txt", "a.txt", "b.txt", "c[1].txt"]),
+        (str(tmp_path / "c[1].txt"), ["c[1].txt"]),
+        (os.fsencode(tmp_path / "a.txt"), ["a.txt"]),
+    ):
+        with recstore.read_lines(given) as x:
+            assert x.to_list() == found
+
+
+def test_what_cannot_be_a_file_is_refused(tmp_path):
+    for given, error, text in (
+        (tmp_path / "none", FileNotFoundError, "no such file"),
+        (str(tmp_path / "*.none"), FileNotFoundError, "no file matches"),
+        (tmp_path, IsADirectoryError, "pattern"),
+        ([], ValueError, "empty"),
+        (5, TypeError, "not int"),
+        (io.StringIO("text"), TypeError, "binary"),
+    ):
+        with pytest.raises(error, match=text):
+            recstore.read_lines(given)
+
+
+def test_a_file_object_stays_open_and_is_read_from_where_it_stands():
+    file = io.BytesIO(TEXT)
+    file.readline()
+    with recstore.read_lines(file) as x:
+        assert x.to_list() == LINES[1:]
+    assert not file.closed
+
+
+def test_a_byte_order_mark_is_left_out():
+    with recstore.read_lines(io.BytesIO(b"\xef\xbb\xbfa\nb")) as x:
+        assert x.to_list() == ["a", "b"]
+
+
+def test_limit_and_where(tmp_path):
+    path = packed(tmp_path, "")
+    with recstore.read_lines(path, limit=2) as x, recstore.read_lines(path, where=lambda line: "b" in line) as y:
+        assert (x.to_list(), y.to_list()) == (LINES[:2], ["b.jpg"])
+    with recstore.read_lines(path, limit=0) as x:
+        assert x.to_list() == []
+
+
+def test_workers_read_a_file_each(tmp_path):
+    for i in range(5):
+        (tmp_path / f"{i}.txt").write_text(f"{i}\n" * 3)
+    with recstore.read_lines(tmp_path / "*.txt", workers=2) as x:
+        assert x.to_list() == [str(i) for i in range(5) for _ in range(3)]
+
+
+def test_a_url_is_read_by_fsspec():
+    fsspec = pytest.importorskip("fsspec")
+    for name in ("a", "b"):
+        with fsspec.open(f"memory://recstore-test/{name}.txt.gz", "wb") as file:
+            file.write(gzip.compress(name.encode()))
+    with recstore.read_lines("memory://recstore-test/*.txt.gz") as x:
+        assert x.to_list() == ["a", "b"]
+    with pytest.raises(FileNotFoundError):
+        recstore.read_lines("memory://recstore-test/none")
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path):
+    path = packed(tmp_path, "")
+
+    def touch(line):
+        os.utime(path, ns=(1, 1))
+        return True
+
+    with pytest.raises(recstore.InputError, match="changed while it was read"):
+        recstore.read_lines(path, where=touch)
+
+
+def test_shared_reads_once_and_follows_the_files_and_options(tmp_path):
+    path = packed(tmp_path, "")
+    with recstore.read_lines(path, shared="test-inputs") as x:
+        with recstore.read_lines(path, shared="test-inputs", keep=False) as y:
+            assert len(recstore.segments("test-inputs")) == 1
+            assert x.to_list() == y.to_list() == LINES
+        with recstore.read_lines(path, shared="test-inputs", limit=1) as y:
+            assert y.to_list() == LINES[:1]
+        path.write_bytes(b"other")
+        with recstore.read_lines(path, shared="test-inputs") as y:
+            assert y.to_list() == ["other"]
+    assert recstore.segments("test-inputs") == []
+
+
+def test_options_that_do_not_belong_are_refused(tmp_path):
+    path = packed(tmp_path, "")
+    for options, text in (
+        ({"keep": True}, "belong to shared="),
+        ({"shared": "a", "name": "b"}, "exclude each other"),
+        ({"colour": 1}, r"read_lines\(\) got an unexpected keyword argument 'colour'"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            recstore.read_lines(path, **options)
+    with pytest.raises(TypeError, match="give fingerprint="):
+        recstore.read_lines(io.BytesIO(TEXT), shared="test-inputs")
+    with recstore.read_lines(io.BytesIO(TEXT), shared="test-inputs", fingerprint="1") as x:
+        assert x.to_list() == LINES
+
+
+def test_progress_counts_stored_bytes(tmp_path, capfd):
+    pytest.importorskip("rich")
+    with recstore.read_lines([packed(tmp_path, ""), packed(tmp_path, ".gz")], progress=True) as x:
+        assert x.to_list() == LINES * 2
+    assert "100%" in capfd.readouterr().err
