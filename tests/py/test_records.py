@@ -316,7 +316,12 @@ def modules():
 
 @pytest.mark.parametrize("name", modules())
 def test_examples_in_docstrings(name):
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        if not name.startswith("recstore.integrations.") or str(error.name).startswith("recstore"):
+            raise
+        pytest.skip(f"needs {error.name}")
     failed, tried = doctest.testmod(module, verbose=False)
     assert failed == 0
     assert tried or name not in ("recstore", "recstore.records", "recstore._core.native", "recstore.values.classes")

@@ -1,0 +1,55 @@
+"""Several lists of records in one store, as a COCO document has them: the records of one list after another, and a last
+record with their counts and with everything that is no such list."""
+
+from recstore.io import reading
+
+_COUNTS = "recstore parts"
+
+
+class PartsFeed(reading.FileFeed):
+    """A feed of several lists. `files` are the Inputs that it reads, or an empty list."""
+
+    def parts(self, bar):
+        """Yields `(name, iterable of records)` of each list. `bar` is a reading.FileBar."""
+        raise NotImplementedError
+
+    def rest(self):
+        """The dict of everything else, asked for after the lists were read."""
+        return {}
+
+    def fill(self, builder, options):
+        counts = []
+        with reading.FileBar(self.files, options) as bar:
+            for name, records in self.parts(bar):
+                counted = _Counted(records)
+                builder.extend(counted)
+                counts.append((name, counted.count))
+                records = counted = None  # frees a list that is stored before the next one is made
+        builder.extend([{_COUNTS: counts, "rest": self.rest()}])
+
+
+class _Counted:
+    """An iterable that counts its items while it is iterated over."""
+
+    def __init__(self, records):
+        self.records = records
+        self.count = 0
+
+    def __iter__(self):
+        for record in self.records:
+            self.count += 1
+            yield record
+
+
+def of(store):
+    """`(lists, rest)` of the store of a PartsFeed: a dict from each list's name to a view of its records, and the dict
+    of everything else. Raises ValueError for another store, which somebody else shares under the same name and
+    fingerprint."""
+    last = store[-1] if len(store) else None
+    if not isinstance(last, dict) or _COUNTS not in last:
+        raise ValueError(f"{store!r} was not built by this adapter; choose another name or fingerprint")
+    lists, start = {}, 0
+    for name, count in last[_COUNTS]:
+        lists[name] = store[start : start + count]
+        start += count
+    return lists, last["rest"]

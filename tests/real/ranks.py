@@ -1,0 +1,122 @@
+"""The memory of several processes that load one dataset at the same time, as the ranks of a training job on one machine do.
+
+A launcher process imports the libraries, holds no data, and forks the ranks. It adds up their PSS again and again while they load, and
+once more when all of them hold the data.
+"""
+
+import gc
+import importlib
+import multiprocessing
+import os
+import threading
+import time
+import zlib
+
+from recstore.shm import process_memory
+
+RANKS = 4
+DEADLINE = 120
+
+
+class Measured:
+    """`peak` and `held` in bytes, of all ranks together; `results`: for each rank, the result of the function's check."""
+
+    def __init__(self, peak, held, results):
+        self.peak, self.held, self.results = peak, held, results
+
+
+def measure(function, *arguments, modules=()):
+    """Runs ``function(*arguments)`` in each rank: it returns `(data, result)`, and the rank keeps `data` until all have loaded. The
+    function lives in a module that can be imported. `modules` are imported before the ranks start."""
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    launcher = context.Process(target=_launch, args=(theirs, function, arguments, modules))
+    launcher.start()
+    theirs.close()
+    try:
+        assert mine.poll(DEADLINE), "the ranks did not finish"
+        peak, held, results = mine.recv()
+    finally:
+        launcher.join(DEADLINE)
+        launcher.close()
+        mine.close()
+    failed = [result for result in results if isinstance(result, str) and result.startswith("Traceback")]
+    assert not failed, failed[0]
+    return Measured(peak, held, results)
+
+
+def _launch(connection, function, arguments, modules):
+    for module in modules:
+        importlib.import_module(module)
+    gc.freeze()  # the ranks' collector leaves the pages alone that they share with this process
+    context = multiprocessing.get_context("fork")
+    pipes = [context.Pipe() for _ in range(RANKS)]
+    ranks = [context.Process(target=_rank, args=(pipe[1], function, arguments)) for pipe in pipes]
+    for rank in ranks:
+        rank.start()
+    for _, theirs in pipes:
+        theirs.close()
+    ends = [mine for mine, _ in pipes]
+    pids, before = [rank.pid for rank in ranks], 0
+    for end in ends:
+        end.recv()  # started, and nothing loaded
+    before = process_memory.total(pids)
+    sampler = _Sampler(pids)
+    for end in ends:
+        end.send("load")
+    results = [end.recv() for end in ends]
+    peak = sampler.stop()
+    held = process_memory.total(pids)
+    for end in ends:
+        end.send("end")
+    for rank in ranks:
+        rank.join()
+    connection.send((max(peak, held) - before, held - before, results))
+
+
+class _Sampler(threading.Thread):
+    """Looks at the memory of processes until it is stopped."""
+
+    def __init__(self, pids):
+        super().__init__()
+        self.pids, self.peak, self.ended = pids, 0, threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.ended.is_set():
+            self.peak = max(self.peak, process_memory.total(self.pids) or 0)
+            time.sleep(0.01)
+
+    def stop(self):
+        self.ended.set()
+        self.join()
+        return self.peak
+
+
+def _rank(connection, function, arguments):
+    import traceback
+
+    connection.send("started")
+    connection.recv()
+    data = None
+    try:
+        data, result = function(*arguments)
+    except BaseException:
+        result = traceback.format_exc()
+    gc.collect()
+    connection.send(result)
+    connection.recv()
+    del data
+
+
+def checksum(records):
+    """A number that tells whether two ways give the same records in the same order."""
+    out = 0
+    for record in records:
+        out = zlib.crc32(repr(record).encode("utf-8", "surrogatepass"), out)
+    return out
+
+
+def fresh_name():
+    """A name for a shared store that no other run of the tests has."""
+    return f"real {os.getpid()} {time.monotonic_ns()}"

@@ -1,0 +1,177 @@
+"""The COCO class of recstore.integrations.pycocotools against that of pycocotools: the same answers, and one copy for all ranks."""
+
+import copy
+import gzip
+import json
+import multiprocessing
+import random
+
+import pytest
+
+import recstore
+from recstore import RecordDict, RecordView
+
+pytest.importorskip("pycocotools", reason="needs the extra real, which .ci/run installs")
+
+import numpy as np
+from pycocotools.coco import COCO as Plain
+from pycocotools.cocoeval import COCOeval
+from real import coco_files, ranks
+from real.coco_files import quiet
+
+from recstore.integrations.pycocotools import COCO
+
+# pycocotools itself makes numpy say this.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return coco_files.write(tmp_path / "instances.json", 40, 400)
+
+
+@pytest.fixture
+def both(path):
+    with quiet():
+        plain = Plain(path)
+    return COCO(path), plain
+
+
+def test_answers(both):
+    coco, plain = both
+    assert list(coco.dataset) == list(plain.dataset) and dict(coco.dataset) == plain.dataset
+    for name in ("anns", "imgs", "cats", "imgToAnns", "catToImgs"):
+        assert type(getattr(coco, name)) is RecordDict and getattr(coco, name) == getattr(plain, name), name
+        assert list(getattr(coco, name)) == list(getattr(plain, name)), name
+    assert coco.imgToAnns[-1] == plain.imgToAnns[-1] == [] and len(coco.imgToAnns) == len(plain.imgToAnns) - 1
+    images, categories = plain.getImgIds(), plain.getCatIds()
+    for arguments in ({}, {"imgIds": images[3]}, {"imgIds": images[:9], "catIds": categories[:3], "iscrowd": 0}):
+        assert coco.getAnnIds(**arguments) == plain.getAnnIds(**arguments)
+    assert coco.getImgIds(catIds=[2, 3]) == plain.getImgIds(catIds=[2, 3]) != []
+    assert coco.getCatIds(supNms=["sa"]) == plain.getCatIds(supNms=["sa"]) != []
+    assert repr(coco.loadAnns(coco.getAnnIds())) == repr(plain.loadAnns(plain.getAnnIds()))
+    for ann in plain.loadAnns(plain.getAnnIds())[:60]:
+        np.testing.assert_array_equal(coco.annToMask(ann), plain.annToMask(ann))
+
+
+def found_in(plain):
+    draw, found = random.Random(1), []
+    for ann in plain.dataset["annotations"]:
+        if draw.random() > 0.1:
+            box = [side * draw.uniform(0.9, 1.1) for side in ann["bbox"]]
+            found.append(
+                {
+                    "image_id": ann["image_id"],
+                    "category_id": ann["category_id"],
+                    "score": draw.random(),
+                    "bbox": box,
+                }
+            )
+    return found
+
+
+def test_evaluation(both, tmp_path):
+    """loadRes of a list and of a file, and a whole evaluation."""
+    coco, plain = both
+    found = found_in(plain)
+    (tmp_path / "found.json").write_text(json.dumps(found))
+    stats = []
+    for truth, results in ((plain, found), (coco, found), (coco, str(tmp_path / "found.json"))):
+        with quiet():
+            run = COCOeval(truth, truth.loadRes(copy.deepcopy(results)), "bbox")
+            run.evaluate()
+            run.accumulate()
+            run.summarize()
+        stats.append((run.stats, run.eval["precision"], run.eval["scores"]))
+    assert stats[0][0][0] > 0.1
+    for other in stats[1:]:
+        for mine, theirs in zip(other, stats[0]):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_files(path, tmp_path):
+    with open(path, "rb") as file, gzip.open(tmp_path / "instances.json.gz", "wb") as packed:
+        packed.write(file.read())
+    assert COCO(tmp_path / "instances.json.gz").dataset == COCO(path).dataset
+    captions = {"images": [{"id": 1}], "annotations": [{"id": 5, "image_id": 1, "caption": "a"}], "empty": []}
+    (tmp_path / "captions.json").write_text(json.dumps(captions))
+    coco = COCO(tmp_path / "captions.json")
+    assert coco.dataset == captions and coco.imgToAnns[1] == captions["annotations"] and coco.catToImgs == {}
+    (tmp_path / "none.json").write_text('{"images": [], "annotations": [], "categories": []}')
+    coco = COCO(tmp_path / "none.json")
+    assert (coco.getImgIds(), coco.getAnnIds(), coco.imgToAnns[3], len(coco.anns)) == ([], [], [], 0)
+    assert COCO().dataset == {}
+
+
+def test_own_index(path):
+    """createIndex after the caller changed the document, and with stores."""
+    coco = COCO(path)
+    coco.createIndex()
+    assert type(coco.anns) is RecordDict
+    coco.dataset["annotations"] = [ann for ann in coco.dataset["annotations"] if ann["iscrowd"] == 0]
+    with quiet():
+        coco.createIndex()
+    assert type(coco.anns) is dict and len(coco.anns) == 392 and type(coco.dataset["images"]) is RecordView
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[1, 2]", "the JSON is a list; a COCO file is an object"),
+        ('{"images": [', "no valid JSON: Expecting value: line 1 column 13"),
+        ("", "no valid JSON"),
+    ],
+)
+def test_no_document(tmp_path, text, says):
+    (tmp_path / "bad.json").write_text(text)
+    name = ranks.fresh_name()
+    for options in ({}, {"shared": name}):
+        with pytest.raises(recstore.InputError, match=f"bad.json: {says}"):
+            COCO(tmp_path / "bad.json", **options)
+    assert len(recstore.segments(name)) == 0
+
+
+def test_arguments(path):
+    with pytest.raises(FileNotFoundError, match="missing.json"):
+        COCO("missing.json")
+    with pytest.raises(TypeError, match="without a file there is nothing for shared"):
+        COCO(shared="coco")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'share'"):
+        COCO(path, share="coco")
+    with pytest.raises(TypeError, match="keep belong to shared="):
+        COCO(path, keep="2h")
+    with pytest.raises(recstore.InputError, match="COCO reads one file, and 2 were given"):
+        COCO([path, path])
+    name = ranks.fresh_name()
+    with recstore.shared(name, lambda: [1], fingerprint="mine"):
+        with pytest.raises(ValueError, match="was not built by this adapter"):
+            COCO(path, shared=name, fingerprint="mine")
+
+
+def test_the_file_is_parsed_once(path, monkeypatch):
+    """A second object attaches. When the file has changed, it is parsed again."""
+    parsed, load, name = [], json.load, ranks.fresh_name()
+    monkeypatch.setattr(json, "load", lambda *arguments: parsed.append(1) or load(*arguments))
+    first, second = COCO(path, shared=name), COCO(path, shared=name)
+    assert len(parsed) == 1 and first.dataset == second.dataset
+    assert len(recstore.segments(name)) == 1
+    coco_files.write(path, 41, 400)
+    assert len(COCO(path, shared=name).imgs) == 41 and len(parsed) == 2
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers(path, method):
+    coco = COCO(path)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map(coco_files.read, [coco, coco]) == [coco_files.read(coco)] * 2
+
+
+def test_memory_of_four_ranks(tmp_path):
+    path = coco_files.write(tmp_path / "large.json", 3_000, 30_000)
+    modules = ["pycocotools.coco", "recstore.integrations.pycocotools"]
+    plain = ranks.measure(coco_files.load_plain, path, modules=modules)
+    shared = ranks.measure(coco_files.load_shared, path, ranks.fresh_name(), modules=modules)
+    assert set(plain.results) == set(shared.results) and len(set(plain.results)) == 1
+    print(f"held {plain.held >> 20} -> {shared.held >> 20} MiB, peak {plain.peak >> 20} -> {shared.peak >> 20} MiB")
+    assert shared.held < plain.held / 3
+    assert shared.peak < plain.peak / 1.5
