@@ -19,6 +19,7 @@ from recstore.errors import UntrustedError as UntrustedError
 from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
 from recstore.io.lines import read_lines as read_lines
+from recstore.io.scan import scan_files as scan_files
 from recstore.jsonable import json_default as json_default
 from recstore.records import RecordList as RecordList
 from recstore.records import RecordView as RecordView
@@ -56,6 +57,7 @@ __all__ = [
     "open",
     "read_lines",
     "register",
+    "scan_files",
     "segments",
     "share_dataset",
     "shared",

@@ -5,7 +5,7 @@ from _collections_abc import Sequence
 from recstore import containers, views
 from recstore._core import native, trust
 from recstore.build import build_options, saving, sources, streaming
-from recstore.shm import registry
+from recstore.shm import attributes, registry
 from recstore.text import size_text
 
 __all__ = ["RecordList", "RecordView", "open"]
@@ -226,6 +226,35 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         """Bytes of all sections of the segment. A view counts each of the segments that it reads once."""
         self._require()
         return sum(segment.nbytes for segment in self.segments)
+
+    @property
+    def attributes(self):
+        """What holds for all records, as their reader noted it: a new dict, such as ``{"classes": [...]}`` of
+        :func:`recstore.scan_files`. It stays with the store: in views, in workers, in saved and in shared stores.
+
+        A view over several stores has the attributes in which they agree. Raises ClosedError. Safe from several threads
+        at once.
+        """
+        self._require()
+        return attributes.of(self.segments)
+
+    @property
+    def classes(self):
+        """The names of the classes by number, of a list that :func:`recstore.scan_files` made: a new list. Raises
+        AttributeError for another."""
+        return self._class_names()
+
+    @property
+    def class_to_idx(self):
+        """A new dict from the names of the classes to their numbers, as ImageFolder of torchvision has it.
+        AttributeError for a list without classes."""
+        return {name: number for number, name in enumerate(self._class_names())}
+
+    def _class_names(self):
+        names = self.attributes.get("classes")
+        if type(names) is not list:
+            raise AttributeError("the list has no classes")
+        return names
 
     def info(self):
         """Figures of the store's parts: a :class:`recstore.info.StoreInfo`, which prints as readable text. A view over

@@ -690,6 +690,14 @@ cdef class Builder:
             status = rs_builder_flush_beside(&self.builder, &err)
         check_path(status, &err, self.saved)
 
+    def annotate(self, uint64_t pairs, bytes content):
+        """Appends pairs to the LABEL section: their number and bytes, as Label.pack gives them."""
+        if not self.active:
+            raise errors.ClosedError("the builder is finished")
+        before = self.label or (0, b"")
+        self.label = before[0] + pairs, before[1] + content
+        set_label(&self.builder, self.label)
+
     def finish(self):
         """Writes tables and header and returns the Segment. The builder cannot be used afterwards, also when this
         raises."""

@@ -4,6 +4,7 @@ import errno
 import os
 
 from recstore._core import native, trust
+from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
 
 
@@ -20,17 +21,19 @@ def save_mapping(mapping, path):
 
 def save_records(records, path):
     """Encodes the records again into a file that holds nothing else."""
-    _write_compact(native.Builder, _durable(records), path)
+    _write_compact(native.Builder, _durable(records), path, noted=attributes.of(records.segments))
 
 
-def _write_compact(make, source, path, *factory):
-    """Streams records or pairs into a new file. A value of an unsupported type was a pickle in the store it comes from,
-    so it is pickled again."""
+def _write_compact(make, source, path, *factory, noted=None):
+    """Streams records or pairs into a new file, with the attributes `noted`. A value of an unsupported type was a
+    pickle in the store it comes from, so it is pickled again."""
 
     def write(temporary):
         builder = make("file", name=temporary, writer=trust.Writer(pickled=True))
         try:
             builder.extend(source)
+            if noted:
+                builder.annotate(*attributes.pack(noted))
             builder.finish(*factory)
         except BaseException:
             builder.abort()

@@ -15,6 +15,7 @@ class Feed:
     """
 
     options = None
+    attributes = None  # what holds for all records: a dict that JSON can express, known once all records were appended
 
     def fill(self, builder, options):
         """Appends all records to `builder`: a native.Builder, or in a worker process the ListEncoder of a shard. It

@@ -6,6 +6,7 @@ from recstore.build.destination import explained, finished, new_builder, private
 from recstore.build.pairs import factory_of, pairs_in, pairs_of
 from recstore.build.sources import Feed
 from recstore.errors import OutOfSpaceError
+from recstore.shm import attributes
 from recstore.values.factories import FACTORIES
 
 
@@ -37,6 +38,8 @@ def fill(builder, source, options):
         builder.extend(_tracked(source) if options.progress else source)
     if feed:
         source.check()
+        if source.attributes:
+            builder.annotate(*attributes.pack(source.attributes))
 
 
 def _tracked(source):

@@ -332,3 +332,11 @@ assert_type(Samples(read_samples()).labels(), list[int])
 assert_type(Samples(read_samples())[1:], RecordView[Sample])
 
 reader: Callable[[int], Sample] = samples.__getitem__
+
+
+# ---- Files ----
+
+assert_type(recstore.scan_files("train", "**/*.jpg", class_from="parent"), RecordList[dict[str, Any]])
+assert_type(recstore.scan_files("train", [".jpg"], as_tuples=True, shared="train"), RecordList[tuple[Any, ...]])
+assert_type(recstore.scan_files("train").class_to_idx, dict[str, int])
+recstore.scan_files("train", colour=1)  # type: ignore[call-overload]

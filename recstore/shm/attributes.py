@@ -1,0 +1,43 @@
+"""The attributes of a store: facts that hold for all its records, such as the names of classes. They are a JSON object
+in the pair "attributes" of the LABEL section (csrc/FORMAT.md)."""
+
+_MOST = 512 << 10  # bytes; a label of more than 1 MiB is not read
+_MISSING = object()
+
+
+def pack(attributes):
+    """`(number of pairs, bytes)` for Builder.annotate. Raises ValueError for more than 512 KiB, TypeError for values
+    that JSON does not have."""
+    import json
+
+    from recstore.shm.named_segments import Label
+
+    text = json.dumps(attributes, allow_nan=False, separators=(",", ":"))
+    if len(text) > _MOST:
+        raise ValueError(
+            f"the attributes {', '.join(attributes)} take {len(text):,} bytes; {_MOST:,} is the most: keep a long list"
+            " in a store of its own"
+        )
+    return Label(attributes=text).pack()
+
+
+def of(segments):
+    """The attributes in which all these open segments agree, as a new dict."""
+    first, *others = [_of_one(segment) for segment in dict.fromkeys(segments)] or [{}]
+    return {name: value for name, value in first.items() if all(one.get(name, _MISSING) == value for one in others)}
+
+
+def _of_one(segment):
+    from recstore.shm.named_segments import Label
+
+    label = Label.of(segment)
+    text = label and dict.get(label, "attributes")
+    if not text:
+        return {}
+    import json
+
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if type(value) is dict else {}
