@@ -18,7 +18,10 @@ from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
 from recstore.errors import UntrustedError as UntrustedError
 from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
+from recstore.io.arrow_in import from_polars as from_polars
+from recstore.io.hf_in import from_hf as from_hf
 from recstore.io.lines import read_lines as read_lines
+from recstore.io.pandas_in import from_pandas as from_pandas
 from recstore.io.scan import scan_files as scan_files
 from recstore.jsonable import json_default as json_default
 from recstore.records import RecordList as RecordList
@@ -53,6 +56,9 @@ __all__ = [
     "attach",
     "audit",
     "collect",
+    "from_hf",
+    "from_pandas",
+    "from_polars",
     "json_default",
     "open",
     "read_lines",

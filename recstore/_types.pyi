@@ -16,6 +16,9 @@ Compression: TypeAlias = Literal["auto", "none"]
 Arrays: TypeAlias = Literal["copy", "view"]
 Backing: TypeAlias = Literal["auto", "anonymous", "shm", "dir"]
 
+Missing: TypeAlias = Literal["none", "absent"]
+Nanoseconds: TypeAlias = Literal["exact", "floor", "numpy"]
+
 class BuildOptions(TypedDict, total=False):
     on_unsupported: OnUnsupported
     compression: Compression
@@ -33,6 +36,16 @@ class ReadOptions(BuildOptions, total=False):
     fingerprint: str | None
     dir: Path | None
     timeout: float | None
+
+class ArrowStream(Protocol):
+    """A table or column that exports Arrow."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None, /) -> object: ...
+
+class ArrowArray(Protocol):
+    """A batch or array that exports Arrow."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None, /) -> object: ...
 
 class IndexArray(Protocol):
     """An array or tensor with dimensions. Scalars of numpy have no length and are indices."""

@@ -158,4 +158,8 @@ STATUS_CLASSES = {
     402: PermissionError,  # RS_E_SYS_NOT_OURS
     500: MemoryError,  # RS_E_MEM
     501: OutOfSpaceError,  # RS_E_SPACE
+    600: InputError,  # RS_E_IN_BROKEN
+    601: InputError,  # RS_E_IN_TYPE
+    602: EncodeError,  # RS_E_IN_VALUE
+    603: InputError,  # RS_E_IN_FAILED
 }

@@ -29,7 +29,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
 
     Args:
-        records: an iterable of records. The constructor reads a generator item by item and never holds all of it.
+        records: an iterable of records, or a table of another library, whose rows are dicts (see `from_arrow`). The
+            constructor reads a generator item by item and never holds all of it.
             Records are made of Python's basic types, of the types of collections, datetime, decimal, fractions, uuid,
             pathlib and enum, and of namedtuples, dataclasses, attrs classes, classes given to ``register``, numpy
             arrays and scalars, and torch CPU tensors.
@@ -58,7 +59,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         EncodeError: a record holds a value that cannot be stored.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         SegmentExistsError: the name is taken.
-        TypeError: `records` is a table, a mapping or a function; the message says what to write.
+        InputError: a table breaks the rules of its interface.
+        TypeError: `records` is a mapping or a function; the message says what to write.
         Any exception that the iterable raises. After an error no part of the store remains.
 
     Every read makes new objects, so a caller may change a record without changing the store. A list of the keys or
@@ -94,6 +96,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         progress=False,
     ):
         options = build_options.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
+        records = sources.feed_of(records) or records
         sources.check_records(records, options.workers)
         shared = _shared(records) if options == build_options.Options() else None
         if shared is not None:
@@ -115,6 +118,35 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         """A view of `selection` with the projection of this list."""
         cls = type(self) if isinstance(self, RecordView) else RecordView
         return cls._blank()._set(selection, self.projection, self.detached)
+
+    @classmethod
+    def from_arrow(cls, source, *, columns=None, missing="none", nanoseconds="exact", **options):
+        """A list of the rows of a table of another library, each a dict; of a column, of its values. No Python object
+        is made for a row, and the GIL is free meanwhile. ``RecordList(table)`` does the same without the arguments.
+
+        Args:
+            source: an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a table, column or stream of
+                pyarrow, polars, DuckDB and other libraries; a DataFrame or Series of pandas; a dataset of Hugging Face;
+                or an iterable of such objects, which is read one by one.
+            columns: the names of the columns to read, in this order. None for all.
+            missing: "none": a null field of a row or struct is None. "absent": it is left out.
+            nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
+                timedeltas, and raises EncodeError for one that is no whole microsecond; "floor" rounds it down; "numpy"
+                stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
+            options: those of :class:`RecordList`; and ``shared="name"`` with `fingerprint`, `keep`, `dir` and `timeout`
+                as of :func:`recstore.shared`. `workers` changes nothing: this process appends the rows.
+
+        The values and their types are those of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences.
+
+        Raises InputError for data that break the rules of the interface, for two columns of one name and for a name in
+        `columns` that the table lacks; EncodeError for a value that Python's type cannot hold; TypeError for another
+        object; the exceptions of the producer. After an error no part of the store remains. Safe from several threads
+        at once; `source` is read by the calling thread.
+        """
+        from recstore.io import arrow_in
+
+        how = {"columns": columns, "missing": missing, "nanoseconds": nanoseconds}
+        return arrow_in.from_arrow(source, **how, **options)
 
     def map(self, fn, **options):
         """A new store of ``fn(record)`` for each record; `options` are the options of RecordList. With ``workers=N``,

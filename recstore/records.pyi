@@ -9,7 +9,21 @@ from typing_extensions import Self, TypeVar, Unpack
 from recstore import containers, views
 from recstore._core import native
 from recstore._core.native import Record
-from recstore._types import Arrays, Backing, BuildOptions, Compression, FieldName, Index, OnUnsupported, Selector
+from recstore._types import (
+    Arrays,
+    ArrowArray,
+    ArrowStream,
+    Backing,
+    BuildOptions,
+    Compression,
+    FieldName,
+    Index,
+    Missing,
+    Nanoseconds,
+    OnUnsupported,
+    ReadOptions,
+    Selector,
+)
 from recstore.dicts import RecordDict
 from recstore.fields import FieldView
 from recstore.info import StoreInfo, ViewInfo
@@ -21,6 +35,33 @@ _U = TypeVar("_U")
 _K = TypeVar("_K")
 
 class RecordList(containers.Container, native.Records[_T_co], views.ListOperations[_T_co], Sequence[_T_co]):
+    @overload
+    def __init__(
+        self,
+        records: native.Records[_T_co],
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        name: str | None = None,
+        workers: Literal[0] = 0,
+        progress: bool = False,
+    ) -> None: ...
+    # A table, whose rows are dicts, or a column. It comes before iterables: a DataFrame is one, of its columns.
+    @overload
+    def __init__(
+        self: RecordList[Any],
+        records: ArrowStream | ArrowArray,
+        *,
+        on_unsupported: OnUnsupported = "error",
+        compression: Compression = "auto",
+        arrays: Arrays = "copy",
+        backing: Backing = "auto",
+        name: str | None = None,
+        workers: SupportsIndex = 0,
+        progress: bool = False,
+    ) -> None: ...
     @overload
     def __init__(
         self,
@@ -48,6 +89,16 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         workers: SupportsIndex,
         progress: bool = False,
     ) -> None: ...
+    @classmethod
+    def from_arrow(
+        cls,
+        source: ArrowStream | ArrowArray | Iterable[ArrowStream] | Iterable[ArrowArray],
+        *,
+        columns: list[str] | None = None,
+        missing: Missing = "none",
+        nanoseconds: Nanoseconds = "exact",
+        **options: Unpack[ReadOptions],
+    ) -> RecordList[Any]: ...
     def map(self, fn: Callable[[_T_co], _U], **options: Unpack[BuildOptions]) -> RecordList[_U]: ...
     def lazy(self) -> RecordView[Record]: ...
     def field(self, name: FieldName, default: object = ...) -> FieldView[Any]: ...

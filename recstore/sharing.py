@@ -338,10 +338,11 @@ def _build(result, target, reader):
     attach by name, so that all of them see the same."""
     if result is None:
         raise TypeError("build returned None; it returns an iterable of records, a mapping or a store")
-    if isinstance(result, sources.Feed):
-        options = result.options or build_options.Options()
+    feed = sources.feed_of(result)
+    if feed is not None:
+        options = feed.options or build_options.Options()
         options.target, target.reader = target, reader
-        return registry.container_of(streaming.build_records(result, options))
+        return registry.container_of(streaming.build_records(feed, options))
     iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
     if isinstance(result, (str, bytes, bytearray)) or not iterable:
         kind = type(result).__name__

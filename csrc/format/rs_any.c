@@ -1,6 +1,8 @@
 /* rs_any.c: checks any values and passes them (rules 20 to 23 of FORMAT.md). */
 #include "format/rs_any.h"
 
+#include "base/rs_unicode.h"
+
 static const uint8_t RS_DTYPE_ITEM_BYTES[RS_FMT_DTYPE_COMPLEX128 + 1] = {0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
 
 static rs_status truncated(rs_error *err, const char *what) {
@@ -14,35 +16,14 @@ typedef struct dtype_budget {
 
 static rs_status dtype_take(rs_slice *in, rs_array_type *out, dtype_budget *budget, rs_error *err);
 
-/* Returns whether n bytes are well-formed UTF-8 (RFC 3629, section 4): shortest form, no surrogates. */
-static bool is_utf8(const uint8_t *p, uint64_t n) {
-    const uint8_t *end = p + n;
-    while (p < end) {
-        uint8_t lead = *p++, low = 0x80, high = 0xBF;
-        unsigned more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-        if (lead < 0x80) continue;
-        if (lead < 0xC2 || lead > 0xF4 || more > (size_t)(end - p)) return false;
-        if (lead == 0xE0) low = 0xA0;
-        if (lead == 0xED) high = 0x9F;
-        if (lead == 0xF0) low = 0x90;
-        if (lead == 0xF4) high = 0x8F;
-        for (; more > 0; more--, p++) {
-            if (*p < low || *p > high) return false;
-            low = 0x80;
-            high = 0xBF;
-        }
-    }
-    return true;
-}
-
 /* Takes one field of a struct dtype of `item_bytes`: name, offset, dtype, shape of the sub-array. */
 static rs_status field_take(rs_slice *in, uint64_t item_bytes, dtype_budget *budget, rs_error *err) {
-    uint64_t n, off, size, dims[RS_FMT_ARRAY_NDIM];
+    uint64_t n, off, size, n_points, dims[RS_FMT_ARRAY_NDIM];
     uint32_t ndim;
     rs_array_type type;
     const uint8_t *name;
     if (!rs_take_varint(in, &n) || !rs_take(in, n, &name)) return truncated(err, "a field name");
-    if (n == 0 || !is_utf8(name, n)) {
+    if (n == 0 || rs_unicode_measure(name, (size_t)n, &n_points) == 0) {
         return rs_error_set(err, RS_E_FMT_VALUE, RS_NOWHERE, "a field name is empty or not UTF-8");
     }
     if (!rs_take_varint(in, &off)) return truncated(err, "a field offset");

@@ -13,10 +13,8 @@ void rs_batch_clear(rs_batch *self) {
     rs_scan_clear(&self->scan);
 }
 
-static size_t n_records(const rs_batch *self) { return self->ends.size_bytes / 8; }
-
 static uint64_t last_end(const rs_batch *self) {
-    return n_records(self) == 0 ? 0 : rs_load_u64(self->ends.data + self->ends.size_bytes - 8);
+    return rs_batch_n_records(self) == 0 ? 0 : rs_load_u64(self->ends.data + self->ends.size_bytes - 8);
 }
 
 rs_status rs_batch_end_record(rs_batch *self, rs_error *err) {
@@ -29,7 +27,7 @@ rs_status rs_batch_end_record(rs_batch *self, rs_error *err) {
         rs_store_u64(end, self->raw.size_bytes);
         status = rs_buffer_append(&self->ends, end, sizeof end, err);
     }
-    if (status != RS_OK && err != NULL) err->record = n_records(self);
+    if (status != RS_OK && err != NULL) err->record = rs_batch_n_records(self);
     return status;
 }
 
@@ -40,7 +38,7 @@ void rs_batch_drop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark)
 }
 
 void rs_batch_pop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark) {
-    RS_ASSERT(n_records(self) > 0);
+    RS_ASSERT(rs_batch_n_records(self) > 0);
     self->ends.size_bytes -= 8;
     rs_batch_drop_record(self, arrays_mark, slots_mark);
 }
@@ -60,7 +58,7 @@ static uint8_t *put(uint8_t *out, rs_buffer *from) {
 }
 
 void rs_batch_pack(rs_batch *self, uint8_t *out) {
-    rs_store_u64(out, n_records(self));
+    rs_store_u64(out, rs_batch_n_records(self));
     rs_store_u64(out + 8, self->array_slots.size_bytes / RS_BATCH_ARRAY_SLOT_SIZE);
     rs_store_u64(out + 16, self->raw.size_bytes);
     rs_store_u64(out + 24, self->arrays.size_bytes);

@@ -37,6 +37,9 @@ void rs_batch_pop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark);
 /* Returns the bytes of the records and arrays in the batch. */
 static inline size_t rs_batch_size(const rs_batch *self) { return self->raw.size_bytes + self->arrays.size_bytes; }
 
+/* Returns the number of records in the batch that have ended. */
+static inline uint64_t rs_batch_n_records(const rs_batch *self) { return self->ends.size_bytes / 8; }
+
 /* Returns the number of bytes that rs_batch_pack writes. */
 size_t rs_batch_packed_size(const rs_batch *self);
 /* Writes all records to `out`, which has rs_batch_packed_size bytes, and empties the batch. */

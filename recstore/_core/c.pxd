@@ -28,6 +28,7 @@ cdef extern from "recstore.h" nogil:
         RS_E_STATE_BUSY
         RS_E_SPACE
         RS_E_MEM
+        RS_E_IN_VALUE, RS_E_IN_FAILED
 
     enum:
         RS_FMT_TAG_NONE, RS_FMT_TAG_FALSE, RS_FMT_TAG_TRUE
@@ -438,6 +439,48 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_batch_open(rs_slice packed, rs_batch_reader *self, rs_error *err)
     rs_status rs_batch_next(rs_batch_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
     rs_status rs_batch_append_all(rs_batch_reader *self, rs_builder *builder, rs_error *err)
+
+    struct ArrowSchema:
+        void (*release)(ArrowSchema *) noexcept
+    struct ArrowArray:
+        int64_t length
+        void (*release)(ArrowArray *) noexcept
+    struct ArrowArrayStream:
+        void (*release)(ArrowArrayStream *) noexcept
+    void rs_arrow_schema_release(ArrowSchema *self)
+    void rs_arrow_array_release(ArrowArray *self)
+    void rs_arrow_stream_release(ArrowArrayStream *self)
+    void rs_arrow_schema_move(ArrowSchema *origin, ArrowSchema *to)
+    void rs_arrow_array_move(ArrowArray *origin, ArrowArray *to)
+    void rs_arrow_stream_move(ArrowArrayStream *origin, ArrowArrayStream *to)
+
+    ctypedef struct rs_zone_span:
+        int64_t begin_s, end_s
+        int32_t offset_s
+        uint32_t fold
+    ctypedef enum rs_arrow_nanoseconds:
+        RS_ARROW_NANOSECONDS_EXACT, RS_ARROW_NANOSECONDS_FLOOR, RS_ARROW_NANOSECONDS_NUMPY
+    ctypedef struct rs_arrow_options:
+        bint drop_missing
+        rs_arrow_nanoseconds nanoseconds
+        const rs_slice *columns
+        size_t n_columns
+        rs_status (*find_zone)(void *, rs_slice, int64_t, rs_buffer *, rs_error *) noexcept
+        void *context
+    ctypedef struct rs_arrow_in:
+        uint64_t n_rows
+        uint64_t next
+        rs_bool ended
+    rs_status rs_arrow_in_open(rs_arrow_in *self, const ArrowSchema *schema, const rs_arrow_options *options,
+                               rs_error *err)
+    rs_status rs_arrow_in_open_stream(rs_arrow_in *self, ArrowArrayStream *stream, const rs_arrow_options *options,
+                                      rs_error *err)
+    void rs_arrow_in_close(rs_arrow_in *self)
+    rs_status rs_arrow_in_bind(rs_arrow_in *self, const ArrowArray *array, rs_error *err)
+    rs_status rs_arrow_in_next(rs_arrow_in *self, ArrowArrayStream *stream, ArrowArray *array, rs_error *err)
+    rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err)
+    rs_status rs_arrow_in_append_batch(rs_arrow_in *self, rs_batch *batch, uint64_t max_rows, size_t max_bytes,
+                                       rs_error *err)
 
     uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
 

@@ -49,4 +49,7 @@ cdef extern from "Python.h":
     int Py_EQ
     int PyErr_CheckSignals() except -1
 
+    bint PyCapsule_IsValid(object, const char *name)
+    void *PyCapsule_GetPointer(object, const char *name) except NULL
+
     void prefetch "__builtin_prefetch"(const void *)

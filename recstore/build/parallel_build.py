@@ -21,7 +21,7 @@ from multiprocessing import connection, current_process, get_context, get_start_
 
 from recstore._core import native, trust
 from recstore.build.pairs import pairs_of
-from recstore.build.sources import Feed
+from recstore.build.sources import Feed, feed_of
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
@@ -344,9 +344,10 @@ def _read(pickled, encoder, send_batch, pairs):
     try:
         shard = pickle.loads(pickled)
         pickled = None
-        if isinstance(shard, Feed):
+        feed = None if pairs else feed_of(shard)
+        if feed is not None:
             encoder.sender = send_batch
-            shard.fill(encoder, None)
+            feed.fill(encoder, None)
         else:
             encoder.extend(pairs_of(shard) if pairs else shard, send_batch)
     except native.Refused as e:

@@ -24,11 +24,30 @@ class Feed:
 
     def shards(self):
         """The parts to read with workers=N, in order: a list of picklable shards. A shard is an iterable of records or
-        a Feed. The default is one shard, this feed."""
+        a Feed. None: the feed is not divided, and the building process appends its records. The default is one shard,
+        this feed."""
         return [self]
 
     def check(self):
         """Called after all records were appended. Raises InputError if the source changed meanwhile."""
+
+
+def feed_of(source):
+    """The Feed that reads `source`: itself for a Feed, one over its Arrow arrays for a table or column of another
+    library (pyarrow, polars, pandas, Hugging Face datasets and others). None for any other object."""
+    if isinstance(source, Feed):
+        return source
+    if isinstance(source, (native.Records, native.Mapping)):
+        return None
+    kind = type(source)
+    exports = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
+    # Old versions of pandas export no Arrow, nor do datasets and frames of polars that have to be collected.
+    if not exports and kind.__module__.partition(".")[0] not in ("pandas", "polars", "datasets"):
+        if not hasattr(kind, "__dataframe__"):
+            return None
+    from recstore.io import arrow_in
+
+    return arrow_in.feed_of(source)
 
 
 def check_records(source, workers=0):

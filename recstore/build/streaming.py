@@ -28,10 +28,13 @@ def fill(builder, source, options):
     """Streams records or pairs into a builder. With workers, `source` is an iterable of shards. A Feed fills the
     builder by itself, and gives the shards with workers."""
     feed = isinstance(source, Feed)
+    shards = None
     if options.workers:
+        shards = source.shards() if feed else source
+    if shards is not None:
         from recstore.build import parallel_build
 
-        parallel_build.fill(builder, source.shards() if feed else source, options)
+        parallel_build.fill(builder, shards, options)
     elif feed:
         source.fill(builder, options)
     else:

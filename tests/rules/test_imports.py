@@ -44,6 +44,8 @@ LATE = {
     ("records", "grouping"): "index_by() and group_by() delegate",
     ("records", "info"): "info() delegates",
     ("dicts", "info"): "info() delegates",
+    ("build.sources", "io.arrow_in"): "feed_of() makes feeds of tables",
+    ("records", "io.arrow_in"): "from_arrow() delegates",
     ("fields", "io.arrow_out"): "to_arrow() and to_pandas() of a field delegate",
     ("views", "io.arrow_out"): "to_arrow() and to_pandas() delegate",
 }

@@ -1,0 +1,207 @@
+"""Takes Arrow arrays and streams from other libraries, through the PyCapsules of the Arrow PyCapsule interface, and
+appends their rows to a builder. The core (csrc/write/rs_arrow_in.h) makes records of them without Python objects.
+recstore.io.arrow_in chooses what is read."""
+
+
+cdef enum:
+    # Rows between two looks at signals, so that Ctrl-C ends a long append.
+    ARROW_ROWS = 1 << 14
+
+
+cdef void *capsule_pointer(object capsule, const char *name, object source) except NULL:
+    if not PyCapsule_IsValid(capsule, name):
+        kind = type(source).__name__
+        raise errors.InputError(f"{kind} gave a {type(capsule).__name__} in place of a capsule {name.decode()!r}")
+    return PyCapsule_GetPointer(capsule, name)
+
+
+cdef rs_status find_zone(void *context, rs_slice zone, int64_t utc_s, rs_buffer *out,
+                         rs_error *err) noexcept with gil:
+    """An rs_zone_finder whose context is an ArrowReader. The reader keeps the exception of its function."""
+    cdef rs_zone_span span
+    reader = <ArrowReader>context
+    try:
+        name = (<const char *>zone.ptr)[:rs_slice_left(&zone)].decode("ascii")
+        for begin, end, offset, fold in reader.zone_spans(name, utc_s):
+            span.begin_s, span.end_s, span.offset_s, span.fold = begin, end, offset, fold
+            check(rs_buffer_append(out, &span, sizeof(rs_zone_span), err), err)
+        return RS_OK
+    except BaseException as e:
+        reader.failure = e
+        return rs_error_set(err, RS_E_IN_VALUE, RS_NOWHERE, b"a time zone cannot be read")
+
+
+cdef class ArrowReader:
+    """The arrays of an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, one at a time. For one thread.
+
+    `columns` are the names of the wanted columns as bytes, or None; `zone_spans(name, seconds)` gives the spans of a
+    time zone around a time (csrc/write/rs_zones.h). Raises InputError for a broken schema, and the exceptions of the
+    object's method.
+    """
+
+    cdef ArrowArrayStream stream
+    cdef ArrowArray array  # the one whose rows come next
+    cdef rs_arrow_in rows
+    cdef object zone_spans
+    cdef object failure  # the exception of zone_spans
+    cdef str kind
+
+    def __cinit__(self, source, zone_spans, columns=None, bint drop_missing=False, str nanoseconds="exact"):
+        cdef rs_arrow_options options
+        self.zone_spans = zone_spans
+        self.kind = type(source).__name__
+        options.drop_missing = drop_missing
+        options.nanoseconds = {
+            "exact": RS_ARROW_NANOSECONDS_EXACT,
+            "floor": RS_ARROW_NANOSECONDS_FLOOR,
+            "numpy": RS_ARROW_NANOSECONDS_NUMPY,
+        }[nanoseconds]
+        options.columns = NULL
+        options.n_columns = 0
+        options.find_zone = find_zone
+        options.context = <void *>self
+        if columns is None:
+            self.open(source, &options)
+            return
+        options.n_columns = len(columns)
+        names = <rs_slice *>PyMem_Calloc(options.n_columns + 1, sizeof(rs_slice))
+        if names == NULL:
+            raise MemoryError
+        try:
+            for i, name in enumerate(columns):
+                names[i] = rs_slice_of(PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+            options.columns = names
+            self.open(source, &options)
+        finally:
+            PyMem_Free(names)
+
+    def __dealloc__(self):
+        rs_arrow_array_release(&self.array)
+        rs_arrow_in_close(&self.rows)
+        rs_arrow_stream_release(&self.stream)
+
+    cdef int open(self, source, const rs_arrow_options *options) except -1:
+        if hasattr(type(source), "__arrow_c_stream__"):
+            return self.open_stream(source.__arrow_c_stream__(), source, options)
+        return self.open_array(source.__arrow_c_array__(), source, options)
+
+    cdef int open_stream(self, capsule, source, const rs_arrow_options *options) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        theirs = <ArrowArrayStream *>capsule_pointer(capsule, b"arrow_array_stream", source)
+        if theirs.release == NULL:
+            raise errors.InputError(f"the Arrow stream of {self.kind} was read before; give a fresh one")
+        rs_arrow_stream_move(theirs, &self.stream)
+        with nogil:
+            status = rs_arrow_in_open_stream(&self.rows, &self.stream, options, &err)
+        return self.check(status, &err)
+
+    cdef int open_array(self, capsules, source, const rs_arrow_options *options) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        cdef ArrowSchema schema
+        schema_capsule, array_capsule = capsules
+        their_schema = <ArrowSchema *>capsule_pointer(schema_capsule, b"arrow_schema", source)
+        their_array = <ArrowArray *>capsule_pointer(array_capsule, b"arrow_array", source)
+        if their_schema.release == NULL or their_array.release == NULL:
+            raise errors.InputError(f"the Arrow array of {self.kind} was read before; give a fresh one")
+        rs_arrow_schema_move(their_schema, &schema)
+        rs_arrow_array_move(their_array, &self.array)
+        with nogil:
+            status = rs_arrow_in_open(&self.rows, &schema, options, &err)
+            rs_arrow_schema_release(&schema)
+            if status == RS_OK:
+                status = rs_arrow_in_bind(&self.rows, &self.array, &err)
+        return self.check(status, &err)
+
+    cdef int check(self, rs_status status, rs_error *err) except -1:
+        """Raises the exception for a status that does not concern a record."""
+        if status == RS_OK:
+            return 0
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        if status == RS_E_MEM:
+            raise_status(err)
+        text = err.message.decode("utf-8", "replace")
+        if status == RS_E_IN_FAILED:
+            raise errors.InputError(f"the Arrow stream of {self.kind} failed: {text} (error {err.sys_errno})")
+        if status == RS_E_ARG_RANGE:
+            raise errors.InputError(text)
+        raise errors.InputError(f"the Arrow data of {self.kind}: {text}")
+
+    def next(self):
+        """Makes the next array of the stream the one whose rows are appended, and frees the one before. False if there
+        is none."""
+        cdef rs_error err
+        cdef rs_status status
+        if self.stream.release == NULL:  # the only array is bound already
+            found = self.array.release != NULL and not self.rows.ended
+            self.rows.ended = True
+            return found
+        with nogil:
+            status = rs_arrow_in_next(&self.rows, &self.stream, &self.array, &err)
+        self.check(status, &err)
+        return not self.rows.ended
+
+    @property
+    def left(self):
+        """The number of rows that are not appended yet."""
+        return self.rows.n_rows - self.rows.next
+
+    def append_to(self, target, uint64_t most):
+        """Appends at most `most` of the rows that are left to `target`, a Builder or, in a worker process, a
+        ListEncoder. Returns their number. Runs without the GIL.
+
+        Raises EncodeError for a value that cannot be stored, InputError for broken data, and the builder's errors. The
+        rows before the one that failed are in the builder then."""
+        cdef uint64_t first = self.rows.next
+        most = min(most, self.rows.n_rows - self.rows.next)
+        if isinstance(target, Builder):
+            self.append_to_builder(target, first + most)
+        else:
+            self.append_to_encoder(target, first + most)
+        return self.rows.next - first
+
+    cdef int append_to_builder(self, Builder builder, uint64_t end) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        if not builder.active:
+            raise errors.ClosedError("the builder is finished")
+        while self.rows.next < end:
+            err.record = RS_NOWHERE
+            with nogil:
+                status = rs_arrow_in_append(&self.rows, &builder.builder, min(end - self.rows.next, ARROW_ROWS), &err)
+            if status != RS_OK:
+                self.refuse(status, &err, builder.saved)
+            PyErr_CheckSignals()
+        return 0
+
+    cdef int append_to_encoder(self, ListEncoder encoder, uint64_t end) except -1:
+        cdef rs_error err
+        cdef rs_status status
+        cdef uint64_t before
+        while self.rows.next < end:
+            before = self.rows.next
+            with nogil:
+                status = rs_arrow_in_append_batch(&self.rows, &encoder.batch, min(end - before, ARROW_ROWS),
+                                                  BATCH_BYTES, &err)
+            encoder.n += self.rows.next - before
+            if status == RS_E_IN_VALUE and self.failure is None:
+                raise Refused(f": {err.message.decode('utf-8', 'replace')}")  # the building process knows the number
+            err.record = encoder.n
+            self.refuse(status, &err, None)
+            if rs_batch_size(&encoder.batch) >= BATCH_BYTES:
+                encoder.sender()
+        return 0
+
+    cdef int refuse(self, rs_status status, rs_error *err, path) except -1:
+        """Raises the exception for a status of appending. The error has the record's number, or RS_NOWHERE."""
+        if status == RS_OK:
+            return 0
+        if err.record == RS_NOWHERE:
+            return check_path(status, err, path)
+        if status == RS_E_MEM or self.failure is not None:
+            return self.check(status, err)
+        cls = errors.InputError if errors.STATUS_CLASSES[status] is errors.InputError else errors.EncodeError
+        raise cls(f"record {err.record}: {err.message.decode('utf-8', 'replace')}")

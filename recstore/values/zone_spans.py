@@ -1,0 +1,60 @@
+"""The offsets of time zones around a time. The core asks for them when it makes datetimes of Arrow timestamps."""
+
+from datetime import datetime, timedelta, timezone
+
+from recstore.errors import InputError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of UTC from 1970 to the first and last one of datetime
+_DAY = 86_400
+_DAYS = 64  # in one answer: enough that most timestamps lie in a few answers
+
+
+def zone_spans(name, utc_s):
+    """The spans of the days around a time: a list of `(begin, end, offset, fold)`, in seconds. `end` is not part of
+    the span. `utc_s` counts from 1970, in UTC.
+
+    Raises InputError for a zone that this system does not know.
+    """
+    zone = _zone(name)
+    begin = utc_s - utc_s % (_DAYS * _DAY)
+    spans = []
+    for day in range(begin, begin + _DAYS * _DAY, _DAY):
+        _add_day(spans, zone, day)
+    return [(first, last, *state) for first, last, state in spans]
+
+
+def _zone(name):
+    import zoneinfo
+
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(
+            f"this system knows no time zone {name!r:.80}: pip install tzdata, or cast the column to another zone"
+        ) from None
+
+
+def _add_day(spans, zone, begin):
+    """Appends the spans of one day. The offset changes at whole seconds, and no zone changes it and changes it back
+    within a day: so a day that ends as it begins is one span, and bisection finds each change of another day."""
+    end = begin + _DAY
+    while begin < end:
+        state, low, high = _state(zone, begin), begin, end
+        if _state(zone, end) != state:
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if _state(zone, middle) == state else (low, middle)
+        if spans and spans[-1][2] == state:
+            spans[-1] = (spans[-1][0], high, state)
+        else:
+            spans.append((begin, high, state))
+        begin = high
+
+
+def _state(zone, utc_s):
+    """`(offset, fold)` at a time. A day at either end of the years that datetime has, local times may lie outside: the
+    offset of the day beside it holds."""
+    utc_s = min(max(utc_s, _FIRST + _DAY), _LAST - _DAY)
+    local = (_EPOCH + timedelta(seconds=utc_s)).astimezone(zone)
+    return local.utcoffset() // timedelta(seconds=1), local.fold

@@ -1,0 +1,281 @@
+"""Tables of Arrow as records: each type against `to_pylist()`, value, type and bytes; choices of columns and nulls;
+values that Python's types cannot hold."""
+
+import datetime
+import os
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from alike import alike
+
+import recstore
+from recstore import EncodeError, InputError, RecordList
+
+pa = pytest.importorskip("pyarrow", minversion="19")
+arrow_tables = pytest.importorskip("arrow_tables")
+
+ARRAYS = arrow_tables.arrays()
+TABLE = pa.table({"id": [1, None, 3], "name": ["a", "é", None], "box": [[1.5, 2.0], None, []]})
+
+
+def content(x):
+    """The bytes of a store but for the header, which has its time and id."""
+    return os.pread(x.segment.fileno(), x.segment.nbytes, 0)[4096:]
+
+
+def assert_reads(source, rows, **options):
+    """The store of a table has these rows, and the bytes of the store that is built from them."""
+    with RecordList.from_arrow(source, **options) as x, RecordList(rows) as y:
+        assert alike(x.to_list(), rows)
+        assert content(x) == content(y)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_column_of_each_type(name):
+    array = ARRAYS[name]
+    assert_reads(array, array.to_pylist())
+    assert_reads(array[:0], [])
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_table_with_a_column_of_each_type(name):
+    table = pa.table({"before": range(len(ARRAYS[name])), name: ARRAYS[name], "after": ARRAYS[name]})
+    assert_reads(table, table.to_pylist())
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_slices_and_chunks_of_each_type(name):
+    array = ARRAYS[name]
+    chunked = pa.chunked_array([array[1:], array[:0], array[:-1], array[1:2]])
+    assert_reads(chunked, chunked.to_pylist())
+    inner = pa.StructArray.from_arrays([array, array], ["a", "b"])[1:]
+    assert_reads(inner, inner.to_pylist())
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, len(array)], pa.int32()), array)[1:]
+    assert_reads(lists, lists.to_pylist())
+
+
+def test_a_store_of_many_blocks():
+    n = 200_000
+    table = pa.table({"i": range(n), "s": [f"{i % 977}.jpg" for i in range(n)], "x": np.arange(n) / 8})
+    assert_reads(table, table.to_pylist())
+
+
+def test_what_has_arrow_is_a_source():
+    rows = TABLE.to_pylist()
+    for source in (TABLE, TABLE.to_batches()[0], TABLE.to_reader()):
+        with RecordList(source) as x:
+            assert x.to_list() == rows
+    for source in (TABLE["name"], TABLE["name"].chunk(0)):
+        with RecordList(source) as x:
+            assert x.to_list() == ["a", "é", None]
+
+
+def test_rows_that_are_null_are_none():
+    array = pa.array([{"a": 1}, None, {"a": None}])
+    assert_reads(array, [{"a": 1}, None, {"a": None}])
+
+
+def test_columns_come_in_the_order_that_is_given():
+    with RecordList.from_arrow(TABLE, columns=["box", "id"]) as x:
+        assert [list(row.items()) for row in x[:1]] == [[("box", [1.5, 2.0]), ("id", 1)]]
+    with RecordList.from_arrow(TABLE, columns=[]) as x:
+        assert x.to_list() == [{}, {}, {}]
+    with pytest.raises(InputError, match="no column 'nam'; it has 'id', 'name', 'box'"):
+        RecordList.from_arrow(TABLE, columns=["nam"])
+    with pytest.raises(InputError, match=r"\$.id: two fields have this name"):
+        RecordList.from_arrow(TABLE, columns=["id", "id"])
+    with pytest.raises(InputError, match="columns= is for tables"):
+        RecordList.from_arrow(TABLE["id"], columns=["id"])
+    with pytest.raises(TypeError, match=r"write columns=\['id'\]"):
+        RecordList.from_arrow(TABLE, columns="id")
+    with pytest.raises(TypeError, match="names of columns, not 3"):
+        RecordList.from_arrow(TABLE, columns=[3])
+
+
+def without_nones(value):
+    if isinstance(value, dict):
+        return {k: without_nones(v) for k, v in value.items() if v is not None}
+    return [without_nones(one) for one in value] if type(value) is list else value
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_missing_fields_may_be_left_out(name):
+    if name.startswith("map"):
+        pytest.skip("a map is no struct")
+    table = pa.table({"i": range(len(ARRAYS[name])), name: ARRAYS[name]})
+    assert_reads(table, without_nones(table.to_pylist()), missing="absent")
+
+
+def test_names_of_fields():
+    names = ["", "a.b", "é", "汉字", "😀", "x" * 5000]
+    table = pa.Table.from_arrays([pa.array([i]) for i in range(6)], names)
+    assert_reads(table, table.to_pylist())
+    for twice in (["a", "a"], ["", ""]):
+        table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], twice)
+        with pytest.raises(InputError, match="two fields have this name; rename one"):
+            RecordList(table)
+
+
+def test_a_table_as_wide_as_they_come():
+    table = pa.table({f"column {i}": [i] for i in range(5000)})
+    assert_reads(table, table.to_pylist())
+
+
+# ---- Where recstore differs from to_pylist(): each line of the list in docs/tables.md ----
+
+
+def test_nanoseconds_that_are_whole_microseconds_are_datetimes():
+    array = pa.array([0, None, 1_000_000_001_000, -1000], pa.timestamp("ns"))
+    rows = [None if one is None else one.to_pydatetime() for one in array.to_pylist()]
+    assert_reads(array, rows)
+    zoned = pa.array([0, 1_698_541_200_000_000_000], pa.timestamp("ns", "Europe/Paris"))
+    assert_reads(zoned, zoned.cast(pa.timestamp("us", "Europe/Paris")).to_pylist())
+    durations = pa.array([0, None, -1000, 86_400_000_000_000], pa.duration("ns"))
+    assert_reads(durations, [None if one is None else one.to_pytimedelta() for one in durations.to_pylist()])
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")], ids=str)
+def test_other_nanoseconds_are_an_error_or_a_choice(kind):
+    table = pa.table({"t": pa.array([0, 1999, -1], kind)})
+    with pytest.raises(EncodeError, match=r'record 1: \$.t: .* choose nanoseconds="floor" or "numpy"'):
+        RecordList(table)
+    micro = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz)
+    assert_reads(table["t"], pa.array([0, 1, -1], micro).to_pylist(), nanoseconds="floor")
+    scalar = np.timedelta64 if pa.types.is_duration(kind) else np.datetime64
+    assert_reads(table["t"], [scalar(n, "ns") for n in (0, 1999, -1)], nanoseconds="numpy")
+    with pytest.raises(ValueError, match='nanoseconds is "exact", "floor" or "numpy"'):
+        RecordList.from_arrow(table, nanoseconds="round")
+
+
+def test_intervals_are_tuples():
+    array = pa.array([(1, 2, 3), None, (-1, -2, -3)], pa.month_day_nano_interval())
+    assert array.to_pylist() == [(1, 2, 3), None, (-1, -2, -3)]
+    assert_reads(array, [(1, 2, 3), None, (-1, -2, -3)])
+
+
+def _raw(kind, *numbers):
+    size = kind.bit_width // 8
+    data = b"".join(n.to_bytes(size, "little", signed=True) for n in numbers)
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(data)])
+
+
+@pytest.mark.parametrize(
+    "array, message",
+    [
+        (_raw(pa.date32(), 0, 2932897), "a date outside of the years 1 to 9999"),
+        (_raw(pa.date32(), 0, -719163), "a date outside of the years 1 to 9999"),
+        (_raw(pa.date64(), 0, 2932897 * 86_400_000), "a date outside of the years 1 to 9999"),
+        (_raw(pa.date64(), 0, -719162 * 86_400_000 - 1), "a date outside of the years 1 to 9999"),
+        (_raw(pa.timestamp("s"), 0, 253402300800), "a timestamp outside of the years 1 to 9999"),
+        (_raw(pa.timestamp("ms"), 0, -62135596800001), "a timestamp outside of the years 1 to 9999"),
+        (_raw(pa.timestamp("us"), 0, 2**63 - 1), "a timestamp outside of the years 1 to 9999"),
+        (_raw(pa.timestamp("s", "Asia/Tokyo"), 0, 253402300799), "local time is outside of the years 1 to 9999"),
+        (_raw(pa.timestamp("s", "-01:00"), 0, -62135596800), "local time is outside of the years 1 to 9999"),
+        (_raw(pa.time32("s"), 0, 86400), "a time of day below 0 or from 24 hours on"),
+        (_raw(pa.time32("ms"), 0, -1), "a time of day below 0 or from 24 hours on"),
+        (_raw(pa.time64("us"), 0, 86_400_000_000), "a time of day below 0 or from 24 hours on"),
+        (_raw(pa.time64("ns"), 0, -1), "a time of day below 0 or from 24 hours on"),
+        (_raw(pa.duration("s"), 0, 86_400_000_000_000), "a duration of more than 999999999 days"),
+        (_raw(pa.duration("ms"), 0, -(2**63)), "a duration of more than 999999999 days"),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else None,
+)
+def test_a_value_that_python_cannot_hold(array, message):
+    with pytest.raises(EncodeError) as raised:
+        RecordList(pa.table({"when": array}))
+    assert str(raised.value).startswith("record 1: $.when: ") and message in str(raised.value)
+
+
+@pytest.mark.parametrize("zone", ["nonsense", "../etc/passwd", "/etc/passwd", "utc ", "Europe", "é", "a\\b", "x" * 300])
+def test_a_zone_that_the_system_does_not_know(zone):
+    with pytest.raises(InputError, match="time zone"):
+        RecordList(pa.array([0], pa.timestamp("us", zone)))
+
+
+def test_times_in_nanoseconds_are_rounded_down():
+    assert_reads(pa.array([999, 1000, 1999], pa.time64("ns")), [datetime.time(0, 0, 0, n) for n in (0, 1, 1)])
+
+
+# ---- Arguments ----
+
+
+@pytest.mark.parametrize("wrong", [3, "text", b"bytes", {"a": 1}, None, object()], ids=repr)
+def test_an_object_without_arrow(wrong):
+    with pytest.raises(TypeError, match="from_arrow reads an object with __arrow_c_stream__ or __arrow_c_array__"):
+        RecordList.from_arrow(wrong)
+
+
+def test_an_iterable_of_batches_is_read_one_by_one():
+    batches = iter(TABLE.to_batches(max_chunksize=1))
+    with RecordList.from_arrow(batches, columns=["id"]) as x:
+        assert x.to_list() == [{"id": 1}, {"id": None}, {"id": 3}]
+    with RecordList.from_arrow([]) as x:
+        assert len(x) == 0
+    with pytest.raises(InputError, match="item 1 is a dict, which does not export Arrow"):
+        RecordList.from_arrow([TABLE, {"a": 1}])
+
+
+def test_batches_may_differ():
+    with RecordList.from_arrow([pa.table({"a": [1]}), pa.table({"b": ["x"]}), pa.array([1.5])]) as x:
+        assert x.to_list() == [{"a": 1}, {"b": "x"}, 1.5]
+
+
+def test_a_stream_is_read_once():
+    reader = TABLE.to_reader()
+    RecordList(reader).close()
+    with RecordList(reader) as x:  # pyarrow's reader is at its end
+        assert len(x) == 0
+
+
+def test_an_error_of_the_stream():
+    def batches():
+        yield TABLE.to_batches()[0]
+        raise ZeroDivisionError("while reading part 2")
+
+    with pytest.raises(InputError, match="the Arrow stream of RecordBatchReader failed: .*while reading part 2"):
+        RecordList(pa.RecordBatchReader.from_batches(TABLE.schema, batches()))
+    with pytest.raises(ZeroDivisionError):
+        RecordList.from_arrow(batches())
+
+
+def test_options_reach_the_store():
+    with RecordList.from_arrow(TABLE, compression="none", name="test-arrow-in") as x:
+        assert x.info().name == "test-arrow-in"
+        assert recstore.attach("test-arrow-in").to_list() == TABLE.to_pylist()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        RecordList.from_arrow(TABLE, colour=1)
+    with pytest.raises(ValueError, match='missing is "none" or "absent"'):
+        RecordList.from_arrow(TABLE, missing="drop")
+
+
+def test_a_table_is_shared_by_a_fingerprint():
+    with pytest.raises(TypeError, match="give fingerprint="):
+        RecordList.from_arrow(TABLE, shared="test-arrow-in")
+    with RecordList.from_arrow(TABLE, shared="test-arrow-in", fingerprint="1") as x:
+        with RecordList.from_arrow(TABLE, shared="test-arrow-in", fingerprint="1") as y:
+            assert x.to_list() == y.to_list() == TABLE.to_pylist()
+    with recstore.shared("test-arrow-in", lambda: TABLE, fingerprint="2") as x:
+        assert x.to_list() == TABLE.to_pylist()
+
+
+def test_workers():
+    rows = TABLE.to_pylist()
+    with RecordList(TABLE, workers=2) as x, RecordList([TABLE, TABLE.slice(1)], workers=2) as y:
+        assert x.to_list() == rows and y.to_list() == rows + rows[1:]
+    bad = pa.table({"when": _raw(pa.date32(), 0, 2932897)})
+    with pytest.raises(EncodeError, match=r"record 4: \$.when: a date outside"):
+        RecordList([TABLE, bad], workers=2)
+
+
+def test_progress_counts_rows(capfd):
+    pytest.importorskip("rich")
+    with RecordList(pa.table({"i": range(100_000)}), progress=True) as x:
+        assert len(x) == 100_000
+    assert "100000/100000" in capfd.readouterr().err
+
+
+def test_decimals_keep_their_digits():
+    array = pa.array([Decimal("1.50"), Decimal("0E-2"), Decimal("-0.01")], pa.decimal128(5, 2))
+    with RecordList(array) as x:
+        assert [str(one) for one in x] == ["1.50", "0.00", "-0.01"]
