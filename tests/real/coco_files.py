@@ -34,8 +34,12 @@ def document(images, annotations, seed=2017):
 
 
 def write(path, images, annotations):
+    return write_document(path, document(images, annotations))
+
+
+def write_document(path, made):
     with open(path, "w") as file:
-        json.dump(document(images, annotations), file)
+        json.dump(made, file)
     return str(path)
 
 

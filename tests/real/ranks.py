@@ -25,30 +25,37 @@ class Measured:
         self.peak, self.held, self.results = peak, held, results
 
 
-def measure(function, *arguments, modules=()):
-    """Runs ``function(*arguments)`` in each rank: it returns `(data, result)`, and the rank keeps `data` until all have loaded. The
-    function lives in a module that can be imported. `modules` are imported before the ranks start."""
+def compare(plain, shared, *, modules=()):
+    """The Measured of two ways to load a dataset. A way is `(function, *arguments)`: each rank calls the function, which returns
+    `(data, result)`, and keeps `data` until all have loaded. The function lives in a module that can be imported. `modules` are imported
+    before the ranks start. Prints the figures, and asserts that both ways give all ranks the same result."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
-    launcher = context.Process(target=_launch, args=(theirs, function, arguments, modules))
+    launcher = context.Process(target=_launch, args=(theirs, (plain, shared), modules))
     launcher.start()
     theirs.close()
     try:
         assert mine.poll(DEADLINE), "the ranks did not finish"
-        peak, held, results = mine.recv()
+        measured = [Measured(*figures) for figures in mine.recv()]
     finally:
         launcher.join(DEADLINE)
         launcher.close()
         mine.close()
-    failed = [result for result in results if isinstance(result, str) and result.startswith("Traceback")]
-    assert not failed, failed[0]
-    return Measured(peak, held, results)
+    before, after = measured
+    results = [repr(result) for one in measured for result in one.results]
+    assert len(set(results)) == 1, results
+    print(f"held {before.held >> 20} -> {after.held >> 20} MiB, peak {before.peak >> 20} -> {after.peak >> 20} MiB")
+    return before, after
 
 
-def _launch(connection, function, arguments, modules):
+def _launch(connection, ways, modules):
     for module in modules:
         importlib.import_module(module)
     gc.freeze()  # the ranks' collector leaves the pages alone that they share with this process
+    connection.send([_measured(function, arguments) for function, *arguments in ways])
+
+
+def _measured(function, arguments):
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe() for _ in range(RANKS)]
     ranks = [context.Process(target=_rank, args=(pipe[1], function, arguments)) for pipe in pipes]
@@ -57,9 +64,9 @@ def _launch(connection, function, arguments, modules):
     for _, theirs in pipes:
         theirs.close()
     ends = [mine for mine, _ in pipes]
-    pids, before = [rank.pid for rank in ranks], 0
     for end in ends:
         end.recv()  # started, and nothing loaded
+    pids = [rank.pid for rank in ranks]
     before = process_memory.total(pids)
     sampler = _Sampler(pids)
     for end in ends:
@@ -71,7 +78,7 @@ def _launch(connection, function, arguments, modules):
         end.send("end")
     for rank in ranks:
         rank.join()
-    connection.send((max(peak, held) - before, held - before, results))
+    return max(peak, held) - before, held - before, results
 
 
 class _Sampler(threading.Thread):
@@ -85,7 +92,7 @@ class _Sampler(threading.Thread):
     def run(self):
         while not self.ended.is_set():
             self.peak = max(self.peak, process_memory.total(self.pids) or 0)
-            time.sleep(0.01)
+            time.sleep(0.03)
 
     def stop(self):
         self.ended.set()

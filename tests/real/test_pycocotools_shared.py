@@ -169,9 +169,8 @@ def test_workers(path, method):
 def test_memory_of_four_ranks(tmp_path):
     path = coco_files.write(tmp_path / "large.json", 3_000, 30_000)
     modules = ["pycocotools.coco", "recstore.integrations.pycocotools"]
-    plain = ranks.measure(coco_files.load_plain, path, modules=modules)
-    shared = ranks.measure(coco_files.load_shared, path, ranks.fresh_name(), modules=modules)
-    assert set(plain.results) == set(shared.results) and len(set(plain.results)) == 1
-    print(f"held {plain.held >> 20} -> {shared.held >> 20} MiB, peak {plain.peak >> 20} -> {shared.peak >> 20} MiB")
+    plain, shared = ranks.compare(
+        (coco_files.load_plain, path), (coco_files.load_shared, path, ranks.fresh_name()), modules=modules
+    )
     assert shared.held < plain.held / 3
     assert shared.peak < plain.peak / 1.5

@@ -60,11 +60,11 @@ def made_module(monkeypatch):
 
 def missing(code):
     """A module that a block imports and that need not be there."""
-    for name in ("torch", "pycocotools"):
+    for name in ("torch", "pycocotools", "torchvision"):
         if re.search(rf"^\s*(import|from) (recstore\.integrations\.)?{name}\b", code, re.MULTILINE):
             try:
                 __import__(name)
-            except ImportError:
+            except (ImportError, RuntimeError):  # the latter: torchvision of another build than PyTorch
                 return name
     return None
 

@@ -5,8 +5,15 @@ from typing import Any
 from typing_extensions import assert_type
 
 from recstore.integrations.pycocotools import COCO
+from recstore.integrations.torchvision import CocoDetection, ImageFolder
 
 coco = COCO("instances.json", shared="coco", keep="2h")
 assert_type(coco.getAnnIds(imgIds=[7], iscrowd=False), list[int])
 assert_type(coco.loadAnns(7), list[dict[str, Any]])
 COCO("instances.json", share="coco")  # type: ignore[call-arg]
+
+images = ImageFolder("images", transform=str, shared="images")
+assert_type(images.samples[0], tuple[str, int])
+assert_type(images.classes, list[str])
+ImageFolder("images", "a transform")  # type: ignore[arg-type]
+assert_type(CocoDetection("images", "instances.json").coco, COCO)

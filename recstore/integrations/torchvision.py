@@ -1,0 +1,174 @@
+"""Dataset classes of torchvision over stores: `ImageFolder`, `DatasetFolder`, `CocoDetection` and `CocoCaptions`. One
+process of a machine lists the files or parses the annotations."""
+
+import functools
+import os
+
+from torchvision import datasets
+from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
+
+from recstore import records
+from recstore.build import fingerprints
+from recstore.integrations import parts
+from recstore.io import reading
+
+__all__ = ["CocoCaptions", "CocoDetection", "DatasetFolder", "ImageFolder"]
+
+_Vision = datasets.VisionDataset
+
+
+class DatasetFolder(datasets.DatasetFolder):
+    """torchvision's DatasetFolder whose `samples` and `targets` are a :class:`recstore.RecordView` and a view of one
+    field over a store.
+
+    Args:
+        root, loader, extensions, transform, target_transform, is_valid_file, allow_empty: as torchvision's.
+        options: those of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+            `timeout` as of :func:`recstore.shared`: one process of the machine lists the files, and the others attach.
+            The fingerprint is derived from the path of `root`, the times of `root` and of the class folders, and the
+            other arguments. A change in a folder below a class folder needs another `fingerprint`.
+
+    The files, their order, the classes and their numbers are those of torchvision. A subclass may override
+    `find_classes` and `make_dataset`.
+
+    Raises what torchvision raises: FileNotFoundError for a folder without classes or a class without files. Safe to
+    read from several threads at once.
+    """
+
+    def __init__(
+        self,
+        root,
+        loader,
+        extensions=None,
+        transform=None,
+        target_transform=None,
+        is_valid_file=None,
+        allow_empty=False,
+        **options,
+    ):
+        # torchvision's own constructor would hold all samples and all targets as lists.
+        _Vision.__init__(self, root, transform=transform, target_transform=target_transform)
+        feed = _Folder(self, extensions, is_valid_file, allow_empty)
+        if options.get("shared") is not None and options.get("fingerprint") is None:
+            options["fingerprint"] = feed.fingerprint()
+        lists, rest = parts.of(reading.store(type(self).__name__, feed, options))
+        self.loader = loader
+        self.extensions = extensions
+        self.classes = rest["classes"]
+        self.class_to_idx = rest["class_to_idx"]
+        self.samples = lists["samples"]
+        self.targets = self.samples.field(1)
+
+
+class ImageFolder(DatasetFolder, datasets.ImageFolder):
+    """torchvision's ImageFolder whose `samples`, `imgs` and `targets` are views of a store; see :class:`DatasetFolder`.
+
+    >>> import os, tempfile
+    >>> root = tempfile.mkdtemp()
+    >>> for name in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg"):
+    ...     os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+    ...     open(os.path.join(root, name), "w").close()
+    >>> dataset = ImageFolder(root)
+    >>> dataset.classes, dataset.targets.to_list(), dataset.samples[2] == (os.path.join(root, "dog", "1.jpg"), 1)
+    (['cat', 'dog'], [0, 0, 1], True)
+    """
+
+    def __init__(
+        self,
+        root,
+        transform=None,
+        target_transform=None,
+        loader=default_loader,
+        is_valid_file=None,
+        allow_empty=False,
+        **options,
+    ):
+        extensions = IMG_EXTENSIONS if is_valid_file is None else None
+        super().__init__(
+            root, loader, extensions, transform, target_transform, is_valid_file, allow_empty=allow_empty, **options
+        )
+        self.imgs = self.samples
+
+
+class CocoDetection(datasets.CocoDetection):
+    """torchvision's CocoDetection whose `coco` is :class:`recstore.integrations.pycocotools.COCO`.
+
+    Args:
+        root, annFile, transform, target_transform, transforms: as torchvision's.
+        options: as of that class: ``shared="name"`` for one copy on a machine, `keep` and others.
+
+    ``ids`` has the sorted ids of the images, as a view. Raises what that class raises. Safe to read from several
+    threads at once.
+    """
+
+    def __init__(self, root, annFile, transform=None, target_transform=None, transforms=None, **options):
+        from recstore.integrations.pycocotools import COCO
+
+        # torchvision's own constructor would parse the file.
+        _Vision.__init__(self, root, transforms, transform, target_transform)
+        self.coco = COCO(annFile, **options)
+        self.ids = _sorted(records.RecordList(self.coco.imgs.keys()))
+
+
+class CocoCaptions(CocoDetection, datasets.CocoCaptions):
+    """torchvision's CocoCaptions; see :class:`CocoDetection`."""
+
+
+def _sorted(ids):
+    """A view of ids in their order. If they are in order already, which is usual, it needs no index array."""
+    before = None
+    for one in ids:
+        if before is not None and one < before:
+            return ids.sorted_by(int)
+        before = one
+    return ids
+
+
+class _Folder(parts.PartsFeed):
+    """The samples of a folder with its classes."""
+
+    def __init__(self, dataset, extensions, is_valid_file, allow_empty):
+        super().__init__([])
+        self.dataset, self.root = dataset, dataset.root
+        self.chosen = {"extensions": extensions, "is_valid_file": is_valid_file}
+        self.allow_empty = allow_empty
+
+    def parts(self, bar):
+        self.classes, self.class_to_idx = self.dataset.find_classes(self.root)
+        yield "samples", self.samples()
+
+    def rest(self):
+        return {"classes": self.classes, "class_to_idx": self.class_to_idx}
+
+    def samples(self):
+        make = self.dataset.make_dataset
+        if make is not datasets.DatasetFolder.make_dataset:
+            yield from make(self.root, class_to_idx=self.class_to_idx, allow_empty=self.allow_empty, **self.chosen)
+            return
+        # Class after class, so that the list of one class alone is held.
+        empty = {}
+        for name in sorted(self.class_to_idx):
+            one = {name: self.class_to_idx[name]}
+            found = make(self.root, class_to_idx=one, allow_empty=True, **self.chosen)
+            if not found:
+                empty.update(one)
+            yield from found
+        if not self.class_to_idx or empty and not self.allow_empty:
+            make(self.root, class_to_idx=empty, **self.chosen)  # raises, and names the empty classes
+
+    def fingerprint(self):
+        root = os.path.abspath(self.root)
+        folders = [root, *sorted(entry.path for entry in os.scandir(root) if entry.is_dir())]
+        stamps = [_stamp(folder) for folder in folders]
+        overridden = [
+            getattr(self.dataset, name)
+            for name in ("find_classes", "make_dataset")
+            if getattr(type(self.dataset), name) is not getattr(datasets.DatasetFolder, name)
+        ]
+        content = {**self.chosen, "allow_empty": self.allow_empty, "overridden": overridden, "root": self.root}
+        return fingerprints.derive(functools.partial(dict, folders=folders, stamps=stamps, **content))
+
+
+def _stamp(folder):
+    status = os.stat(folder)
+    return f"{status.st_mtime_ns} {status.st_ino}"

@@ -1,0 +1,84 @@
+"""Image folders for tests, and what ranks and workers run with torchvision. `datasets` is torchvision.datasets, or None where it is
+missing."""
+
+import importlib.util
+import pathlib
+
+import vision
+from real import coco_files, ranks
+
+datasets = None
+if importlib.util.find_spec("torchvision") is not None and importlib.util.find_spec("torch") is not None:
+    datasets = vision.datasets()
+
+    from recstore.integrations.torchvision import CocoDetection, DatasetFolder, ImageFolder
+
+    class Folder(ImageFolder):
+        """A spawned worker imports this module for it, and so the names of operators."""
+
+    class Detection(CocoDetection):
+        """As Folder."""
+
+    class CatsOnly(ImageFolder):
+        """A folder of chosen classes, as subclasses of torchvision's class have them."""
+
+        def find_classes(self, directory):
+            classes, _ = super().find_classes(directory)
+            chosen = [name for name in classes if name.startswith("c")]
+            return chosen, {name: 10 + i for i, name in enumerate(chosen)}
+
+    class OwnSamples(DatasetFolder):
+        """A folder whose samples come from a method of its own."""
+
+        @staticmethod
+        def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, allow_empty=False):
+            return [(f"{directory}/{name}/only", i) for name, i in class_to_idx.items()]
+
+
+def size_of(image):
+    """A transform that loaders of tests use: the width and height of an image as one number."""
+    return 1000 * image.size[0] + image.size[1]
+
+
+def no_label(target):
+    return len(target)
+
+
+def ends_in_png(path):
+    return path.endswith(".png")
+
+
+def image_folder(root, classes, files, content=b""):
+    """A folder of image files: some below a further folder, some that are no images."""
+    for i in range(classes):
+        folder = pathlib.Path(root) / f"class{i:03}"
+        (folder / "more").mkdir(parents=True)
+        (folder / "notes.txt").touch()
+        for k in range(files):
+            where = folder / "more" if k % 10 == 3 else folder
+            (where / f"n{i:08}_{k}.{'png' if k % 2 else 'JPEG'}").write_bytes(content)
+    return str(root)
+
+
+# ---- Run by ranks ----
+
+
+def folder_plain(root):
+    dataset = datasets.ImageFolder(root)
+    return dataset, (ranks.checksum(dataset.samples), sum(dataset.targets))
+
+
+def folder_shared(root, name):
+    dataset = ImageFolder(root, shared=name)
+    return dataset, (ranks.checksum(dataset.samples), sum(dataset.targets))
+
+
+def detection_plain(path):
+    with coco_files.quiet():
+        dataset = datasets.CocoDetection("images", path)
+    return dataset, (ranks.checksum(map(dataset._load_target, dataset.ids)), sum(dataset.ids))
+
+
+def detection_shared(path, name):
+    dataset = CocoDetection("images", path, shared=name)
+    return dataset, (ranks.checksum(map(dataset._load_target, dataset.ids)), sum(dataset.ids))

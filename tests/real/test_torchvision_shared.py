@@ -1,0 +1,178 @@
+"""The datasets of recstore.integrations.torchvision against torchvision's own: the same samples, and one copy for all ranks."""
+
+import doctest
+import os
+
+import pytest
+from real import coco_files, image_folders, ranks
+
+if image_folders.datasets is None:
+    pytest.skip("needs the extra real, which .ci/run installs", allow_module_level=True)
+
+import numpy as np
+import torch.utils.data
+from PIL import Image
+from torchvision import datasets
+from torchvision.datasets import folder as folders
+
+import recstore
+from recstore import RecordView
+from recstore.integrations import torchvision as ours
+from recstore.integrations.torchvision import CocoCaptions, CocoDetection, DatasetFolder, ImageFolder
+
+METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Images of one size a class."""
+    root = image_folders.image_folder(tmp_path / "images", 3, 12)
+    for path, label in datasets.ImageFolder(root).samples:
+        Image.new("RGB", (4 + label, 8)).save(path)
+    return root
+
+
+@pytest.fixture
+def annotated(tmp_path):
+    """`(folder, annotation file)`; the ids of the images are not in order."""
+    document = coco_files.document(10, 60)
+    document["images"].reverse()
+    for image in document["images"]:
+        Image.new("RGB", (image["width"], image["height"])).save(tmp_path / image["file_name"])
+    for ann in document["annotations"]:
+        ann["caption"] = f"the {ann['id']}"
+    return str(tmp_path), coco_files.write_document(tmp_path / "instances.json", document)
+
+
+def same(mine, theirs):
+    """Two dataset objects have the same attributes, and equal ones."""
+    assert vars(mine).keys() == vars(theirs).keys()
+    for name in ("samples", "targets", "imgs", "classes", "class_to_idx", "extensions", "loader", "root"):
+        if hasattr(theirs, name):
+            assert getattr(mine, name) == getattr(theirs, name), name
+    assert repr(mine) == repr(theirs)
+    assert len(mine) == len(theirs) > 0 and type(mine.samples) is RecordView and type(mine.samples[0]) is tuple
+
+
+def test_image_folder(root):
+    mine, theirs = ImageFolder(root), datasets.ImageFolder(root)
+    same(mine, theirs)
+    assert isinstance(mine, datasets.ImageFolder)
+    np.testing.assert_array_equal(np.array(mine.targets), theirs.targets)
+    assert np.bincount(mine.targets).tolist() == [12, 12, 12] and torch.tensor(mine.targets)[-1] == 2
+    same(
+        ImageFolder(root, is_valid_file=image_folders.ends_in_png),
+        datasets.ImageFolder(root, is_valid_file=image_folders.ends_in_png),
+    )
+    arguments = folders.default_loader, (".txt",)
+    same(DatasetFolder(root, *arguments), datasets.DatasetFolder(root, *arguments))
+    transforms = {"transform": image_folders.size_of, "target_transform": str}
+    mine, theirs = ImageFolder(root, **transforms), datasets.ImageFolder(root, **transforms)
+    assert list(mine) == list(theirs) and mine[35] == (6008, "2")
+
+
+def test_subclasses(root):
+    name = ranks.fresh_name()
+    whole, cats = ImageFolder(root, shared=name), image_folders.CatsOnly(root, shared=name)
+    os.mkdir(os.path.join(root, "dogs"))
+    assert image_folders.CatsOnly(root).targets == cats.targets == [10 + i for i in whole.targets]
+    assert cats.class_to_idx == {"class000": 10, "class001": 11, "class002": 12}
+    own = image_folders.OwnSamples(root, str, (".none",), shared=name)
+    assert own.samples == [(f"{root}/{name}/only", i) for i, name in enumerate(own.classes)] and len(own) == 4
+    assert len(recstore.segments(name)) == 3, "each has a store of its own"
+
+
+@METHODS
+def test_workers(root, method):
+    dataset, order = image_folders.Folder(root, transform=image_folders.size_of), range(35, 0, -2)
+    chosen = torch.utils.data.Subset(dataset, order)
+    loader = torch.utils.data.DataLoader(chosen, 5, num_workers=2, multiprocessing_context=method)
+    plain = datasets.ImageFolder(root, transform=image_folders.size_of)
+    assert [pair for batch in loader for pair in zip(*map(torch.Tensor.tolist, batch))] == [plain[i] for i in order]
+
+
+def test_one_listing(root, monkeypatch):
+    name, made = ranks.fresh_name(), []
+    make = folders.make_dataset
+    monkeypatch.setattr(folders, "make_dataset", lambda *a, **b: made.append(1) or make(*a, **b))
+    first, second = ImageFolder(root, shared=name), ImageFolder(root, shared=name)
+    assert first.samples == second.samples and len(made) == 3
+    os.unlink(first.samples[0][0])
+    assert ImageFolder(root, shared=name).samples == first.samples[1:], "a changed folder is listed again"
+    assert len(ImageFolder(root, shared=name, is_valid_file=image_folders.ends_in_png)) == 18
+    assert ImageFolder(root, shared=name, fingerprint="mine").samples == ImageFolder(root).samples
+
+
+def test_bad_folders(root, tmp_path):
+    os.mkdir(os.path.join(root, "zebra"))
+    os.mkdir(os.path.join(root, "ape"))
+    (tmp_path / "empty").mkdir()
+    name = ranks.fresh_name()
+    for where in (root, str(tmp_path / "empty"), "missing"):
+        with pytest.raises(FileNotFoundError) as theirs:
+            datasets.ImageFolder(where)
+        for options in ({}, {"shared": name}):
+            with pytest.raises(FileNotFoundError) as mine:
+                ImageFolder(where, **options)
+            assert str(mine.value) == str(theirs.value) or where == "missing"
+    with pytest.raises(ValueError, match="Both extensions and is_valid_file cannot be None"):
+        DatasetFolder(root, str)
+    same(ImageFolder(root, allow_empty=True), datasets.ImageFolder(root, allow_empty=True))
+    with pytest.raises(TypeError, match=r"ImageFolder\(\) got an unexpected keyword argument 'share'"):
+        ImageFolder(root, share=name)
+    assert len(recstore.segments(name)) == 0
+
+
+def test_coco_detection(annotated):
+    with coco_files.quiet():
+        theirs = datasets.CocoDetection(*annotated, image_folders.size_of)
+    mine = CocoDetection(*annotated, image_folders.size_of)
+    assert vars(mine).keys() == vars(theirs).keys() and isinstance(mine, datasets.CocoDetection)
+    assert mine.ids == theirs.ids == sorted(theirs.coco.imgs) != list(mine.coco.imgs)
+    assert list(mine) == list(theirs) and repr(mine) == repr(theirs)
+    with coco_files.quiet():
+        theirs = datasets.CocoCaptions(*annotated, image_folders.size_of)
+    mine = CocoCaptions(*annotated, image_folders.size_of)
+    assert list(mine) == list(theirs) and mine[3][1][0].startswith("the ")
+
+
+def test_transforms_v2(annotated):
+    wrapped = []
+    with coco_files.quiet():
+        for kind in (datasets.CocoDetection, CocoDetection):
+            dataset = datasets.wrap_dataset_for_transforms_v2(kind(*annotated), target_keys=("boxes", "labels"))
+            wrapped.append([target["boxes"].tolist() if "boxes" in target else None for _, target in dataset])
+    assert wrapped[0] == wrapped[1] and any(wrapped[0])
+
+
+@METHODS
+def test_coco_workers(annotated, method):
+    dataset = image_folders.Detection(
+        *annotated, image_folders.size_of, image_folders.no_label, shared=ranks.fresh_name()
+    )
+    loader = torch.utils.data.DataLoader(dataset, 4, num_workers=2, multiprocessing_context=method)
+    counts = torch.cat([labels for _, labels in loader]).tolist()
+    assert counts == [len(dataset.coco.imgToAnns[image]) for image in dataset.ids] and sum(counts) == 60
+
+
+def test_examples():
+    assert doctest.testmod(ours).failed == 0
+
+
+MODULES = ["real.image_folders", "recstore.integrations.pycocotools"]
+
+
+def test_memory_of_folders(tmp_path):
+    root = image_folders.image_folder(tmp_path / ("a folder with a long name " * 8), 20, 1_000)
+    ways = (image_folders.folder_plain, root), (image_folders.folder_shared, root, ranks.fresh_name())
+    plain, shared = ranks.compare(*ways, modules=MODULES)
+    assert shared.held < plain.held / 2
+    assert shared.peak < plain.peak / 1.5
+
+
+def test_memory_of_detection(tmp_path):
+    path = coco_files.write(tmp_path / "large.json", 3_000, 20_000)
+    ways = (image_folders.detection_plain, path), (image_folders.detection_shared, path, ranks.fresh_name())
+    plain, shared = ranks.compare(*ways, modules=MODULES)
+    assert shared.held < plain.held / 2
+    assert shared.peak < plain.peak / 1.5
