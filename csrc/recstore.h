@@ -34,6 +34,7 @@
 #include "write/rs_builder.h"
 #include "write/rs_encode.h"
 #include "write/rs_infer.h"
+#include "write/rs_json_bounds.h"
 #include "write/rs_mapping_builder.h"
 #include "write/rs_batch.h"
 #include "write/rs_scan.h"

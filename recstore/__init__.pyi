@@ -19,7 +19,9 @@ from recstore.errors import UntrustedError as UntrustedError
 from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
 from recstore.io.arrow_in import from_polars as from_polars
+from recstore.io.documents import read_json as read_json
 from recstore.io.hf_in import from_hf as from_hf
+from recstore.io.jsonl import read_jsonl as read_jsonl
 from recstore.io.lines import read_lines as read_lines
 from recstore.io.pandas_in import from_pandas as from_pandas
 from recstore.io.scan import scan_files as scan_files
@@ -61,6 +63,8 @@ __all__ = [
     "from_polars",
     "json_default",
     "open",
+    "read_json",
+    "read_jsonl",
     "read_lines",
     "register",
     "scan_files",

@@ -342,7 +342,8 @@ def _build(result, target, reader):
     if feed is not None:
         options = feed.options or build_options.Options()
         options.target, target.reader = target, reader
-        return registry.container_of(streaming.build_records(feed, options))
+        built = (streaming.build_mapping if feed.pairs else streaming.build_records)(feed, options)
+        return registry.container_of(built)
     iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
     if isinstance(result, (str, bytes, bytearray)) or not iterable:
         kind = type(result).__name__

@@ -79,7 +79,8 @@ cdef class ListEncoder:
 
 
 cdef class PairEncoder:
-    """Collects the pairs of one batch after another. `seed` is that of the builder's KeyHashes."""
+    """Collects the pairs of one batch after another. `seed` is that of the builder's KeyHashes, `sender` as of
+    ListEncoder."""
 
     cdef rs_batch keys
     cdef rs_batch values
@@ -87,6 +88,7 @@ cdef class PairEncoder:
     cdef KeyHashes hashes
     cdef uint64_t taken
     cdef list opaque
+    cdef public object sender
 
     def __cinit__(self, writer, seed):
         self.writer = writer
@@ -135,8 +137,9 @@ cdef class PairEncoder:
         self.hashes.drop_last()
         return 0
 
-    def extend(self, pairs, send):
+    def extend(self, pairs, send=None):
         """Adds all pairs, and calls send() whenever the batch is full."""
+        send = send or self.sender
         for key, value in pairs:
             self.append(key, value)
             key = value = None

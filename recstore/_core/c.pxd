@@ -536,4 +536,15 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_mapping_builder_finish(rs_mapping_builder *self, const rs_buffer *table, const uint64_t *order,
                                         uint64_t n, rs_error *err)
 
+    enum:
+        RS_JSON_DEPTH
+    ctypedef struct rs_json_bounds:
+        uint64_t n_commas
+        uint32_t depth
+        rs_bool filled
+    void rs_json_bounds_begin(rs_json_bounds *self, bint object)
+    rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t n, rs_buffer *ends,
+                                 size_t *consumed, rs_error *err)
+    bint rs_json_has_long_int(const uint8_t *bytes, size_t n)
+
     rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err)

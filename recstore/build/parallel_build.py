@@ -45,9 +45,9 @@ class WorkerTraceback(Exception):
 
 
 def fill(builder, shards, options):
-    """Appends the records or pairs of all shards to a builder. Raises the exceptions of iterating over them,
-    EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an iterable of shards. All workers have
-    ended when this returns or raises."""
+    """Appends the records or pairs of all shards to a builder. Returns the reports of those that are Feeds. Raises the
+    exceptions of iterating over them, EncodeError, BuildError if a worker dies, and TypeError if `shards` is not an
+    iterable of shards. All workers have ended when this returns or raises."""
     if isinstance(shards, (str, bytes, bytearray, Mapping, native.Mapping)):
         raise TypeError(
             f"with workers={options.workers} the argument is an iterable of shards, each an iterable, not "
@@ -57,12 +57,14 @@ def fill(builder, shards, options):
         raise BuildError(
             "this process is a daemonic child of multiprocessing, which may have no children: build with workers=0"
         )
-    with closing(_Team(builder, options).run(shards)) as finished:
+    team = _Team(builder, options)
+    with closing(team.run(shards)) as finished:
         if options.progress:
             from recstore.build import progress
 
             finished = progress.track(finished, len(shards) if hasattr(shards, "__len__") else None)
         deque(finished, 0)
+    return team.reports
 
 
 _MAPPED = 4096  # records in a shard of `mapped`
@@ -153,6 +155,7 @@ class _Team:
         self.shards = iter(())
         self.queues = {}  # number of a shard -> its messages
         self.waiting = 0  # bytes in all queues
+        self.reports = []
         self.opaque = {}  # of the shard whose turn it is: number of an opaque key in the shard -> the key
 
     def run(self, shards):
@@ -260,6 +263,8 @@ class _Team:
                 *arguments, opaque = arguments
                 arguments.append([(number, self.opaque.setdefault(first, key)) for number, first, key in opaque])
             self.builder.append_batch(*arguments)
+        if kind == END and (report := pickle.loads(content)) is not None:
+            self.reports.append(report)
         return kind == END
 
     def learn(self, seen, foreign):
@@ -326,10 +331,10 @@ def _work(shards, batches, pickled, arrays, seed):
 
     while (shard := incoming.get()) is not None:
         encoder = _encoder(writer, seed)
-        failure = _read(shard, encoder, send_batch, seed is not None)
+        failure, report = _read(shard, encoder, send_batch, seed is not None)
         shard = None
         if failure is None:
-            send(END, None)
+            send(END, report)
         else:
             send(ERROR, failure)
 
@@ -339,15 +344,17 @@ def _encoder(writer, seed):
 
 
 def _read(pickled, encoder, send_batch, pairs):
-    """Encodes a shard. Returns None, or the arguments of _Team.fail after the first."""
-    failure = None
+    """Encodes a shard. Returns `(failure, report)`: the failure is None, or the arguments of _Team.fail after the
+    first; the report is that of a Feed."""
+    failure = report = None
     try:
         shard = pickle.loads(pickled)
         pickled = None
-        feed = None if pairs else feed_of(shard)
+        feed = shard if isinstance(shard, Feed) else None if pairs else feed_of(shard)
         if feed is not None:
             encoder.sender = send_batch
             feed.fill(encoder, None)
+            report = feed.report()
         else:
             encoder.extend(pairs_of(shard) if pairs else shard, send_batch)
     except native.Refused as e:
@@ -358,7 +365,7 @@ def _read(pickled, encoder, send_batch, pairs):
         send_batch()  # the records before the failure, which count for the number in its message
     except Exception as e:
         failure = failure or _failure(e)
-    return failure
+    return failure, report
 
 
 def _failure(error):

@@ -15,6 +15,7 @@ class Feed:
     """
 
     options = None
+    pairs = False  # whether the records are the (key, value) pairs of a mapping
     attributes = None  # what holds for all records: a dict that JSON can express, known once all records were appended
 
     def fill(self, builder, options):
@@ -27,6 +28,13 @@ class Feed:
         a Feed. None: the feed is not divided, and the building process appends its records. The default is one shard,
         this feed."""
         return [self]
+
+    def report(self):
+        """What `fill` has to tell at its end, as a picklable value. A worker sends it back."""
+        return None
+
+    def told(self, reports):
+        """Called at the end with the reports of all parts, in order."""
 
     def check(self):
         """Called after all records were appended. Raises InputError if the source changed meanwhile."""

@@ -34,13 +34,15 @@ def fill(builder, source, options):
     if shards is not None:
         from recstore.build import parallel_build
 
-        parallel_build.fill(builder, shards, options)
+        reports = parallel_build.fill(builder, shards, options)
     elif feed:
         source.fill(builder, options)
+        reports = [source.report()]
     else:
         builder.extend(_tracked(source) if options.progress else source)
     if feed:
         source.check()
+        source.told(reports)
         if source.attributes:
             builder.annotate(*attributes.pack(source.attributes))
 
@@ -59,7 +61,8 @@ def build_mapping(mapping_or_pairs, options, factory=None):
     """
     factory = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
     kept = private_bytes()
-    pairs = mapping_or_pairs if options.workers else pairs_of(mapping_or_pairs)
+    feeds = options.workers or isinstance(mapping_or_pairs, Feed)
+    pairs = mapping_or_pairs if feeds else pairs_of(mapping_or_pairs)
     segment = _stream_pairs(pairs, factory, options)
     return finished(segment, options, kept)
 

@@ -4,10 +4,11 @@ import functools
 import os
 from contextlib import contextmanager
 
-from recstore import records, sharing
+from recstore import dicts, records, sharing
+from recstore._core import native
 from recstore.build import build_options, fingerprints, progress, streaming
 from recstore.build.sources import Feed
-from recstore.errors import InputError
+from recstore.errors import EncodeError, InputError
 from recstore.io import inputs
 
 _SHARING = ("keep", "fingerprint", "dir", "timeout")
@@ -15,7 +16,7 @@ _BUILDING = ("on_unsupported", "compression", "arrays", "backing", "name", "work
 
 
 def store(reader, feed, given, **content):
-    """The RecordList of the records of a Feed, which is a FileFeed if the records come from files.
+    """The RecordList of the records of a Feed, or the RecordDict of its pairs. Records of files come from a FileFeed.
 
     `reader` is the name of the reader's function. `given` has the keyword
     arguments that all readers take: those of RecordList, and `shared`, `keep`, `fingerprint`, `dir`, `timeout`. With
@@ -34,6 +35,8 @@ def store(reader, feed, given, **content):
         if chosen:
             raise TypeError(f"{reader}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
         feed.options = build_options.Options(**building)
+        if feed.pairs:
+            return dicts.RecordDict._of_segment(streaming.build_mapping(feed, feed.options))
         return records.RecordList._of_segment(streaming.build_records(feed, feed.options))
     for option in ("name", "backing"):
         if option in building:
@@ -69,6 +72,20 @@ class FileFeed(Feed):
             if one.stamp() != stamp:
                 raise InputError(f"{one.name}: the file changed while it was read; read it again when it is complete")
 
+    @contextmanager
+    def named(self, bar):
+        """Names the file of a FileBar in the error of a record that cannot be stored. A file that changed meanwhile is
+        the reason for bad content."""
+        try:
+            yield
+        except EncodeError as error:
+            raise EncodeError(f"{bar.file.name}: {error}") from None
+        except native.Refused as error:
+            raise native.Refused(f" of {bar.file.name}{error}") from None
+        except InputError:
+            self.check()
+            raise
+
 
 class FileBar(progress.Bar):
     """The progress bar of a FileFeed, in stored bytes of its files. `options` are those of `fill`."""
@@ -94,7 +111,30 @@ class FileBar(progress.Bar):
         if self.drawn is not None:
             self.steps += 1
             if self.steps % 1024 == 1:
-                self.to(self.before + self.file.position)
+                self.moved()
+
+    def moved(self):
+        """Asks for the file's position. Called after each block of the file that was read."""
+        if self.drawn is not None:
+            self.to(self.before + self.file.position)
+
+
+def grouped(files, size):
+    """The files in lists, in order: a file of at least `size` bytes alone, smaller ones together."""
+    found, left = [], 0
+    for file in files:
+        bytes_ = file.size
+        if bytes_ is None or bytes_ >= left:
+            found.append([])
+            left = 0 if bytes_ is None or bytes_ >= size else size
+        found[-1].append(file)
+        left -= min(bytes_ or 0, left)
+    return found
+
+
+def divisible(file):
+    """Whether parts of the file can be read by themselves, and the whole twice: it is a regular file, not packed."""
+    return file.path is not None and file.packed is None and os.path.isfile(file.path)
 
 
 @contextmanager

@@ -340,3 +340,8 @@ assert_type(recstore.scan_files("train", "**/*.jpg", class_from="parent"), Recor
 assert_type(recstore.scan_files("train", [".jpg"], as_tuples=True, shared="train"), RecordList[tuple[Any, ...]])
 assert_type(recstore.scan_files("train").class_to_idx, dict[str, int])
 recstore.scan_files("train", colour=1)  # type: ignore[call-overload]
+assert_type(recstore.read_lines(["a.txt", "b.txt.gz"], where=str.strip), RecordList[str])
+assert_type(recstore.read_jsonl("train-*.jsonl", errors="skip", columns=["id"], workers=4), RecordList[Any])
+recstore.read_jsonl("train.jsonl", errors="ignore")  # type: ignore[arg-type]
+assert_type(recstore.read_json("coco.json", records="annotations", shared="coco", keep="2h"), RecordList[Any])
+assert_type(recstore.read_json("coco.json", records=("words",), entries=True), RecordDict[str, Any])

@@ -1,0 +1,234 @@
+/* The text is read in blocks of 64 bytes. A mask has a bit for each byte of a block. Quotes that are not escaped
+ * toggle between string and structure, so the mask of the bytes in strings is the running XOR of the quotes; this
+ * is the first stage of simdjson (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", 2019). Then only
+ * brackets are visited one by one, and of the commas those at depth 1. */
+#include "write/rs_json_bounds.h"
+
+/* The masks of one block that the scan needs. */
+typedef struct json_masks {
+    uint64_t quotes, backslashes, brackets, commas;
+} json_masks;
+
+uint64_t rs_json_equal_portable(const uint8_t *bytes, uint8_t c) {
+    const uint64_t sevens = UINT64_C(0x7F7F7F7F7F7F7F7F), ones = UINT64_C(0x0101010101010101);
+    uint64_t mask = 0;
+    unsigned i;
+    for (i = 0; i < RS_JSON_BLOCK; i += 8) {
+        const uint64_t x = rs_load_u64(bytes + i) ^ ones * c;
+        /* The top bit of each byte that is zero, and of no other; the product then gathers the eight bits. */
+        const uint64_t zero = ~(((x & sevens) + sevens) | x | sevens);
+        mask |= ((zero >> 7) * UINT64_C(0x0102040810204080) >> 56) << i;
+    }
+    return mask;
+}
+
+#if defined(__SSE2__) && (defined(__GNUC__) || defined(__clang__))
+typedef char json_lanes __attribute__((vector_size(16)));
+
+/* As rs_json_equal of four vectors. */
+static inline uint64_t lanes_equal(const json_lanes *lanes, uint8_t c) {
+    const char s = (char)c;
+    const json_lanes all = {s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s};
+    uint64_t mask = 0;
+    unsigned i;
+    for (i = 0; i < 4; i++) {
+        mask |= (uint64_t)(uint32_t)__builtin_ia32_pmovmskb128((json_lanes)(lanes[i] == all)) << (16 * i);
+    }
+    return mask;
+}
+
+uint64_t rs_json_equal(const uint8_t *bytes, uint8_t c) {
+    json_lanes lanes[4];
+    memcpy(lanes, bytes, sizeof lanes);
+    return lanes_equal(lanes, c);
+}
+
+static inline json_masks masks_of(const uint8_t *bytes) {
+    const json_lanes bit = {32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32};
+    json_lanes lanes[4];
+    json_masks out;
+    unsigned i;
+    memcpy(lanes, bytes, sizeof lanes);
+    out.quotes = lanes_equal(lanes, '"');
+    out.backslashes = lanes_equal(lanes, '\\');
+    out.commas = lanes_equal(lanes, ',');
+    for (i = 0; i < 4; i++) lanes[i] |= bit; /* [ and { differ in this bit alone, as do ] and } */
+    out.brackets = lanes_equal(lanes, '{') | lanes_equal(lanes, '}');
+    return out;
+}
+#else
+uint64_t rs_json_equal(const uint8_t *bytes, uint8_t c) { return rs_json_equal_portable(bytes, c); }
+
+static inline json_masks masks_of(const uint8_t *bytes) {
+    json_masks out;
+    out.quotes = rs_json_equal_portable(bytes, '"');
+    out.backslashes = rs_json_equal_portable(bytes, '\\');
+    out.commas = rs_json_equal_portable(bytes, ',');
+    out.brackets = rs_json_equal_portable(bytes, '{') | rs_json_equal_portable(bytes, '}') |
+                   rs_json_equal_portable(bytes, '[') | rs_json_equal_portable(bytes, ']');
+    return out;
+}
+#endif
+
+static inline unsigned lowest_bit(uint64_t mask) {
+#if defined(__GNUC__) || defined(__clang__)
+    return (unsigned)__builtin_ctzll(mask);
+#else
+    unsigned n = 0;
+    while (!(mask >> n & 1)) n++;
+    return n;
+#endif
+}
+
+/* The bytes of a block of n that a backslash escapes. Sets self->escaped for the byte behind the block. */
+static uint64_t escaped_bytes(rs_json_bounds *self, uint64_t backslashes, unsigned n) {
+    uint64_t escaped = self->escaped;
+    backslashes &= ~escaped;
+    self->escaped = false;
+    while (backslashes != 0) {
+        const unsigned next = lowest_bit(backslashes) + 1;
+        if (next >= n) {
+            self->escaped = true;
+            break;
+        }
+        escaped |= UINT64_C(1) << next;
+        backslashes &= backslashes - 1;
+        backslashes &= ~(UINT64_C(1) << next);
+    }
+    return escaped;
+}
+
+/* The bytes of a block that stand in strings, opening quotes included. */
+static inline uint64_t string_bytes(rs_json_bounds *self, uint64_t quotes) {
+    unsigned shift;
+    for (shift = 1; shift < 64; shift *= 2) quotes ^= quotes << shift;
+    if (self->in_string) quotes = ~quotes;
+    self->in_string = quotes >> 63;
+    return quotes;
+}
+
+/* Takes the commas of a mask, which stand between elements. The caller has reserved the room. */
+static inline void take_commas(rs_json_bounds *self, uint64_t commas, uint64_t base, rs_buffer *ends) {
+    for (; commas != 0; commas &= commas - 1) {
+        self->n_commas++;
+        if (ends != NULL) {
+            rs_store_u64(ends->data + ends->size_bytes, base + lowest_bit(commas));
+            ends->size_bytes += 8;
+        }
+    }
+}
+
+static rs_status open_bracket(rs_json_bounds *self, bool object, uint64_t at, rs_error *err) {
+    const uint64_t bit = UINT64_C(1) << self->depth % 64;
+    uint64_t *word;
+    if (self->depth == RS_JSON_DEPTH) {
+        return rs_error_set(err, RS_E_ARG_LIMIT, at, "more than %d brackets are open", RS_JSON_DEPTH);
+    }
+    word = &self->is_object[self->depth / 64];
+    *word = object ? *word | bit : *word & ~bit;
+    self->depth++;
+    return RS_OK;
+}
+
+static rs_status close_bracket(rs_json_bounds *self, bool object, uint64_t at, rs_error *err) {
+    const uint32_t depth = self->depth - 1;
+    if ((self->is_object[depth / 64] >> depth % 64 & 1) != object) {
+        return rs_error_set(err, RS_E_FMT_VALUE, at, object ? "} closes a [" : "] closes a {");
+    }
+    self->depth = depth;
+    return RS_OK;
+}
+
+/* Scans a block of n bytes, whose masks have no bits beyond. `*used` is n, or fewer when the container was closed. */
+static rs_status scan_block(rs_json_bounds *self, const uint8_t *bytes, unsigned n, uint64_t base, rs_buffer *ends,
+                            unsigned *used, rs_error *err) {
+    json_masks masks = masks_of(bytes);
+    uint64_t outside;
+    *used = n;
+    if (RS_UNLIKELY(masks.backslashes != 0 || self->escaped)) {
+        masks.quotes &= ~escaped_bytes(self, masks.backslashes, n);
+    }
+    outside = ~string_bytes(self, masks.quotes);
+    masks.brackets &= outside;
+    masks.commas &= outside;
+    if (ends != NULL) RS_TRY(rs_buffer_reserve(ends, 8 * (RS_JSON_BLOCK + 1), err));
+    while (masks.brackets != 0) {
+        const unsigned at = lowest_bit(masks.brackets);
+        const uint64_t before = (UINT64_C(1) << at) - 1;
+        const uint8_t bracket = bytes[at];
+        if (self->depth == 1) take_commas(self, masks.commas & before, base, ends);
+        masks.commas &= ~before;
+        masks.brackets &= masks.brackets - 1;
+        if (bracket == '[' || bracket == '{') {
+            RS_TRY(open_bracket(self, bracket == '{', base + at, err));
+            continue;
+        }
+        RS_TRY(close_bracket(self, bracket == '}', base + at, err));
+        if (self->depth != 0) continue;
+        if (ends != NULL) {
+            rs_store_u64(ends->data + ends->size_bytes, base + at);
+            ends->size_bytes += 8;
+        }
+        *used = at + 1;
+        return RS_OK;
+    }
+    if (self->depth == 1) take_commas(self, masks.commas, base, ends);
+    return RS_OK;
+}
+
+static inline bool is_blank(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+void rs_json_bounds_begin(rs_json_bounds *self, bool object) {
+    memset(self, 0, sizeof *self);
+    self->depth = 1;
+    self->is_object[0] = object;
+}
+
+rs_status rs_json_bounds_run(rs_json_bounds *self, const uint8_t *bytes, size_t n, rs_buffer *ends, size_t *consumed,
+                             rs_error *err) {
+    size_t at = 0;
+    unsigned used;
+    RS_ASSERT(self->depth != 0);
+    *consumed = 0;
+    if (!self->filled) {
+        size_t first = 0;
+        while (first < n && is_blank(bytes[first])) first++;
+        self->filled = first < n && bytes[first] != ']' && bytes[first] != '}';
+    }
+    for (; at < n; at += used) {
+        if (RS_LIKELY(n - at >= RS_JSON_BLOCK)) {
+            RS_TRY(scan_block(self, bytes + at, RS_JSON_BLOCK, at, ends, &used, err));
+        } else {
+            uint8_t padded[RS_JSON_BLOCK];
+            memset(padded, ' ', sizeof padded);
+            memcpy(padded, bytes + at, n - at);
+            RS_TRY(scan_block(self, padded, (unsigned)(n - at), at, ends, &used, err));
+        }
+        if (self->depth == 0) {
+            at += used;
+            break;
+        }
+    }
+    *consumed = at;
+    return RS_OK;
+}
+
+/* The length of the longest number that is never too long for 64 bits: 19 digits, for 2^64 is more than 10^19. A
+ * negative one may have only 18, for -2^63 is more than -10^19. */
+enum { FITS_UNSIGNED = 19, FITS_SIGNED = 18 };
+
+bool rs_json_has_long_int(const uint8_t *bytes, size_t n) {
+    size_t at = FITS_SIGNED, first, end;
+    /* Such a run has a digit at one of any FITS_SIGNED + 1 neighbouring positions, so that most bytes are not read. */
+    for (; at < n; at += FITS_SIGNED + 1) {
+        if ((uint8_t)(bytes[at] - '0') > 9) continue;
+        first = end = at;
+        while (first > 0 && (uint8_t)(bytes[first - 1] - '0') <= 9) first--;
+        while (end < n && (uint8_t)(bytes[end] - '0') <= 9) end++;
+        at = end;
+        if (first > 0 && bytes[first - 1] == '.') continue;
+        if (end - first > FITS_UNSIGNED) return true;
+        if (end - first > FITS_SIGNED && first > 0 && bytes[first - 1] == '-') return true;
+    }
+    return false;
+}

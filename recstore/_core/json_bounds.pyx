@@ -1,0 +1,148 @@
+"""Cuts the text of a JSON document into the texts of the elements of one array or object
+(csrc/write/rs_json_bounds.h). A decoder of JSON makes values of them."""
+
+
+class JsonError(ValueError):
+    """The text breaks a rule of JSON, or too many brackets are open. `position` is the place in the given buffer."""
+
+    def __init__(self, text, position):
+        super().__init__(text)
+        self.position = position
+
+
+cdef class JsonBounds:
+    """The scan of one array or object, piece by piece. For one thread.
+
+    Attributes:
+        at: the place in the buffer up to which the last piece was scanned.
+        first: after `split` or `mark`, the place in the buffer where the next element begins.
+    """
+
+    cdef rs_json_bounds state
+    cdef rs_buffer ends
+    cdef bint object
+    cdef readonly size_t at
+    cdef readonly size_t first
+
+    def __dealloc__(self):
+        rs_buffer_clear(&self.ends)
+
+    def begin(self, bint object):
+        """Starts within an array or object, behind its opening bracket."""
+        self.object = object
+        rs_json_bounds_begin(&self.state, object)
+
+    @property
+    def closed(self):
+        """Whether the closing bracket was scanned."""
+        return self.state.depth == 0
+
+    @property
+    def commas(self):
+        """The number of commas between elements so far."""
+        return self.state.n_commas
+
+    @property
+    def count(self):
+        """The number of elements that have begun."""
+        return self.state.n_commas + (self.state.filled or self.state.n_commas != 0)
+
+    def skip(self, buffer, size_t start, size_t end):
+        """Scans buffer[start:end] up to the end of the container, and counts the elements. Raises JsonError."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        try:
+            self.run(&view, start, end, NULL)
+        finally:
+            PyBuffer_Release(&view)
+
+    def mark(self, buffer, size_t start, size_t end):
+        """As `skip`, and notes where the next element begins; 0 if none has ended. Raises JsonError."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        try:
+            self.ends.size_bytes = 0
+            self.run(&view, start, end, &self.ends)
+            self.first = 0
+            if self.ends.size_bytes != 0:
+                self.first = start + rs_load_u64(self.ends.data + self.ends.size_bytes - 8) + 1
+        finally:
+            PyBuffer_Release(&view)
+
+    def split(self, buffer, size_t first, size_t start, size_t end):
+        """Scans buffer[start:end] up to the end of the container. Returns the texts of the elements that end there, as
+        a list of bytes; the text of a member of an object is put into braces. `first` is where the text of the first
+        one begins, at or before `start`. Raises JsonError."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+        try:
+            if first > start:
+                raise ValueError("the first element begins behind the place to scan")
+            self.ends.size_bytes = 0
+            self.run(&view, start, end, &self.ends)
+            return self.texts(<const char *>view.buf, first, start)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int run(self, Py_buffer *view, size_t start, size_t end, rs_buffer *ends) except -1:
+        cdef const uint8_t *bytes_ = <const uint8_t *>view.buf
+        cdef size_t consumed = 0
+        cdef rs_error err
+        cdef rs_status status
+        if start > end or end > <size_t>view.len or self.state.depth == 0:
+            raise ValueError("nothing can be scanned there")
+        with nogil:
+            status = rs_json_bounds_run(&self.state, bytes_ + start, end - start, ends, &consumed, &err)
+        if status == RS_E_MEM:
+            raise_status(&err)
+        if status != RS_OK:
+            raise JsonError(err.message.decode(), start + err.offset)
+        self.at = start + consumed
+        return 0
+
+    cdef list texts(self, const char *text, size_t first, size_t start):
+        cdef size_t n = self.ends.size_bytes // 8, i, end, size
+        cdef bytes piece
+        cdef char *out
+        cdef list found = []
+        for i in range(n):
+            end = start + rs_load_u64(self.ends.data + 8 * i)
+            size = end - first
+            if self.state.filled or self.state.n_commas:
+                if self.object:
+                    check_member(text, first, end)
+                    piece = PyBytes_FromStringAndSize(NULL, size + 2)
+                    out = PyBytes_AS_STRING(piece)
+                    out[0] = b"{"
+                    memcpy(out + 1, text + first, size)
+                    out[size + 1] = b"}"
+                else:
+                    piece = PyBytes_FromStringAndSize(text + first, size)
+                found.append(piece)
+            first = end + 1
+        self.first = first
+        return found
+
+
+cdef int check_member(const char *text, size_t first, size_t end) except -1:
+    """JsonError if no key begins the text: a blank text in braces would be an object without members."""
+    while first < end and text[first] in b" \n\r\t":
+        first += 1
+    if first == end or text[first] != c'"':
+        raise JsonError("a key in double quotes is missing", first)
+    return 0
+
+
+def has_long_int(buffer, size_t start, size_t end):
+    """Whether buffer[start:end] may hold an integer beyond 64 bits, of which orjson makes a float."""
+    cdef Py_buffer view
+    cdef bint found
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        if start > end or end > <size_t>view.len:
+            raise ValueError("nothing can be scanned there")
+        with nogil:
+            found = rs_json_has_long_int(<const uint8_t *>view.buf + start, end - start)
+        return found
+    finally:
+        PyBuffer_Release(&view)

@@ -1,0 +1,121 @@
+"""Decodes the texts of JSON values, and appends the values to a builder. orjson or msgspec decodes if it is installed.
+
+The values are those of `json.loads`: whatever these libraries refuse goes to it, such as NaN, Infinity, numbers beyond
+the floats and lone surrogates. orjson makes floats of integers beyond 64 bits; texts that may hold one go to another
+decoder.
+"""
+
+import json
+from itertools import chain
+
+from recstore._core import native
+from recstore.errors import InputError
+from recstore.io import reading
+
+BOM = b"\xef\xbb\xbf"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def exact(text):
+    """The value of a JSON text in bytes, by the standard library. Raises one of NOT_JSON."""
+    return json.loads(str(text, "utf-8", "surrogatepass"))
+
+
+def _installed():
+    """`(decoder, decoder of integers of any size, errors of both)`, the fastest ones that are installed."""
+    errors = (ValueError, RecursionError)
+    whole = exact
+    try:
+        import msgspec
+
+        whole, errors = msgspec.json.Decoder().decode, (*errors, msgspec.MsgspecError)
+    except ImportError:
+        pass
+    try:
+        import orjson
+    except ImportError:
+        return whole, whole, errors
+    return orjson.loads, whole, errors
+
+
+DECODE, DECODE_LONG, NOT_JSON = _installed()
+
+
+class Piece:
+    """The texts of some values of a file that stand one after another, as bytes. `within` is a buffer with these texts
+    from `start` to `end`. `refused(number, error)` is called for a text that is no JSON, and raises or returns."""
+
+    __slots__ = ("texts", "decode", "refused")
+
+    def __init__(self, texts, refused, within, start, end):
+        self.texts, self.refused = texts, refused
+        long = DECODE is not DECODE_LONG and native.has_long_int(within, start, end)
+        self.decode = DECODE_LONG if long else DECODE
+
+    def values(self):
+        """Yields the values."""
+        for number, text in enumerate(self.texts):
+            try:
+                value = self.decode(text)
+            except NOT_JSON:
+                try:
+                    value = exact(text)
+                except NOT_JSON as error:
+                    self.refused(number, error)
+                    continue
+            yield value
+
+    def append(self, builder, pairs):
+        """Appends the values to a builder; with `pairs`, the members of the objects. It runs no Python code for a
+        value."""
+        left = iter(self.texts)
+        while True:
+            rows = map(self.decode, left)
+            try:
+                builder.extend(chain.from_iterable(map(dict.items, rows)) if pairs else rows)
+                return
+            except NOT_JSON:
+                number = len(self.texts) - left.__length_hint__() - 1
+            try:
+                value = exact(self.texts[number])
+            except NOT_JSON as error:
+                self.refused(number, error)
+                continue
+            builder.extend(value.items() if pairs else [value])
+
+
+def fill(builder, pieces, columns=None, where=None, limit=None, pairs=False):
+    """Appends the values of all pieces to a builder; with `pairs`, the members of objects."""
+    if columns is None and where is None and limit is None:
+        for piece in pieces:
+            piece.append(builder, pairs)
+        return
+    values = (value for piece in pieces for value in piece.values())
+    if not pairs:
+        builder.extend(reading.chosen(values, columns, where, limit))
+        return
+    rows = reading.chosen((pair for value in values for pair in value.items()), None, where, limit)
+    if columns is not None:
+        rows = ((key, value) for key, value in rows for value in reading.chosen([value], columns))
+    builder.extend(rows)
+
+
+def without_mark(text, name):
+    """The first bytes of a file without a byte order mark. InputError for UTF-16."""
+    if text[:2] in _UTF_16:
+        raise InputError(f"{name}: the text is UTF-16; convert it to UTF-8, the encoding of JSON")
+    return text.removeprefix(BOM)
+
+
+def reason(text, error):
+    """The reason why a text is no JSON, and its beginning, for a message."""
+    if isinstance(error, RecursionError):
+        said = "it is nested too deeply"
+    elif isinstance(error, json.JSONDecodeError):
+        said = f"{error.msg} (character {error.pos})"
+    elif isinstance(error, UnicodeDecodeError):
+        said = f"byte 0x{error.object[error.start]:02x} is no UTF-8"
+    else:
+        said = str(error).split(";")[0]
+    shown = str(text[:60], "utf-8", "backslashreplace")
+    return f"not JSON: {said}: {shown!r}{'...' if len(text) > 60 else ''}"

@@ -1,0 +1,175 @@
+"""`read_jsonl`: the JSON values of text files with one value a line."""
+
+from recstore.build import build_options
+from recstore.errors import InputError
+from recstore.io import inputs, json_values, reading
+
+__all__ = ["read_jsonl"]
+
+_BLOCK = 1 << 18  # bytes that are read at once
+_RANGE = 16 << 20  # bytes of a shard
+_MOST_NAMED = 10
+
+
+def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **options):
+    """A RecordList of the values of files with one JSON value a line (JSON Lines, NDJSON).
+
+    The values are those of ``json.loads``: NaN and Infinity are numbers, integers have any size, of a repeated key the
+    last value counts. orjson or msgspec decodes if it is installed. Blank lines are left out. Lines end with LF or
+    CRLF; the last one may lack its end.
+
+    Args:
+        path: a path, a glob pattern, a URL that fsspec knows, a binary file object, or a list of these. ``.gz``,
+            ``.bz2``, ``.xz``, ``.zst`` and ``.zip`` files are unpacked. Files of a pattern are read in the order of
+            their names. The text is UTF-8; a byte order mark is left out.
+        errors: "raise" raises InputError for a line that is not one JSON value; "skip" leaves such lines out, and logs
+            a warning at the end that counts them.
+        columns: the keys to store of records that are dicts; all unless told.
+        where: a function; only records for which it is true are stored.
+        limit: the most records to store.
+        options: those of :class:`RecordList`, `workers` reading large files in ranges; and ``shared="name"`` with
+            `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process of the machine reads
+            the files, and the others attach.
+
+    Raises OSError for a file that cannot be read; InputError for a bad line, whose number it says, and for a file that
+    cannot be unpacked or changes meanwhile; EncodeError for a record nested deeper than a store allows. Nothing is left
+    of the store after an error. Safe from several threads at once.
+
+    >>> import io
+    >>> with read_jsonl(io.BytesIO(b'{"id": 1}\\n{"id": 2}\\n')) as x: x.to_list()
+    [{'id': 1}, {'id': 2}]
+    """
+    build_options.check_choice("errors", errors, ("raise", "skip"))
+    feed = JsonlFeed(inputs.resolve(path), errors, columns, where, limit)
+    content = {"errors": errors, "columns": columns, "where": where, "limit": limit}
+    return reading.store("read_jsonl", feed, options, **content)
+
+
+class JsonlFeed(reading.FileFeed):
+    """The values of the lines of some files. `range` is None, or `(start, end)`: of the only file, the lines that begin
+    between these places."""
+
+    def __init__(self, files, errors, columns, where, limit, range=None):
+        super().__init__(files)
+        self.errors, self.columns, self.where, self.limit, self.range = errors, columns, where, limit, range
+        self.bad = {}  # name of a file -> [number of bad lines, number of the first]
+
+    def fill(self, builder, options):
+        with reading.FileBar(self.files, options) as bar, self.named(bar):
+            pieces = (piece for file in bar.files() for piece in self.pieces(file, bar))
+            json_values.fill(builder, pieces, self.columns, self.where, self.limit)
+
+    def pieces(self, file, bar):
+        """Yields the json_values.Pieces of a file."""
+        start, end = self.range or (0, None)
+        before = 0
+        with reading.errors_of(file), file.open() as opened:
+            for block in blocks(opened, start, end):
+                if before == 0 and start == 0:
+                    block = json_values.without_mark(block, file.name)
+                texts = block.split(b"\n")
+                if not texts[-1]:
+                    del texts[-1]
+                yield json_values.Piece(texts, self.refusing(file, texts, before), block, 0, len(block))
+                before += len(texts)
+                bar.moved()
+
+    def refusing(self, file, texts, before):
+        """The function that is called for a line that is no JSON. `before` counts the lines before `texts`."""
+
+        def refused(number, error):
+            text = texts[number]
+            if not text.strip():
+                return
+            if self.errors == "raise":
+                line = before + number + 1 + self.lines_before(file)
+                raise InputError(
+                    f'{file.name}, line {line:,}: {json_values.reason(text, error)}; errors="skip" leaves bad lines out'
+                )
+            if file.name not in self.bad:
+                self.bad[file.name] = [0, before + number + 1 + self.lines_before(file)]
+            self.bad[file.name][0] += 1
+
+        return refused
+
+    def lines_before(self, file):
+        """The number of lines before the first one of the range."""
+        if self.range is None or self.range[0] == 0:
+            return 0
+        left, lines = self.range[0] - 1, 1  # the first line begins behind the next line end
+        with file.open() as opened:
+            while left > 0 and (block := opened.read(min(left, _BLOCK))):
+                lines += block.count(b"\n")
+                left -= len(block)
+        return lines
+
+    def shards(self):
+        if self.limit is not None:
+            return [self]
+        found = []
+        for files in reading.grouped(self.files, _RANGE):
+            ranges = [None]
+            if len(files) == 1 and reading.divisible(files[0]):
+                ranges = [(at, at + _RANGE) for at in range(0, files[0].size, _RANGE)] or ranges
+            found += [JsonlFeed(files, self.errors, self.columns, self.where, None, one) for one in ranges]
+        return found
+
+    def report(self):
+        return self.bad
+
+    def told(self, reports):
+        bad = {}
+        for report in reports:
+            for name, (count, first) in report.items():
+                bad.setdefault(name, [0, first])[0] += count
+        if bad:
+            _warn(bad)
+
+
+def _warn(bad):
+    """Logs one warning about the lines that were left out."""
+    import logging
+
+    total = sum(count for count, _ in bad.values())
+    named = [f"{count:,} of {name} (the first is line {first:,})" for name, (count, first) in bad.items()]
+    more = f", and of {len(named) - _MOST_NAMED:,} further files" if len(named) > _MOST_NAMED else ""
+    text = f"read_jsonl left {total:,} bad lines out: {', '.join(named[:_MOST_NAMED])}{more}"
+    logging.getLogger("recstore").warning(text)
+
+
+def blocks(file, start=0, end=None):
+    """Yields runs of whole lines of a binary file object; the last line may lack its end. With `start` and `end` these
+    are the lines that begin from the one place to before the other."""
+    if start:
+        file.seek(start - 1)
+        if not _skip_line(file):
+            return
+        start = file.tell()
+    if end is not None and start >= end:
+        return
+    held = []  # the parts of a line that has not ended
+    while block := file.read(_BLOCK):
+        last = end is not None and start + len(block) >= end
+        # The last line is the one with the byte before `end`.
+        cut = block.find(b"\n", max(0, end - 1 - start)) + 1 if last else 0
+        last = cut > 0
+        cut = cut or block.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*held, block[:cut]])
+            held = []
+        if last:
+            return
+        held.append(block[cut:])
+        start += len(block)
+    if any(held):
+        yield b"".join(held)
+
+
+def _skip_line(file):
+    """Moves behind the next line end. False if there is none."""
+    while block := file.read(_BLOCK):
+        found = block.find(b"\n")
+        if found >= 0:
+            file.seek(found + 1 - len(block), 1)
+            return True
+    return False

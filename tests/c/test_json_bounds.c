@@ -1,0 +1,224 @@
+/* test_json_bounds.c: the scan for the bounds of elements against one that reads byte by byte, over texts cut at every
+ * position and over made ones of brackets, quotes and backslashes. */
+#include "write/rs_json_bounds.h"
+#include "rs_test.h"
+
+#include <stdlib.h>
+
+enum { MOST = 4096 };
+
+typedef struct slow_scan {
+    size_t ends[MOST];
+    size_t n_ends, consumed;
+    bool closed, bad;
+} slow_scan;
+
+/* The definition, byte by byte, for texts that begin behind the opening bracket. */
+static void scan_slowly(const char *text, size_t n, bool object, slow_scan *out) {
+    static char open[RS_JSON_DEPTH + 1];
+    size_t i, depth = 1;
+    bool in_string = false, escaped = false;
+    memset(out, 0, sizeof *out);
+    open[0] = object ? '{' : '[';
+    for (i = 0; i < n; i++) {
+        const char c = text[i];
+        if (escaped) {
+            escaped = false;
+        } else if (c == '\\') {
+            escaped = true;
+        } else if (c == '"') {
+            in_string = !in_string;
+        }
+        if (in_string) continue;
+        if (c == '[' || c == '{') open[depth++] = c;
+        if (c == ',' && depth == 1) out->ends[out->n_ends++] = i;
+        if (c != ']' && c != '}') continue;
+        if (open[--depth] != (c == ']' ? '[' : '{')) {
+            out->bad = true;
+            out->consumed = i;
+            return;
+        }
+        if (depth != 0) continue;
+        out->ends[out->n_ends++] = i;
+        out->closed = true;
+        out->consumed = i + 1;
+        return;
+    }
+    out->consumed = n;
+}
+
+/* Scans in pieces that end at the cuts, and compares with the slow scan. */
+static void check_cut(const char *text, size_t n, bool object, size_t cut, size_t second) {
+    static slow_scan slow;
+    rs_json_bounds bounds;
+    rs_buffer ends = {0}, piece_ends = {0};
+    rs_error err;
+    rs_status status = RS_OK;
+    const size_t cuts[3] = {cut, second, n};
+    size_t at = 0, i, used = 0;
+    unsigned piece;
+    scan_slowly(text, n, object, &slow);
+    rs_json_bounds_begin(&bounds, object);
+    for (piece = 0; piece < 3 && status == RS_OK && bounds.depth != 0; piece++) {
+        /* An exact allocation, so that the sanitizer sees a read beyond the piece. */
+        const size_t size = cuts[piece] - at;
+        uint8_t *bytes = (uint8_t *)malloc(size + (size == 0));
+        if (bytes == NULL) abort();
+        memcpy(bytes, text + at, size);
+        piece_ends.size_bytes = 0;
+        status = rs_json_bounds_run(&bounds, bytes, size, &piece_ends, &used, &err);
+        free(bytes);
+        for (i = 0; i < piece_ends.size_bytes; i += 8) {
+            const uint64_t end = at + rs_load_u64(piece_ends.data + i);
+            CHECK_OK(rs_buffer_append(&ends, &end, 8, &err), &err);
+        }
+        if (status != RS_OK) break;
+        at += used;
+    }
+    CHECK_U64(status, slow.bad ? RS_E_FMT_VALUE : RS_OK);
+    if (slow.bad) {
+        CHECK_U64(at + err.offset, slow.consumed);
+    } else {
+        CHECK_U64(bounds.depth == 0, slow.closed);
+        CHECK_U64(at, slow.consumed);
+        CHECK_U64(bounds.n_commas, slow.n_ends - slow.closed);
+    }
+    CHECK_U64(ends.size_bytes / 8, slow.n_ends);
+    for (i = 0; i < slow.n_ends && i < ends.size_bytes / 8; i++) {
+        CHECK_U64(rs_load_u64(ends.data + 8 * i), slow.ends[i]);
+    }
+    rs_buffer_clear(&ends);
+    rs_buffer_clear(&piece_ends);
+}
+
+static const char *const TEXTS[] = {
+    "]",
+    "1, 2, 3] , 4",
+    "{\"a\": [1, 2, {}], \"b\": \"]\"}, [[[]]], \"x, y\"]",
+    "\"\\\"]\", \"\\\\\", \"\\\\\\\"\", \"\\u005d\"]]",
+    "\"a long string over several blocks, with commas, [brackets], {braces} and \\\"quotes\\\", so that it does not "
+    "end "
+    "within the block in which it begins\", 2, [3, [4, 5]], {\"key\": [6, 7, \"8, 9\"]}, \"\\\\\\\\\\\\\\\\\\\\\\\\\\\\"
+    "\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\"\", 1]",
+    "1, [2}, 3]",
+    "\"never closed, 1]",
+    "[1, 2], {\"a\": 3",
+};
+
+static void test_cut_anywhere(void) {
+    size_t i, cut;
+    for (i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+        const size_t n = strlen(TEXTS[i]);
+        for (cut = 0; cut <= n; cut++) {
+            check_cut(TEXTS[i], n, false, cut, cut + (n - cut) / 2);
+            check_cut(TEXTS[i], n, true, cut / 2, cut);
+        }
+    }
+}
+
+static void test_made_texts(void) {
+    static const char letters[] = "\"\"\\\\[]{},,::  ab01[{";
+    static const char closing[] = "[1, {\"a\": 2}], \"b\", ";
+    uint64_t state = 2017;
+    char text[400];
+    unsigned round;
+    for (round = 0; round < 20000; round++) {
+        size_t n = round % 300, i;
+        for (i = 0; i < n; i++) {
+            state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            /* Every second text keeps its brackets in order, or most of them would end early. */
+            text[i] =
+                round % 2 != 0 ? closing[i % (sizeof closing - 1)] : letters[(state >> 33) % (sizeof letters - 1)];
+        }
+        if (n != 0 && round % 3 == 0) text[(state >> 20) % n] = letters[(state >> 40) % (sizeof letters - 1)];
+        check_cut(text, n, round % 5 == 0, n / 3, n - n / 4);
+    }
+}
+
+static void test_filled(void) {
+    static const struct {
+        const char *text;
+        bool filled;
+    } rows[] = {{"]", false}, {" \n\t\r ]", false}, {"1]", true}, {" \"\"]", true}, {"  ", false}, {"[]]", true}};
+    size_t i, n, at, used;
+    rs_error err;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rs_json_bounds bounds;
+        n = strlen(rows[i].text);
+        rs_json_bounds_begin(&bounds, false);
+        for (at = 0; at < n && bounds.depth != 0; at += used) {
+            REQUIRE_OK(rs_json_bounds_run(&bounds, (const uint8_t *)rows[i].text + at, 1, NULL, &used, &err), &err);
+        }
+        CHECK_U64(bounds.filled, rows[i].filled);
+    }
+}
+
+static void test_depth(void) {
+    static uint8_t text[2 * RS_JSON_DEPTH];
+    rs_json_bounds bounds;
+    rs_error err;
+    size_t used;
+    memset(text, '[', RS_JSON_DEPTH);
+    memset(text + RS_JSON_DEPTH - 1, ']', RS_JSON_DEPTH);
+    rs_json_bounds_begin(&bounds, false);
+    CHECK_OK(rs_json_bounds_run(&bounds, text, 2 * RS_JSON_DEPTH - 1, NULL, &used, &err), &err);
+    CHECK_U64(bounds.depth, 0);
+    CHECK_U64(used, 2 * RS_JSON_DEPTH - 1);
+    memset(text, '[', RS_JSON_DEPTH);
+    rs_json_bounds_begin(&bounds, false);
+    CHECK_CODE(rs_json_bounds_run(&bounds, text, sizeof text, NULL, &used, &err), RS_E_ARG_LIMIT, &err);
+    CHECK_U64(err.offset, RS_JSON_DEPTH - 1);
+}
+
+static void test_long_ints(void) {
+    static const struct {
+        const char *text;
+        bool found;
+    } rows[] = {
+        {"", false},
+        {"9999999999999999999", false},
+        {"18446744073709551616", true},
+        {"-9223372036854775808", true},
+        {"-922337203685477580", false},
+        {"[1.23456789012345678901234567890]", false},
+        {"[12345678901234567890.5]", true},
+        {"[0.1234567890123456789012, 12345678901234567890]", true},
+        {"x12345678901234567890x", true},
+        {"1234567890123456789 1234567890123456789", false},
+    };
+    char text[100];
+    size_t i, at;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_U64(rs_json_has_long_int((const uint8_t *)rows[i].text, strlen(rows[i].text)), rows[i].found);
+    }
+    for (at = 0; at + 20 <= sizeof text; at++) {
+        memset(text, ' ', sizeof text);
+        memset(text + at, '7', 20);
+        CHECK(rs_json_has_long_int((const uint8_t *)text, sizeof text));
+        CHECK(rs_json_has_long_int((const uint8_t *)text, at + 20));
+        CHECK(!rs_json_has_long_int((const uint8_t *)text, at + 19));
+    }
+}
+
+static void test_masks(void) {
+    uint8_t block[RS_JSON_BLOCK];
+    unsigned c, i;
+    for (i = 0; i < RS_JSON_BLOCK; i++) block[i] = (uint8_t)(i * 37 % 251);
+    for (c = 0; c < 256; c++) {
+        uint64_t wanted = 0;
+        block[c % RS_JSON_BLOCK] = (uint8_t)c;
+        for (i = 0; i < RS_JSON_BLOCK; i++) wanted |= (uint64_t)(block[i] == c) << i;
+        CHECK_U64(rs_json_equal(block, (uint8_t)c), wanted);
+        CHECK_U64(rs_json_equal_portable(block, (uint8_t)c), wanted);
+    }
+}
+
+int main(void) {
+    RUN(test_cut_anywhere);
+    RUN(test_made_texts);
+    RUN(test_filled);
+    RUN(test_depth);
+    RUN(test_long_ints);
+    RUN(test_masks);
+    return rs_test_finish("test_json_bounds");
+}

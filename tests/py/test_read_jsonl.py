@@ -1,0 +1,203 @@
+"""`read_jsonl` (recstore/io/jsonl.py): one JSON value a line."""
+
+import io
+import json
+import logging
+import lzma
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recstore
+from recstore.io import inputs, json_values, jsonl
+
+
+def read(text, **options):
+    with recstore.read_jsonl(io.BytesIO(text), **options) as x:
+        return x.to_list()
+
+
+@pytest.fixture(params=["orjson", "msgspec", "json"])
+def decoder(request, monkeypatch):
+    decode = json_values.exact
+    if request.param != "json":
+        module = pytest.importorskip(request.param)
+        decode = module.loads if request.param == "orjson" else module.json.decode
+    monkeypatch.setattr(json_values, "DECODE", decode)
+    monkeypatch.setattr(json_values, "DECODE_LONG", json_values.exact)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 1000])
+def test_lines_of_every_kind(decoder, monkeypatch, size):
+    monkeypatch.setattr(jsonl, "_BLOCK", size)
+    text = b'\xef\xbb\xbf{"a": 1}\r\n\n  \n[NaN, 18446744073709551616]\n"\\ud800"\n 5 \n\r\n{"last": "line"}'
+    wanted = [{"a": 1}, [float("nan"), 2**64], "\ud800", 5, {"last": "line"}]
+    assert repr(read(text)) == repr(wanted)
+    assert repr(read(text + b"\n")) == repr(wanted)
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"\xef\xbb\xbf", b"\n \n\r\n"])
+def test_files_without_values(text):
+    assert read(text) == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.text(max_size=20) | st.integers() | st.floats() | st.lists(st.text(max_size=5), max_size=3)),
+    st.lists(st.sampled_from(["\n", "\r\n", "\n\n", " \n\t\n"]), min_size=1, max_size=4),
+    st.integers(1, 40),
+)
+def test_any_lines_cut_anywhere(values, ends, size):
+    text = "".join(json.dumps(value) + ends[i % len(ends)] for i, value in enumerate(values)).encode()
+    before, jsonl._BLOCK = jsonl._BLOCK, size
+    try:
+        assert repr(read(text)) == repr([json.loads(line) for line in text.split(b"\n") if line.strip()])
+    finally:
+        jsonl._BLOCK = before
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([b"", b"1", b"22", b"x" * 9]), max_size=12), st.integers(1, 9), st.integers(1, 9))
+def test_every_line_is_in_one_range(lines, size, block):
+    """The ranges of a file have its lines, each once and in order, wherever the cuts fall."""
+    before, jsonl._BLOCK = jsonl._BLOCK, block
+    try:
+        for text in (b"\n".join(lines), b"\n".join(lines) + b"\n"):
+            parts = [b"".join(jsonl.blocks(io.BytesIO(text), at, at + size)) for at in range(0, len(text), size)]
+            assert b"".join(parts) == text
+            assert all(
+                part.endswith(b"\n") for part in parts[:-1] if part and part != parts[-1] and text.endswith(b"\n")
+            )
+    finally:
+        jsonl._BLOCK = before
+
+
+BAD = [
+    (b"{'a': 1}", "Expecting property name enclosed in double quotes"),
+    (b"{}{}", "Extra data"),
+    (b"1 2", "Extra data"),
+    (b"[1", "Expecting"),
+    (b"1]", "Extra data"),
+    (b"tru", "Expecting value"),
+    (b'"\xff"', "byte 0xff is no UTF-8"),
+    (b"\x00\x00", "Expecting value"),
+    (b"1\x002\x00", "Extra data"),
+    (b"[" * 100_000, "nested too deeply"),
+    (b"1" * 5000, "4300"),
+]
+
+
+@pytest.mark.parametrize("line, said", BAD)
+def test_a_bad_line_is_named(tmp_path, decoder, line, said):
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(b'{"a": 1}\n\n' + line + b"\n2\n")
+    with pytest.raises(recstore.InputError, match=rf'bad.jsonl, line 3: not JSON: .*{said}.*errors="skip"'):
+        recstore.read_jsonl(path)
+    with recstore.read_jsonl(path, errors="skip") as x:
+        assert x.to_list() == [{"a": 1}, 2]
+
+
+def test_a_value_over_two_lines_is_two_bad_lines():
+    with pytest.raises(recstore.InputError, match="line 1:"):
+        read(b"[1\n,2]\n")
+    assert read(b"[1\n,2]\n3", errors="skip") == [3]
+
+
+def test_utf_16_is_refused():
+    with pytest.raises(recstore.InputError, match="UTF-16"):
+        read("[1]\n".encode("utf-16"))
+
+
+def test_skipped_lines_are_counted_in_one_warning(tmp_path, caplog):
+    for name, text in (("a", "1\nx\n2\ny\n"), ("b", "3\n"), ("c", "z\n4\n[")):
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    for workers in (0, 2):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "recstore"):
+            with recstore.read_jsonl(tmp_path / "*.jsonl", errors="skip", workers=workers) as x:
+                assert x.to_list() == [1, 2, 3, 4]
+        (message,) = [record.getMessage() for record in caplog.records if record.name == "recstore"]
+        assert "left 4 bad lines out" in message
+        assert f"2 of {tmp_path}/a.jsonl (the first is line 2)" in message
+        assert f"2 of {tmp_path}/c.jsonl (the first is line 1)" in message
+        assert "b.jsonl" not in message
+    caplog.clear()
+    recstore.read_jsonl(tmp_path / "b.jsonl", errors="skip").close()
+    assert caplog.records == []
+
+
+def test_workers_read_ranges_of_lines(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(jsonl, "_RANGE", 100)
+    path = tmp_path / "large.jsonl"
+    values = [{"id": i, "text": "x" * (i * 7 % 50)} for i in range(300)]
+    path.write_text("\n".join(map(json.dumps, values)))
+    feed = jsonl.JsonlFeed([inputs.LocalFile(str(path))], "raise", None, None, None)
+    assert len(feed.shards()) > 50
+    with recstore.read_jsonl(path, workers=2) as x:
+        assert x.to_list() == values
+    lines = path.read_bytes().split(b"\n")
+    for bad in (0, 1, 150, 299):
+        path.write_bytes(b"\n".join([*lines[:bad], b"x", *lines[bad + 1 :]]))
+        with pytest.raises(recstore.InputError, match=f"large.jsonl, line {bad + 1}:"):
+            recstore.read_jsonl(path, workers=2)
+    path.write_bytes(b"\n".join([*lines[:150], b"x", *lines[150:200], b"y", *lines[200:]]))
+    with recstore.read_jsonl(path, workers=2, errors="skip") as x:
+        assert x.to_list() == values
+    assert f"2 of {path} (the first is line 151)" in caplog.text
+
+
+def test_columns_where_and_limit(tmp_path):
+    text = b"".join(b'{"id": %d, "name": "n"}\n' % i for i in range(10)) + b"bad\n"
+    assert read(text, limit=3, columns=["id"]) == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert read(text, where=lambda r: r["id"] > 7, errors="skip") == [{"id": 8, "name": "n"}, {"id": 9, "name": "n"}]
+    with pytest.raises(recstore.InputError, match="line 11"):
+        read(text, columns=["id"])
+
+
+def test_packed_files_and_file_objects(tmp_path):
+    path = tmp_path / "a.jsonl.xz"
+    path.write_bytes(lzma.compress(b"1\n2\n"))
+    for workers in (0, 2):
+        with recstore.read_jsonl([path, path], workers=workers) as x:
+            assert x.to_list() == [1, 2, 1, 2]
+    with open(path, "rb") as packed, lzma.open(packed) as file, recstore.read_jsonl(file) as x:
+        assert x.to_list() == [1, 2]
+
+
+def test_a_record_that_is_too_deep(tmp_path):
+    text = b"1\n" + b"[" * 300 + b"]" * 300 + b"\n"
+    with pytest.raises(recstore.EncodeError, match="BytesIO>: record 1.*deep"):
+        read(text)
+    (tmp_path / "deep.jsonl").write_bytes(text)
+    with pytest.raises(recstore.EncodeError, match="record 1 of .*deep.jsonl.*deep"):
+        recstore.read_jsonl(tmp_path / "deep.jsonl", workers=1)
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path):
+    path = tmp_path / "changing.jsonl"
+    path.write_bytes(b'"%s"\n' % (b"x" * 200) * 5000)
+
+    def cut(record):
+        os.truncate(path, 300_100)
+        return True
+
+    with pytest.raises(recstore.InputError, match="changed while it was read"):
+        recstore.read_jsonl(path, where=cut)
+
+
+def test_shared_by_name(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("1\nx\n")
+    with recstore.read_jsonl(path, errors="skip", shared="test-read-jsonl") as x:
+        with recstore.read_jsonl(path, errors="skip", shared="test-read-jsonl") as y:
+            assert x.to_list() == y.to_list() == [1]
+    with pytest.raises(recstore.InputError, match="line 2"):
+        recstore.read_jsonl(path, shared="test-read-jsonl")
+    assert recstore.segments("test-read-jsonl") == []
+
+
+def test_errors_is_checked():
+    with pytest.raises(ValueError, match="errors is"):
+        read(b"", errors="ignore")
