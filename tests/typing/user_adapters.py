@@ -4,6 +4,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
+from recstore.integrations.mmengine import BaseDataset
 from recstore.integrations.pycocotools import COCO
 from recstore.integrations.torchvision import CocoDetection, ImageFolder
 
@@ -17,3 +18,13 @@ assert_type(images.samples[0], tuple[str, int])
 assert_type(images.classes, list[str])
 ImageFolder("images", "a transform")  # type: ignore[arg-type]
 assert_type(CocoDetection("images", "instances.json").coco, COCO)
+
+
+class Boxes(BaseDataset):
+    def load_data_list(self) -> list[dict[str, Any]]:
+        return [{"img_path": "1.jpg"}]
+
+
+assert_type(Boxes(ann_file="train.json", shared="boxes").data_list[0], dict[str, Any])
+assert_type(Boxes().get_subset(3), Boxes)
+Boxes(shared=1)  # type: ignore[arg-type]

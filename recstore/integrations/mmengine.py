@@ -1,0 +1,166 @@
+"""mmengine's `BaseDataset` over a store, and `SharedData`, a mixin for dataset classes of other packages such as mmdet:
+one process of a machine loads and filters the annotations."""
+
+import copy
+import functools
+import os
+
+from mmengine.dataset import BaseDataset as _BaseDataset
+
+from recstore import records
+from recstore.build import fingerprints
+from recstore.errors import EncodeError
+from recstore.integrations import parts
+from recstore.io import reading
+
+__all__ = ["BaseDataset", "SharedData"]
+
+_OPTIONS = ("shared", "keep", "fingerprint", "dir", "timeout")
+# Attributes that neither decide which records are loaded nor are set by loading them.
+_OWN = ("_recstore", "data_list", "data_bytes", "data_address", "pipeline", "serialize_data", "max_refetch")
+
+
+class SharedData:
+    """A mixin for subclasses of mmengine's BaseDataset, whose `data_list` becomes a :class:`recstore.RecordView`.
+
+        @DATASETS.register_module()
+        class SharedCoco(SharedData, CocoDataset):
+            pass
+
+    The constructor takes, beside the arguments of the class, ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+    `timeout` as of :func:`recstore.shared`. One process of the machine then runs `full_init` of the class: it loads,
+    parses, filters and takes `indices`. The others attach, load nothing, and get the attributes that loading sets, such
+    as `cat2label` and the entries of `metainfo`. Without `shared`, this process has a store of its own, which its
+    workers read without a copy. `serialize_data` has no effect.
+
+    The fingerprint is derived from the class, its attributes before loading, except `pipeline`, and the size and time
+    of each local file that an attribute names. `not_shared` names attributes that loading sets, that cannot be stored,
+    and that the class does not need afterwards.
+
+    `get_data_info`, `get_subset`, `get_subset_`, `lazy_init` and the wrappers of mmengine work as before. A subset is a
+    view. Raises EncodeError for records or attributes that cannot be stored, and the exceptions of the class. Safe to
+    read from several threads at once.
+    """
+
+    not_shared = ()
+
+    def __init__(self, *args, **kwargs):
+        self._recstore = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
+        super().__init__(*args, **kwargs)
+
+    def full_init(self):
+        """Loads the annotations, or attaches to the store of the process that did."""
+        if self._fully_initialized:
+            return
+        feed, options = _DataList(self, super().full_init), dict(self._recstore)
+        if options.get("shared") is not None and options.get("fingerprint") is None:
+            options["fingerprint"] = _fingerprint(self)
+        lists, rest = parts.of(reading.store(type(self).__name__, feed, options))
+        if not feed.loaded:
+            vars(self).update(rest["attributes"])
+            for name, value in rest["metainfo"].items():
+                self._metainfo.setdefault(name, value)
+        self.data_list = lists["data_list"]
+        self.serialize_data = False
+        self._fully_initialized = True
+
+    def get_data_info(self, idx):
+        """The annotation of one sample, with its `sample_idx`."""
+        inherited = super().get_data_info
+        if inherited.__func__ is not _BaseDataset.get_data_info:
+            return inherited(idx)
+        if not self._fully_initialized:
+            self.full_init()
+        # mmengine would make a deep copy; a record that is read is a copy already.
+        info = self.data_list[idx]
+        info["sample_idx"] = idx if idx >= 0 else len(self) + idx
+        return info
+
+    def _get_unserialized_subset(self, indices):
+        if isinstance(self.data_list, records.RecordList) and not isinstance(indices, int):
+            if not hasattr(indices, "__getitem__") or hasattr(indices, "dtype"):
+                raise TypeError(f"indices should be a int or sequence of int, but got {type(indices)}")
+            return self.data_list[list(indices)]
+        return super()._get_unserialized_subset(indices)
+
+
+class BaseDataset(SharedData, _BaseDataset):
+    """mmengine's BaseDataset whose annotations are loaded by one process of a machine; see :class:`SharedData`.
+
+    >>> import json, os, tempfile
+    >>> document = {"metainfo": {"classes": ["cat"]}, "data_list": [{"img_path": "1.jpg"}, {"img_path": "2.jpg"}]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "train.json")
+    ...     with open(path, "w") as file: json.dump(document, file)
+    ...     dataset = BaseDataset(path, data_prefix={"img_path": "images"})
+    >>> dataset[1], dataset.metainfo
+    ({'img_path': 'images/2.jpg', 'sample_idx': 1}, {'classes': ['cat']})
+    """
+
+
+class _DataList(parts.PartsFeed):
+    """The annotations that `load`, a dataset's own full_init, makes."""
+
+    loaded = False
+
+    def __init__(self, dataset, load):
+        super().__init__([])
+        self.dataset, self.load = dataset, load
+
+    def parts(self, bar):
+        dataset = self.dataset
+        self.before = {name: _held(value) for name, value in vars(dataset).items() if name not in _OWN}
+        serialize, dataset.serialize_data = dataset.serialize_data, False
+        try:
+            self.load()
+            data_list, dataset.data_list = dataset.data_list, []
+        finally:
+            dataset.serialize_data, dataset._fully_initialized = serialize, False
+        yield "data_list", data_list
+        self.loaded = True
+
+    def rest(self):
+        changed = {
+            name: value
+            for name, value in vars(self.dataset).items()
+            if name not in (*_OWN, "_metainfo", "_fully_initialized", *self.dataset.not_shared)
+            and not (name in self.before and _same(self.before[name], value))
+        }
+        for name, value in changed.items():
+            _require_storable(self.dataset, name, value)
+        known = self.before.get("_metainfo", {})
+        metainfo = {name: value for name, value in self.dataset._metainfo.items() if name not in known}
+        _require_storable(self.dataset, "metainfo", metainfo)
+        return {"attributes": changed, "metainfo": metainfo}
+
+
+def _held(value):
+    """The value, or a copy of one that loading may change in place."""
+    return copy.deepcopy(value) if isinstance(value, (list, dict, set)) else value
+
+
+def _same(before, after):
+    if before is after:
+        return True
+    try:
+        return type(before) is type(after) and bool(before == after)
+    except (TypeError, ValueError):  # arrays have no single answer
+        return False
+
+
+def _require_storable(dataset, name, value):
+    try:
+        records.RecordList([value]).close()
+    except EncodeError as error:
+        raise EncodeError(
+            f"{type(dataset).__name__}.{name}, which loading sets, cannot be stored: {error}; delete it at the end of"
+            f" load_data_list, or name it in the class attribute not_shared"
+        ) from None
+
+
+def _fingerprint(dataset):
+    state = {name: value for name, value in vars(dataset).items() if name not in _OWN}
+    texts = [text for value in state.values() for text in (value if isinstance(value, (list, tuple)) else [value])]
+    files = [text for text in texts if isinstance(text, (str, os.PathLike)) and os.path.isfile(text)]
+    stamps = fingerprints.of_files(files)
+    return fingerprints.derive(functools.partial(dict, cls=type(dataset), state=state, stamps=stamps))

@@ -1,0 +1,39 @@
+"""Types of mmengine's dataset over a store. The stubs import no mmengine, so its methods stand here too."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import Self
+
+from recstore._types import Path
+from recstore.records import RecordView
+
+__all__ = ["BaseDataset", "SharedData"]
+
+class SharedData:
+    not_shared: Sequence[str]
+    data_list: RecordView[dict[str, Any]]
+    def __init__(
+        self,
+        *args: Any,
+        shared: str | None = ...,
+        keep: bool | str | float = ...,
+        fingerprint: str | None = ...,
+        dir: Path | None = ...,
+        timeout: float | None = ...,
+        **kwargs: Any,
+    ) -> None: ...
+    def full_init(self) -> None: ...
+    def get_data_info(self, idx: int) -> dict[str, Any]: ...
+
+class BaseDataset(SharedData):
+    @property
+    def metainfo(self) -> dict[str, Any]: ...
+    def load_data_list(self) -> list[dict[str, Any]]: ...
+    def filter_data(self) -> list[dict[str, Any]]: ...
+    def parse_data_info(self, raw_data_info: dict[str, Any]) -> Any: ...
+    def get_subset(self, indices: int | Sequence[int]) -> Self: ...
+    def get_subset_(self, indices: int | Sequence[int]) -> None: ...
+    def prepare_data(self, idx: int) -> Any: ...
+    def __getitem__(self, idx: int) -> Any: ...
+    def __len__(self) -> int: ...
