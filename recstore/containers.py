@@ -16,6 +16,10 @@ class RecordsOf:
 
     __slots__ = ()
 
+    def __arrow_c_stream__(self, requested_schema=None):
+        """The stream of the container, as :meth:`RecordList.__arrow_c_stream__` gives it."""
+        return self._records.__arrow_c_stream__(requested_schema)
+
 
 class Container:
     """A mixin for RecordList and RecordDict. The compiled base class that follows it has `segments`, `blobs`,

@@ -136,6 +136,7 @@ def of_file(error, path):
 STATUS_CLASSES = {
     100: ValueError,  # RS_E_ARG_RANGE
     101: EncodeError,  # RS_E_ARG_LIMIT
+    103: ValueError,  # RS_E_ARG_TEXT
     200: CorruptError,  # RS_E_FMT_MAGIC
     201: VersionError,  # RS_E_FMT_VERSION
     202: CorruptError,  # RS_E_FMT_TRUNCATED

@@ -4,6 +4,7 @@ the selections of which views consist."""
 import operator
 import sys
 
+from recstore import exports
 from recstore._core import native
 
 __all__ = ["ListOperations"]
@@ -11,7 +12,7 @@ __all__ = ["ListOperations"]
 _MISSING = object()
 
 
-class ListOperations:
+class ListOperations(exports.TableExports):
     """A mixin for RecordList and its views. The base class `native.Records` has length, indexing and iteration;
     `RecordList._derive` makes a view."""
 
@@ -147,29 +148,6 @@ class ListOperations:
 
         self._require()
         return columns.array(self, dtype)
-
-    def to_arrow(self):
-        """A pyarrow.Table with a column for each key if records are dicts, else a pyarrow.Array. A record without the
-        key, or with None, gives null. Columns of numbers, text and lists of numbers are made in one pass without Python
-        objects.
-
-        Raises pyarrow's errors for values that form no column, TypeError for keys that are no str, ImportError without
-        pyarrow. Safe from several threads at once.
-        """
-        from recstore.io import arrow_out
-
-        self._require()
-        return arrow_out.to_arrow(self)
-
-    def to_pandas(self):
-        """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
-
-        Raises TypeError for keys that are no str, ImportError without pandas. Safe from several threads at once.
-        """
-        from recstore.io import arrow_out
-
-        self._require()
-        return arrow_out.to_pandas(self)
 
     def index(self, value, start=0, stop=sys.maxsize):
         """The position of the first record equal to `value` within [start, stop); ValueError if there is none."""

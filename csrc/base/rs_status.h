@@ -12,6 +12,7 @@ typedef int rs_status;
     X(RS_OK, 0, "ok") \
     X(RS_E_ARG_RANGE, 100, "argument out of range") \
     X(RS_E_ARG_LIMIT, 101, "the value exceeds a limit of the format") \
+    X(RS_E_ARG_TEXT, 103, "a text that UTF-8 cannot express") \
     X(RS_E_FMT_MAGIC, 200, "not a recstore segment") \
     X(RS_E_FMT_VERSION, 201, "a format version or feature that this reader does not know") \
     X(RS_E_FMT_TRUNCATED, 202, "the bytes end too early") \

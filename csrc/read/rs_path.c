@@ -110,6 +110,10 @@ static rs_status pass_appended(rs_cursor *self, const rs_node *node, uint64_t bi
     }
 }
 
+rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint64_t bits, rs_error *err) {
+    return pass_appended(cursor, node, bits, err);
+}
+
 /* Steps from an optional to its value. Without a value the place becomes the any value None, or, when param is 0, stays
  * and *absent becomes true. */
 static rs_status settle_optional(rs_cursor *self, rs_place *place, bool *absent, rs_error *err) {

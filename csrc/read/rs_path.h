@@ -55,6 +55,9 @@ RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error
 RS_NODISCARD rs_status rs_path_pass_children(rs_cursor *cursor, const rs_node *node, const rs_slice *group,
                                              uint32_t end, rs_error *err);
 
+/* Passes the body, at the cursor, of a node that is not fixed. */
+RS_NODISCARD rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint64_t bits, rs_error *err);
+
 /* Steps to child `i`, which is below n_children, of a tuple or struct. */
 RS_NODISCARD rs_status rs_path_child(rs_cursor *cursor, rs_place *place, uint32_t i, rs_error *err);
 

@@ -22,6 +22,7 @@ cdef extern from "recstore.h" nogil:
     enum:
         RS_OK
         RS_E_ARG_RANGE
+        RS_E_ARG_TEXT
         RS_E_FMT_VALUE
         RS_E_FMT_VERSION
         RS_E_FMT_TRAILING
@@ -387,6 +388,70 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place, rs_bool *fits,
                                   rs_error *err)
 
+    struct ArrowSchema:
+        void (*release)(ArrowSchema *) noexcept
+    struct ArrowArray:
+        int64_t length
+        void (*release)(ArrowArray *) noexcept
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept
+        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept
+        const char *(*get_last_error)(ArrowArrayStream *) noexcept
+        void (*release)(ArrowArrayStream *) noexcept
+        void *private_data
+
+    enum:
+        RS_ARROW_KIND_LIST, RS_ARROW_KIND_STRUCT
+        RS_ARROW_SEEN_NULL, RS_ARROW_SEEN_STRUCT
+        RS_ARROW_PROBLEM_NONE
+        RS_ARROW_DONE, RS_ARROW_BLOCK, RS_ARROW_UNSURE, RS_ARROW_LACKING, RS_ARROW_FULL
+    ctypedef struct rs_arrow_field:
+        char *name
+        size_t name_size
+        rs_arrow_field **children
+        rs_arrow_field *element
+        uint32_t n_children
+        uint32_t seen
+        uint8_t other
+        uint8_t kind
+        uint8_t problem
+        rs_bool closed
+        rs_bool rows
+        rs_bool present
+        uint64_t n_null
+    ctypedef struct rs_arrow_ops:
+        uint32_t n_fields
+    ctypedef struct rs_arrow_block:
+        rs_bool known
+    ctypedef struct rs_arrow_source:
+        const rs_store *store
+        rs_arrow_block *blocks
+    ctypedef struct rs_arrow_stop:
+        int why
+        uint64_t done
+        uint64_t block
+        uint64_t index
+    ctypedef struct rs_arrow_out:
+        rs_arrow_field *root
+        rs_arrow_ops ops
+        rs_slice missing
+    rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
+                                   rs_arrow_field **out, rs_error *err)
+    void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind)
+    rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err)
+    void rs_arrow_out_clear(rs_arrow_out *self)
+    rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
+                                const rs_compiled_path *compiled, rs_error *err)
+    void rs_arrow_out_look(rs_arrow_out *self)
+    rs_status rs_arrow_out_resolve(rs_arrow_out *self, rs_bool *whole, rs_error *err)
+    rs_status rs_arrow_out_settle(rs_arrow_out *self, uint64_t rows, rs_error *err)
+    rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, const int64_t *positions,
+                               int64_t start, int64_t step, uint64_t n, rs_arrow_stop *stop, rs_error *err)
+    rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const rs_place *place, rs_error *err)
+    rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err)
+    rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, ArrowArray *out, rs_error *err)
+    rs_status rs_arrow_export_schema(const rs_arrow_field *self, ArrowSchema *out, rs_error *err)
+
     void rs_store_prefetch_offsets(const rs_store *self, uint64_t index)
     void rs_store_prefetch(const rs_store *self, uint64_t index)
 
@@ -440,13 +505,6 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_batch_next(rs_batch_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
     rs_status rs_batch_append_all(rs_batch_reader *self, rs_builder *builder, rs_error *err)
 
-    struct ArrowSchema:
-        void (*release)(ArrowSchema *) noexcept
-    struct ArrowArray:
-        int64_t length
-        void (*release)(ArrowArray *) noexcept
-    struct ArrowArrayStream:
-        void (*release)(ArrowArrayStream *) noexcept
     void rs_arrow_schema_release(ArrowSchema *self)
     void rs_arrow_array_release(ArrowArray *self)
     void rs_arrow_stream_release(ArrowArrayStream *self)

@@ -5,6 +5,7 @@
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
+from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy
@@ -37,6 +38,7 @@ include "paths.pyx"
 include "fields.pyx"
 include "keys.pyx"
 include "columns.pyx"
+include "arrow_out.pyx"
 include "mapping_builder.pyx"
 include "batches.pyx"
 include "arrow_in.pyx"

@@ -51,5 +51,8 @@ cdef extern from "Python.h":
 
     bint PyCapsule_IsValid(object, const char *name)
     void *PyCapsule_GetPointer(object, const char *name) except NULL
+    int Py_IsInitialized() nogil
+    ctypedef void (*PyCapsule_Destructor)(object)
+    object PyCapsule_New(void *pointer, const char *name, PyCapsule_Destructor destructor)
 
     void prefetch "__builtin_prefetch"(const void *)

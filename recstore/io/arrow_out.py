@@ -1,9 +1,10 @@
-"""Records as Arrow tables and pandas DataFrames. A column comes from one column read if the core can make it, else from
-decoded values. ``to_arrow`` and ``to_pandas`` import this module, which then imports pyarrow or pandas."""
+"""Records as Arrow streams, Arrow tables and pandas DataFrames.
 
-import numpy as np
+The core makes the columns without Python objects (recstore/_core/arrow_out.pyx). Columns of values that only Python
+reads, such as enums, are made of decoded values by pyarrow. `__arrow_c_stream__`, `to_arrow` and the like import this
+module. It imports pyarrow, polars or pandas only where it needs them.
+"""
 
-from recstore import columns
 from recstore._core import native
 
 _NAN = float("nan")
@@ -27,58 +28,166 @@ def _pandas():
     return pandas
 
 
+# ---- Streams ----
+
+
+class _Stream:
+    """What pyarrow reads a stream from."""
+
+    def __init__(self, capsule):
+        self._capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._capsule
+
+
+def stream(records, requested_schema=None):
+    """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values."""
+    exported = native.arrow_export(records)
+    if exported is not None and not exported[1]:
+        exported[0].settle(True)
+        return native.arrow_stream(exported[0])
+    for problem in exported[1] if exported else ():
+        if problem[1] not in (_MIXED, _OTHER):
+            raise _refusal(records, problem)
+    try:
+        import pyarrow
+    except ImportError:
+        raise (_refusal(records, exported[1][0]) if exported else _unread(records)) from None
+    table = to_arrow(records)
+    chunked = table if isinstance(table, pyarrow.Table) else pyarrow.chunked_array([table])
+    return chunked.__arrow_c_stream__(requested_schema)
+
+
+def _unread(records):
+    return ImportError(
+        "the items of this view are read by Python code, so their export needs pyarrow: pip install pyarrow"
+    )
+
+
+# ---- Messages ----
+
+_KINDS = (
+    ("None", "bool", "int", "int", "float", "str", "bytes", "list", "tuple", "dict")
+    + ("date", "time", "datetime without a zone", "datetime with a zone", "timedelta", "Decimal", "UUID")
+    + ("numpy int8", "numpy int16", "numpy int32", "numpy uint8", "numpy uint16", "numpy uint32")
+    + ("numpy float16", "numpy float32", "numpy datetime64", "numpy timedelta64", "int beyond 64 bits", "", "")
+)  # in the order of RS_ARROW_SEEN_* in csrc/read/rs_arrow_field.h
+_MIXED, _OTHER, _BIGINT, _KEY, _DIGITS, _DEPTH = range(1, 7)  # RS_ARROW_PROBLEM_*
+_REMEDY = "Change it with x.map(...), leave it out with x.fields(...), or read the records with to_list()"
+
+
+def _refusal(records, problem):
+    """The error for a field that has no Arrow type."""
+    names, why, seen, other = problem
+    found = dict.fromkeys(kind for bit, kind in enumerate(_KINDS) if seen >> bit & 1 and kind)
+    found.pop("None", None)
+    if seen >> 28 & 1:
+        found[native.ext_name(other) if other else "numpy array of a dtype without an Arrow type"] = None
+    path = "".join("[]" if name is None else f".{name}" for name in names).lstrip(".")
+    where = f"the field {path!r}" if path else "the records"
+    if getattr(records.projection, "path", None) is not None and not path:
+        where = f"the field {str(records.projection.path)!r}"
+    if why == _KEY:
+        return TypeError(f"a table has columns by str, and {where} have a key that is no str. {_REMEDY}")
+    if why == _BIGINT:
+        text = f"{where} holds ints that neither 64 bits with a sign nor 64 bits without one hold"
+    elif why == _DIGITS:
+        text = f"{where} holds Decimals of more than 76 digits, Arrow's most"
+    elif why == _DEPTH:
+        text = f"{where} lies deeper than the 60 levels that libraries accept"
+    elif why == _OTHER:
+        text = f"{where} holds values for which Arrow has no type: {' and '.join(found)}"
+    else:
+        text = f"{where} holds values of several types, {' and '.join(found)}, and an Arrow column has one"
+    return TypeError(f"{text}. {_REMEDY}")
+
+
 # ---- Arrow ----
 
 
 def arrow_array(view, positions=None):
     """The items of a view as a pyarrow.Array."""
     pyarrow = _pyarrow()
-    gathered = native.read_column(view, positions, nulls=True)
-    out = None if gathered is None else _from_gathered(pyarrow, gathered)
-    if out is None:
-        return pyarrow.array(list(view) if positions is None else [view[int(i)] for i in positions])
-    return out
+    if positions is not None:
+        view = view._take(positions)
+    exported = native.arrow_export(view, exact=True)
+    if exported is None:
+        return pyarrow.array(list(view))
+    if exported[1]:
+        return _decoded(pyarrow, view, list(view), exported[1][0])
+    exported[0].settle(False)
+    return _whole(pyarrow, pyarrow.chunked_array(_Stream(native.arrow_stream(exported[0]))))
 
 
-def _from_gathered(pyarrow, gathered):
-    shape, n, numbers, seen, offsets, text, valid = gathered
-    bits = None if valid is None else pyarrow.py_buffer(np.packbits(np.frombuffer(valid, np.uint8), bitorder="little"))
-    if shape == "scalars":
-        return _numbers(pyarrow, numbers, seen, n, bits)
-    offsets = np.frombuffer(offsets, np.int64)
-    small = offsets[-1] <= _SMALL
-    bounds = pyarrow.py_buffer(offsets.astype(np.int32) if small else offsets)
-    if shape == "texts":
-        kind = pyarrow.string() if small else pyarrow.large_string()
-        return pyarrow.Array.from_buffers(kind, n, [bits, bounds, pyarrow.py_buffer(text)])
-    if seen not in (1, 2, 4, 6):  # pyarrow refuses bools among other numbers, and finds no type for empty lists alone
-        return None
-    values = _numbers(pyarrow, numbers, seen, int(offsets[-1]), None)
-    kind = (pyarrow.list_ if small else pyarrow.large_list)(values.type)
-    return pyarrow.Array.from_buffers(kind, n, [bits, bounds], children=[values])
+def _decoded(pyarrow, records, values, problem):
+    """The array that pyarrow makes of decoded values of which the core has no type."""
+    try:
+        return pyarrow.array(values)
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as e:
+        raise _refusal(records, problem) from e
 
 
-def _numbers(pyarrow, numbers, seen, n, bits):
-    if seen == 1:
-        packed = np.packbits(np.frombuffer(numbers, np.uint8), bitorder="little")
-        return pyarrow.Array.from_buffers(pyarrow.bool_(), n, [bits, pyarrow.py_buffer(packed)])
-    kind = pyarrow.float64() if seen & 4 else pyarrow.int64()
-    return pyarrow.Array.from_buffers(kind, n, [bits, pyarrow.py_buffer(numbers)])
+def _whole(pyarrow, chunked):
+    """The chunks as one array, of a type with 64-bit offsets where 32 bits do not suffice."""
+    if chunked.num_chunks == 1:
+        return chunked.chunk(0)
+    types = pyarrow.types
+    kind = chunked.type
+    if chunked.nbytes > _SMALL:
+        if types.is_string(kind) or types.is_binary(kind):
+            chunked = chunked.cast(pyarrow.large_string() if types.is_string(kind) else pyarrow.large_binary())
+        elif types.is_list(kind):
+            chunked = chunked.cast(pyarrow.large_list(kind.value_type))
+    out = chunked.combine_chunks()
+    return pyarrow.concat_arrays(out.chunks) if isinstance(out, pyarrow.ChunkedArray) else out
 
 
-def to_arrow(records):
-    """A Table of records that are dicts, else an Array of them."""
+def to_arrow(records, names=None):
+    """A Table of records that are dicts, tuples or objects, else an Array of them."""
     pyarrow = _pyarrow()
-    names = _names(records)
-    if names is None:
-        return _arrow_rows(pyarrow, list(records))
+    exported = native.arrow_export(records, exact=True)
+    if exported is None:
+        return _named(_arrow_rows(pyarrow, list(records)), names)
+    export, problems = exported
+    if any(not path for path, *_ in problems):
+        return _decoded(pyarrow, records, list(records), problems[0])
+    if not problems and not (export.is_rows and len(records)):
+        export.settle(False)
+        return _whole(pyarrow, pyarrow.chunked_array(_Stream(native.arrow_stream(export))))
+    if problems:
+        return _named(_mixed_table(pyarrow, records, export.names(), problems), names)
+    export.settle(True)
+    return _named(pyarrow.table(_Stream(native.arrow_stream(export))), names)
+
+
+def _mixed_table(pyarrow, records, names, problems):
+    """A table of which the core makes some columns and pyarrow, of decoded values, those with problems."""
+    wrong = {}
+    for problem in problems:
+        wrong.setdefault(problem[0][0], problem)
     found = {}
-    for name in names:
-        view = records.field((name,), default=None)
-        column = arrow_array(view)
-        if column.null_count < len(records) or _has(records, name):
-            found[name] = column
-    return pyarrow.table(found)
+    good = [name for name in names if name not in wrong]
+    if good:
+        export, _ = native.arrow_export(records, good, exact=True)
+        export.settle(True)
+        table = pyarrow.table(_Stream(native.arrow_stream(export)))
+        found = dict(zip(table.column_names, table.columns))
+    for name, problem in wrong.items():
+        values = [None if row is None else row.get(name) for row in records.fields((name,))]
+        found[name] = _decoded(pyarrow, records, values, problem)
+    return pyarrow.table({name: found[name] for name in names if name in found})
+
+
+def _named(table, names):
+    if names is None:
+        return table
+    names = list(names)
+    found = getattr(table, "column_names", None)
+    if found is None or len(found) != len(names):
+        count = "no columns" if found is None else f"{len(found)} columns"
+        raise ValueError(f"{len(names)} names for a table of {count}")
+    return table.rename_columns(names)
 
 
 def _arrow_rows(pyarrow, rows):
@@ -86,6 +195,20 @@ def _arrow_rows(pyarrow, rows):
         return pyarrow.array(rows)
     names = dict.fromkeys(name for row in rows for name in row)
     return pyarrow.table({name: pyarrow.array([row.get(name) for row in rows]) for name in _checked(names)})
+
+
+# ---- polars ----
+
+
+def to_polars(records):
+    """A DataFrame of records that are dicts, tuples or objects, else a Series."""
+    try:
+        import polars
+    except ImportError:
+        raise ImportError("to_polars needs polars: pip install polars") from None
+    # polars reads any sequence item by item; the stream by itself is none.
+    made = polars.Series(_Stream(stream(records)))
+    return made.struct.unnest() if isinstance(made.dtype, polars.Struct) else made
 
 
 # ---- pandas ----
@@ -99,9 +222,13 @@ def series(view, positions=None):
 def _column(view, positions=None):
     """An array of numbers or a list, of which pandas makes the same column as of the list of values."""
     gathered = native.read_column(view, positions)
-    if gathered is not None and gathered[0] == "scalars":
-        return columns.numbers_of(gathered[2], gathered[3])
-    if gathered is not None and gathered[0] == "texts":
+    if gathered is not None and gathered[0] in ("scalars", "texts"):
+        import numpy as np
+
+        from recstore import columns
+
+        if gathered[0] == "scalars":
+            return columns.numbers_of(gathered[2], gathered[3])
         return columns.texts(gathered[5], np.frombuffer(gathered[4], np.int64))
     return list(view) if positions is None else [view[int(i)] for i in positions]
 

@@ -1,0 +1,59 @@
+/* rs_arrow_ext.h: reads the payloads of ext values that are Arrow scalars: dates, times, datetimes, timedeltas,
+ * Decimals; and the field names of objects. Errors of all functions: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. Any
+ * thread may call them, each with a cursor of its own. */
+#ifndef RS_ARROW_EXT_H
+#define RS_ARROW_EXT_H
+
+#include "read/rs_path.h"
+#include "read/rs_utf8.h"
+
+enum {
+    RS_ARROW_ZONE_NONE = 0,
+    RS_ARROW_ZONE_FIXED = 1, /* a fixed offset from UTC */
+    RS_ARROW_ZONE_OTHER = 2, /* a zone by its name: only Python knows its offsets */
+
+    RS_ARROW_EPOCH_DAY = 719163, /* the ordinal of 1970-01-01 */
+    RS_ARROW_DECIMAL_WORDS = 4
+};
+
+/* The payload of a datetime or time. */
+typedef struct rs_arrow_moment {
+    int64_t us;        /* microseconds of the fields */
+    int64_t offset_us; /* with RS_ARROW_ZONE_FIXED: microseconds east of UTC */
+    int zone;          /* RS_ARROW_ZONE_* */
+} rs_arrow_moment;
+
+/* A Decimal: its digits as an integer, least significant word first, and where the point stands. */
+typedef struct rs_arrow_decimal {
+    uint64_t words[RS_ARROW_DECIMAL_WORDS];
+    uint32_t digits; /* number of digits before the point, 0 for values below 1 */
+    uint32_t scale;  /* number of digits after the point */
+    bool negative;
+    bool finite;
+} rs_arrow_decimal;
+
+/* Each function takes a value whose place is given as those of rs_path.h are: `node` is NULL for the any value at the
+ * cursor, else its body is at `body`, or at the cursor when that is NULL. The cursor then stands after the value. */
+
+/* Takes an int. RS_E_FMT_VALUE for another value. *fits becomes false for an int beyond 64 bits. */
+RS_NODISCARD rs_status rs_arrow_take_int(rs_cursor *cursor, const rs_place *place, int64_t *out, bool *fits,
+                                         rs_error *err);
+/* Takes the payload of a datetime or time. */
+RS_NODISCARD rs_status rs_arrow_take_moment(rs_cursor *cursor, const rs_place *place, rs_arrow_moment *out,
+                                            rs_error *err);
+/* Takes the payload of a Decimal. `scratch` is for its text. Where the number has more than 76 digits, out->digits or
+ * out->scale says so and `words` mean nothing. */
+RS_NODISCARD rs_status rs_arrow_take_decimal(rs_cursor *cursor, const rs_place *place, rs_buffer *scratch,
+                                             rs_arrow_decimal *out, rs_error *err);
+/* Takes the payload of a UUID. *out borrows its 16 bytes. */
+RS_NODISCARD rs_status rs_arrow_take_uuid(rs_cursor *cursor, const rs_place *place, const uint8_t **out, rs_error *err);
+
+/* Stores the integer of a Decimal with `scale` digits after the point as a two's complement number of 16 or 32 bytes.
+ * The caller knows that the digits fit. */
+void rs_arrow_store_decimal(const rs_arrow_decimal *self, uint32_t scale, unsigned size_bytes, uint8_t *to);
+
+/* Reads the field names of an object from the EXTRA of its ext value: *names becomes a slice over the any values of n
+ * strs; n becomes 0 and names->ptr NULL where the class has no such names. */
+RS_NODISCARD rs_status rs_arrow_names(rs_slice extra, rs_slice *names, uint64_t *n, rs_error *err);
+
+#endif

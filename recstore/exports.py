@@ -1,0 +1,59 @@
+"""The ways out to libraries of tables. The methods import `recstore.io` when they are called."""
+
+__all__ = ["TableExports"]
+
+
+class TableExports:
+    """A mixin for RecordList and its views, which have `_require`."""
+
+    __slots__ = ()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """A PyCapsule with an Arrow C stream of the records, for libraries that read it: ``polars.DataFrame(x)``,
+        ``pyarrow.table(x)``. Batches are made one after another as they are asked for, without Python objects."""
+        from recstore.io import arrow_out
+
+        self._require()
+        return arrow_out.stream(self, requested_schema)
+
+    def to_arrow(self, *, names=None):
+        """A pyarrow.Table if records are dicts, tuples of one length, or objects with fields, else a pyarrow.Array.
+        The columns are the keys, the numbers of a tuple's items (``"0"``, ``"1"``), or the fields; `names` renames
+        them. A record without the key, or with None, gives null. Columns are made without Python objects, but for
+        values that only Python reads, such as enums.
+
+        Raises TypeError for a field of several types, which it names, and for keys that are no str; ValueError for
+        text with a lone surrogate and for `names` of another number; ImportError without pyarrow. Safe from several
+        threads at once.
+
+        >>> from recstore import RecordList
+        >>> RecordList([("a.jpg", 0), ("b.jpg", 1)]).to_arrow(names=["path", "label"]).to_pylist()
+        [{'path': 'a.jpg', 'label': 0}, {'path': 'b.jpg', 'label': 1}]
+        """
+        from recstore.io import arrow_out
+
+        self._require()
+        return arrow_out.to_arrow(self, names)
+
+    def to_polars(self):
+        """A polars.DataFrame of the records, or a polars.Series of values that are no records, made of the stream of
+        ``__arrow_c_stream__``. ``polars.DataFrame(x)`` gives an equal one, but reads `x` record by record, as any
+        sequence.
+
+        Raises TypeError for a field without an Arrow type, ImportError without polars. Safe from several threads at
+        once.
+        """
+        from recstore.io import arrow_out
+
+        self._require()
+        return arrow_out.to_polars(self)
+
+    def to_pandas(self):
+        """The same pandas.DataFrame as ``DataFrame(x.to_list())``; columns of numbers are made without Python objects.
+
+        Raises TypeError for keys that are no str, ImportError without pandas. Safe from several threads at once.
+        """
+        from recstore.io import arrow_out
+
+        self._require()
+        return arrow_out.to_pandas(self)

@@ -1,0 +1,37 @@
+"""What the tests of exports compare: Arrow arrays against those that pyarrow makes of decoded records."""
+
+import pyarrow as pa
+
+
+def alike(got, expected):
+    """Whether two types are equal, the order of the fields of structs aside."""
+    if pa.types.is_struct(got) and pa.types.is_struct(expected):
+        names = [field.name for field in got]
+        return sorted(names) == sorted(f.name for f in expected) and all(
+            alike(got.field(name).type, expected.field(name).type) for name in names
+        )
+    if pa.types.is_list(got) and pa.types.is_list(expected):
+        return alike(got.value_type, expected.value_type)
+    return got == expected
+
+
+def check_table(records, x):
+    """Both ways out, against the columns that pyarrow makes of the decoded records."""
+    names = dict.fromkeys(name for record in records for name in record)
+    table, streamed = x.to_arrow(), pa.table(x)
+    assert sorted(table.column_names) == sorted(names) and set(names) <= set(streamed.column_names)
+    for made in (table, streamed):
+        made.validate(full=True)
+        assert made.num_rows == len(records)
+    for name in streamed.column_names:
+        expected = pa.array([record.get(name) for record in records])
+        assert streamed[name].to_pylist() == expected.to_pylist(), name
+        if name in names:
+            assert table[name].to_pylist() == expected.to_pylist(), name
+            assert alike(table[name].type, expected.type), (name, table[name].type, expected.type)
+
+
+def check_values(got, expected):
+    got.validate(full=True)
+    assert alike(got.type, expected.type), (got.type, expected.type)
+    assert repr(got.to_pylist()) == repr(expected.to_pylist()) or got.to_pylist() == expected.to_pylist()

@@ -1,0 +1,219 @@
+"""Exports to Arrow of real files, of records of any type, and of damaged stores."""
+
+import csv
+import datetime as dt
+import decimal
+import io
+import json
+import lzma
+import os
+import pathlib
+import random
+
+import numpy as np
+import pytest
+from arrow_results import check_table, check_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recstore
+from recstore import RecordDict, RecordList
+
+pa = pytest.importorskip("pyarrow")
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+
+# ---- Real files ------------------------------------------------------------------------------------------------------
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or ROOT.parent / "shared" / "data")
+
+
+def read(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{name} is not here: set RECSTORE_DATA to the folder of real inputs")
+    with lzma.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+        return file.read()
+
+
+def json_part(name, part=None, step=1):
+    found = json.loads(read(name))
+    return (found if part is None else found[part])[::step]
+
+
+def json_lines(name, step=1):
+    return [json.loads(line) for line in read(name).split("\n")[::step] if line]
+
+
+def numbered(cell):
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell or None
+
+
+def table_rows(name):
+    return [{key: numbered(cell) for key, cell in row.items()} for row in csv.DictReader(io.StringIO(read(name)))]
+
+
+FILES = {
+    "tate artworks": lambda: json_lines("tate/artworks.jsonl.xz", 16),
+    "sgd": lambda: json_lines("sgd/dev.jsonl.xz", 6),
+    "tang poems": lambda: json_lines("chinese-poetry/poet.tang.jsonl.xz", 4),
+    "nlvr2": lambda: json_lines("nested/nlvr2/dev.jsonl.xz"),
+    "countries": lambda: json_part("nested/countries.json.xz"),
+    "gemoji": lambda: json_part("nested/gemoji_emoji.json.xz"),
+    "movies": lambda: json_part("nested/vega_movies.json.xz"),
+    "vqarad": lambda: json_part("nested/vqarad_train.json.xz"),
+    "cmrc": lambda: json_part("nested/cmrc2018/cmrc2018_dev.json.xz"),
+    "xquad zh": lambda: json_part("nested/xquad/xquad.zh.json.xz", "data"),
+    "glaive": lambda: json_part("nested/llamafactory/glaive_toolcall_zh_demo.json.xz"),
+    "taco images": lambda: json_part("taco/annotations.json.xz", "images"),
+    "taco annotations": lambda: json_part("taco/annotations.json.xz", "annotations"),
+    "coco annotations": lambda: json_part("coco/instances_val2017.first647.json.xz", "annotations"),
+    "coco crowds": lambda: json_part("coco/COCO-MINI_instances_train2017.json.xz", "annotations"),
+    "coco captions": lambda: json_part("coco/captions_val2017.json.xz", "annotations"),
+    "coco results": lambda: json_part("coco/results/instances_val2014_fakesegm100_results.json.xz"),
+    "imagenet labels": lambda: json_part("imagenet/timm/imagenet_real_labels.json.xz"),
+    "tate artists": lambda: list(csv.reader(io.StringIO(read("tabular/tate_artist_data.csv.xz")))),
+    "runways": lambda: table_rows("tabular/ourairports_runways.csv.xz")[::2],
+    "birdstrikes": lambda: table_rows("tabular/vega_birdstrikes.csv.xz"),
+    "commonvoice": lambda: [
+        line.split("\t") for line in read("commonvoice/sentences.tsv.xz").split("\n")[::40] if line
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_real_files(name):
+    records = FILES[name]()
+    with RecordList(records) as x:
+        if not isinstance(records[0], dict):
+            check_values(x.to_arrow(), pa.array(records))
+            return
+        try:
+            for name in {name for record in records for name in record}:
+                pa.array([record.get(name) for record in records])
+        except (pa.ArrowException, TypeError) as e:
+            with pytest.raises(TypeError, match="several types"):
+                x.to_arrow()
+            pytest.skip(f"no table: {e}")
+        check_table(records, x)
+
+
+# ---- Records of any type, drifting over blocks ----------------------------------------------------------------------
+
+words = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+scalars = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    words,
+    st.binary(max_size=6),
+    st.dates(),
+    st.datetimes(),
+    st.none(),
+)
+cells = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(words, inner, max_size=3), st.tuples(inner, inner)
+    ),
+    max_leaves=8,
+)
+same_type = st.one_of(
+    *[st.lists(kind, min_size=1, max_size=6) for kind in (
+        st.integers(-(2**40), 2**40) | st.none(), st.floats(allow_nan=False) | st.integers(-9, 9), st.booleans() | st.none(),
+        words | st.none(), st.lists(st.integers(-300, 300) | st.none(), max_size=4), st.lists(st.lists(words, max_size=2), max_size=3),
+        st.fixed_dictionaries({"a": st.integers(0, 9)}, optional={"b": words, "c": st.lists(st.floats(allow_nan=False))}),
+        st.dates() | st.none(), st.datetimes(), st.decimals(-1000, 1000, places=3), st.binary(max_size=4), st.uuids(),
+    )]
+)  # fmt: skip
+anything = st.lists(cells, min_size=1, max_size=6)
+
+
+@given(st.lists(st.one_of(same_type, anything), min_size=1, max_size=3), st.sampled_from([1, 25]), st.sampled_from(["auto", "none"]),
+       st.randoms(use_true_random=False))  # fmt: skip
+@settings(deadline=None, max_examples=150)
+def test_any_records(columns, times, compression, chance):
+    """Columns that pyarrow makes a table of are the same here; others are a clear error or a table with structs for
+    tuples."""
+    n = max(map(len, columns)) * times
+    records = [
+        {f"c{k}": column[i % len(column)] for k, column in enumerate(columns) if i < n // 2 or k != 1} for i in range(n)
+    ]
+    order = [chance.randrange(n) for _ in range(5)]
+    with RecordList(records, compression=compression) as x:
+        for view, expected in ((x, records), (x[order], [records[i] for i in order]), (x[::-1], records[::-1])):
+            check_any(view, expected)
+
+
+def check_any(view, records):
+    try:
+        names = dict.fromkeys(name for record in records for name in record)
+        wanted = pa.table({name: pa.array([r.get(name) for r in records]) for name in names}).to_pylist()
+    except (pa.ArrowException, TypeError, OverflowError, ValueError):
+        wanted = None
+    try:
+        table = view.to_arrow()
+    except (TypeError, ValueError):
+        assert wanted is None
+        return
+    table.validate(full=True)
+    if wanted is not None and not any(map(has_tuples, records)):
+        assert table.to_pylist() == wanted
+    else:
+        assert table.num_rows == len(records)
+
+
+def has_tuples(value):
+    if isinstance(value, dict):
+        return any(map(has_tuples, value.values()))
+    return isinstance(value, tuple) or (isinstance(value, list) and any(map(has_tuples, value)))
+
+
+# ---- Damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("v1-*.rec")), ids=lambda path: path.stem)
+def test_golden_files_never_crash(path):
+    try:
+        x = recstore.open(path, verify="header")
+        values = x.values() if isinstance(x, RecordDict) else x
+    except (recstore.Error, OSError):
+        return
+    for use in (lambda: pa.chunked_array(values), lambda: pa.table(values), lambda: list(values)):
+        try:
+            use()
+        except (recstore.Error, pa.ArrowException, TypeError, ValueError, ImportError, KeyError, AttributeError):
+            pass
+    x.close()
+
+
+def test_changed_bytes_never_crash(tmp_path):
+    """Bytes of the records changed at random: a table, or an error that names the store's damage."""
+    records = [
+        {"i": i, "t": f"n{i % 9}/{i:05d}.jpg", "l": list(range(i % 5)), "s": {"a": i / 3}, "d": dt.date(2000, 1, 1 + i % 28),
+         "m": decimal.Decimal(i) / 8, "o": None if i % 3 else "x" * (i % 4), "a": np.arange(i % 3)}
+        for i in range(300)
+    ]  # fmt: skip
+    errors = 0
+    for compression in ("auto", "none"):
+        with RecordList(records, compression=compression) as x:
+            x.save(tmp_path / "whole.recs")
+        whole = (tmp_path / "whole.recs").read_bytes()
+        chance = random.Random(5)
+        for _ in range(300):
+            damaged = bytearray(whole)
+            for _ in range(chance.randrange(1, 4)):
+                damaged[chance.randrange(4096, len(damaged))] = chance.randrange(256)
+            (tmp_path / "damaged.recs").write_bytes(damaged)
+            try:
+                with recstore.open(tmp_path / "damaged.recs", verify="header") as y:
+                    pa.table(y).validate(full=True)
+            except (recstore.Error, pa.ArrowException, TypeError, ValueError, OSError):
+                errors += 1
+    assert errors > 50
