@@ -1,6 +1,8 @@
 """Several lists of records in one store, as a COCO document has them: the records of one list after another, and a last
 record with their counts and with everything that is no such list."""
 
+from contextlib import nullcontext
+
 from recstore.io import reading
 
 _COUNTS = "recstore parts"
@@ -17,9 +19,12 @@ class PartsFeed(reading.FileFeed):
         """The dict of everything else, asked for after the lists were read."""
         return {}
 
+    def shards(self):
+        return None
+
     def fill(self, builder, options):
         counts = []
-        with reading.FileBar(self.files, options) as bar:
+        with reading.FileBar(self.files, options) as bar, self.named(bar) if self.files else nullcontext():
             for name, records in self.parts(bar):
                 counted = _Counted(records)
                 builder.extend(counted)

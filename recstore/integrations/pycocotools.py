@@ -7,7 +7,8 @@ from pycocotools.coco import COCO as _COCO
 from recstore import records
 from recstore.errors import InputError
 from recstore.integrations import parts
-from recstore.io import inputs, reading
+from recstore.io import inputs, json_document, reading
+from recstore.io.documents import JsonFeed
 
 __all__ = ["COCO"]
 
@@ -49,8 +50,8 @@ class COCO(_COCO):
             return
         feed = _Document(inputs.resolve(annotation_file))
         lists, rest = parts.of(reading.store("COCO", feed, options))
-        # The keys of the document in their order.
-        self.dataset = {name: lists[name] if name in lists else value for name, value in rest.items()}
+        values = rest["values"]
+        self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
 
     def createIndex(self):
@@ -75,43 +76,35 @@ class COCO(_COCO):
 
 
 class _Document(parts.PartsFeed):
-    """The lists of records in a COCO document. Their names stand in the rest, too, so that it has the order of the
-    document."""
+    """The arrays of a COCO document, read in pieces, and in the rest everything else with the order of the keys."""
 
     def parts(self, bar):
         if len(self.files) != 1:
             raise InputError(f"COCO reads one file, and {len(self.files)} were given; make one object for each")
-        document = _parsed(next(iter(bar.files())))
-        self.others = {}
-        for name in list(document):
-            value = document.pop(name)
-            if _is_list_of_records(value) or (name in _LISTS and value == []):
-                self.others[name] = None
-                yield name, value
-                value = None
-            else:
-                self.others[name] = value
+        file = next(bar.files())
+        self.order, self.values = {}, {}
+        with reading.errors_of(file), file.open() as opened:
+            document = json_document.Document(opened, file.name)
+            document.begin()
+            if document.need() != ord("{"):
+                raise InputError(f"{file.name}: the JSON is no object; a COCO file is one, with images and annotations")
+            for name in document.members():
+                self.order[name] = None
+                if document.need() == ord("["):
+                    self.values.pop(name, None)  # of a repeated key the last value counts
+                    yield name, self.elements(document, name, bar)
+                elif document.need() == ord("{"):
+                    self.values[name] = {k: v for one in self.elements(document, name, bar) for k, v in one.items()}
+                else:
+                    self.values[name] = document.scalar()
+            if document.peek() is not None:
+                raise document.wrong("something follows the document")
+
+    def elements(self, document, name, bar):
+        """Yields the elements of the array that begins here, or the members of the object as dicts."""
+        feed = JsonFeed(self.files, (name,), document.open(), None, None, None)
+        for piece in feed.pieces_in(self.files[0], document, bar, 0):
+            yield from piece.values()
 
     def rest(self):
-        return self.others
-
-
-_LISTS = ("annotations", "images", "categories")
-
-
-def _is_list_of_records(value):
-    return type(value) is list and value != [] and all(type(one) is dict for one in value)
-
-
-def _parsed(file):
-    import json
-
-    with reading.errors_of(file), file.open() as opened:
-        try:
-            document = json.load(opened)
-        except ValueError as error:
-            raise InputError(f"{file.name}: no valid JSON: {error}; fetch or write the file again") from None
-    if type(document) is not dict:
-        kind = type(document).__name__
-        raise InputError(f"{file.name}: the JSON is a {kind}; a COCO file is an object with images and annotations")
-    return document
+        return {"order": list(self.order), "values": self.values}

@@ -20,6 +20,7 @@ from real import coco_files, ranks
 from real.coco_files import quiet
 
 from recstore.integrations.pycocotools import COCO
+from recstore.io import json_document
 
 # pycocotools itself makes numpy say this.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
@@ -103,6 +104,15 @@ def test_files(path, tmp_path):
     assert COCO().dataset == {}
 
 
+def test_other_values(tmp_path):
+    """Everything that is no array, also values of a repeated key, as json.load gives it."""
+    text = """{"a": 1, "info": {"year": {"of": [1, null]}, "é": "x"}, "images": [{"id": 1}], "images": [{"id": 2}],
+        "a": [[1], "s", NaN], "b": [1], "b": null, "long": 123456789012345678901234567890, "empty": {}}"""
+    (tmp_path / "other.json").write_text("\ufeff" + text, encoding="utf-8")
+    dataset, expected = COCO(tmp_path / "other.json").dataset, json.loads(text)
+    assert json.dumps(dataset, default=recstore.json_default) == json.dumps(expected)
+
+
 def test_own_index(path):
     """createIndex after the caller changed the document, and with stores."""
     coco = COCO(path)
@@ -117,9 +127,11 @@ def test_own_index(path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[1, 2]", "the JSON is a list; a COCO file is an object"),
-        ('{"images": [', "no valid JSON: Expecting value: line 1 column 13"),
-        ("", "no valid JSON"),
+        ("[1, 2]", "the JSON is no object; a COCO file is one"),
+        ('{"images": [', "not JSON: the file ends too early"),
+        ('{"images": [{"id": 1}, {"id": }]}', r"element 1 of 'images' \(byte 22\) is not JSON"),
+        ('{"images": [], "annotations": []} more', "not JSON: something follows the document"),
+        ("", "the file is empty"),
     ],
 )
 def test_no_document(tmp_path, text, says):
@@ -150,8 +162,8 @@ def test_arguments(path):
 
 def test_the_file_is_parsed_once(path, monkeypatch):
     """A second object attaches. When the file has changed, it is parsed again."""
-    parsed, load, name = [], json.load, ranks.fresh_name()
-    monkeypatch.setattr(json, "load", lambda *arguments: parsed.append(1) or load(*arguments))
+    parsed, begin, name = [], json_document.Document.begin, ranks.fresh_name()
+    monkeypatch.setattr(json_document.Document, "begin", lambda document: parsed.append(1) or begin(document))
     first, second = COCO(path, shared=name), COCO(path, shared=name)
     assert len(parsed) == 1 and first.dataset == second.dataset
     assert len(recstore.segments(name)) == 1
