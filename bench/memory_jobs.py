@@ -140,6 +140,13 @@ def _container(container, dataset):
     return recstore.RecordList(dataset.fresh())
 
 
+def job_readers(**arguments):
+    """A file read in one of the ways of the suite `readers`."""
+    import readers
+
+    return readers.job(**arguments)
+
+
 def job_speech(**arguments):
     """As job_workers, over a speech Dataset."""
     import speech
@@ -220,6 +227,7 @@ JOBS = {
     "handle": job_handle,
     "import": job_import,
     "scale": job_scale,
+    "readers": job_readers,
     "speech": job_speech,
     "workers": job_workers,
 }

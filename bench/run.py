@@ -17,6 +17,7 @@ import measures
 import memory_jobs
 import names
 import output
+import readers
 import scale
 import speech
 import views
@@ -32,6 +33,7 @@ SUITES = (
     "handle",
     "import",
     "workers",
+    "readers",
     "speech",
     "scale",
 )
@@ -67,6 +69,7 @@ def main():
         run_handle,
         run_import,
         run_workers,
+        run_readers,
         run_speech,
         run_scale,
     )
@@ -213,6 +216,17 @@ def run_workers(wanted, options, found):
     memory_jobs.compare_workers(rows)
     title = f"workers: {rows[0]['records']:,} COCO-like annotations, {options.workers} workers, a full pass each"
     keep(found, "workers", rows, title)
+
+
+def run_readers(wanted, options, found):
+    if "readers" not in wanted:
+        return
+    try:
+        rows = readers.measure(options.quick, log)
+    except data.Missing as error:
+        skip(found, "readers", str(error))
+        return
+    keep(found, "readers", rows, "readers: files to stores, against the plain way to Python objects")
 
 
 def run_speech(wanted, options, found):

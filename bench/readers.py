@@ -1,0 +1,194 @@
+"""Files to stores: read_json of a COCO-shaped document against json.load, read_jsonl against orjson.loads of each line.
+
+Each way runs in a process of its own, in turns with the others, and its answers are checked there. Times are those of
+the whole way to usable records: the store is built and closed, or the list is complete.
+"""
+
+import gc
+import hashlib
+import json
+import os
+import statistics
+import time
+
+import coco
+import data
+
+JSON_BYTES, JSONL_BYTES = 450_000_000, 135_000_000
+KEYS = "annotations"
+
+
+# ---- The files ----
+
+
+def files(quick):
+    """Makes both files in the run's folder unless they are there: `(path of the document, path of the lines)`."""
+    share = 20 if quick else 1
+    document = os.path.join(data.pools(), "coco.json")
+    lines = os.path.join(data.pools(), "dialogues.jsonl")
+    for path, make, size in ((document, _document, JSON_BYTES // share), (lines, _dialogues, JSONL_BYTES // share)):
+        if not os.path.exists(path):
+            with open(path + ".part", "w", encoding="utf-8") as file:
+                make(file, size)
+            os.rename(path + ".part", path)
+    return document, lines
+
+
+def _document(file, size):
+    """A document as instances_train2017.json has it: images and annotations made of real ones, until it has `size`
+    bytes."""
+    real = data.coco_real(False).pool(10**6)
+    images = [
+        {
+            "license": i % 8,
+            "file_name": f"{i:012}.jpg",
+            "coco_url": f"http://images.cocodataset.org/train2017/{i:012}.jpg",
+            "height": 480,
+            "width": 640,
+            "date_captured": "2013-11-14 11:18:45",
+            "id": i,
+        }
+        for i in range(size // 4000)
+    ]
+    file.write('{"info": {"year": 2017}, "images": ')
+    json.dump(images, file)
+    file.write(f', "{KEYS}": [')
+    for number, record in enumerate(coco.annotations(real, size // 400)):
+        file.write((", " if number else "") + json.dumps(record))
+        if number % 1000 == 0 and file.tell() >= size:
+            break
+    file.write('], "categories": [{"id": 1, "name": "person"}]}')
+
+
+def _dialogues(file, size):
+    """Real dialogues again and again, each with an id of its own, until there are `size` bytes."""
+    real = list(data.load("sgd").fresh())
+    number = 0
+    while file.tell() < size:
+        for record in real:
+            file.write(json.dumps({**record, "dialogue_id": f"{number}_{record['dialogue_id']}"}) + "\n")
+            number += 1
+
+
+# ---- In a process of its own ----
+
+
+def job(way, path):
+    """Reads a file in one of the ways. Seconds, CPU seconds of all threads, and memory above the interpreter's."""
+    import recstore
+    from recstore.shm import process_memory
+
+    read = _WAYS[way](path, recstore)
+    gc.collect()
+    exact, before = process_memory.reset_peak_rss(), process_memory.usage()
+    known = set(process_memory.segments())
+    begin, cpu = time.perf_counter(), time.process_time()
+    records = read()
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    peak = process_memory.peak_rss()
+    store = getattr(records, "nbytes", 0)
+    made = {key: size for key, size in process_memory.segments().items() if key not in known}
+    hidden = process_memory.unmapped(made, [os.getpid()]) if made else store
+    result = {"seconds": seconds, "cpu_s": cpu, "store": store, "peak": None, "peak_beyond_store": None}
+    if exact and before:
+        result["peak"] = peak - before.rss + hidden
+        result["peak_beyond_store"] = result["peak"] - store
+    result["check"] = _check(records)
+    return result
+
+
+def _check(records):
+    """A digest of records spread over all of them."""
+    picked = [records[i] for i in range(0, len(records), max(1, len(records) // 500))]
+    return len(records), hashlib.sha256(json.dumps(picked).encode()).hexdigest()
+
+
+def _json_load(path, _):
+    def read():
+        with open(path, "rb") as file:
+            return json.load(file)[KEYS]
+
+    return read
+
+
+def _orjson_lines(path, _):
+    import orjson
+
+    def read():
+        with open(path, "rb") as file:
+            return [orjson.loads(line) for line in file]
+
+    return read
+
+
+_WAYS = {
+    "json.load": _json_load,
+    "read_json": lambda path, recstore: lambda: recstore.read_json(path, records=KEYS),
+    "orjson.loads of each line": _orjson_lines,
+    "read_jsonl": lambda path, recstore: lambda: recstore.read_jsonl(path),
+    "read_jsonl, compression none": lambda path, recstore: lambda: recstore.read_jsonl(path, compression="none"),
+}
+
+
+# ---- In the runner ----
+
+
+def measure(quick, log):
+    """A row for each way: medians of several turns, and ratios to the plain way of the same turn."""
+    import memory_jobs
+
+    document, lines = files(quick)
+    turns, rows = 2 if quick else 3, []
+    for path, plain, ways in (
+        (document, "json.load", ["read_json"]),
+        (lines, "orjson.loads of each line", ["read_jsonl", "read_jsonl, compression none"]),
+    ):
+        found = {way: [] for way in (plain, *ways)}
+        for turn in range(turns):
+            log(f"readers: {os.path.basename(path)}, turn {turn + 1} of {turns}")
+            for way, results in found.items():
+                results.append(memory_jobs.start("readers", way=way, path=path))
+        if len({tuple(one["check"]) for results in found.values() for one in results}) != 1:
+            raise AssertionError(f"the ways of reading {path} give different records")
+        rows += [_row(path, way, results, found[plain]) for way, results in found.items()]
+    return [*rows, _scan(document)]
+
+
+def _row(path, way, results, plain):
+    def middle(key):
+        values = [one[key] for one in results if one[key] is not None]
+        return statistics.median(values) if values else None
+
+    ratios = {
+        key: statistics.median(one[key] / other[key] for one, other in zip(results, plain, strict=True))
+        for key in ("seconds", "cpu_s")
+    }
+    return {
+        "way": way,
+        "file_mb": round(os.path.getsize(path) / 1e6),
+        "seconds": middle("seconds"),
+        "cpu_s": middle("cpu_s"),
+        "of_plain": ratios["seconds"],
+        "cpu_of_plain": ratios["cpu_s"],
+        "store": middle("store"),
+        "peak": middle("peak"),
+        "peak_beyond_store": middle("peak_beyond_store"),
+    }
+
+
+def _scan(path):
+    """The scan for the elements' bounds alone, over the first 64 MB of the document, from memory."""
+    from recstore._core import native
+
+    with open(path, "rb") as file:
+        text = file.read(64_000_000)
+    start = text.index(b"[", text.index(b'"annotations"')) + 1
+    best = float("inf")
+    for _ in range(5):
+        bounds = native.JsonBounds()
+        bounds.begin(False)
+        begin = time.perf_counter()
+        bounds.skip(text, start, len(text))
+        best = min(best, time.perf_counter() - begin)
+    size = len(text) - start
+    return {"way": "the scan alone", "file_mb": round(size / 1e6), "seconds": best, "gb_per_s": size / best / 1e9}
