@@ -18,12 +18,15 @@ from recstore.errors import SegmentNotFoundError as SegmentNotFoundError
 from recstore.errors import UntrustedError as UntrustedError
 from recstore.errors import VersionError as VersionError
 from recstore.errors import WaitTimeoutError as WaitTimeoutError
+from recstore.io.arrow_files import read_arrow as read_arrow
 from recstore.io.arrow_in import from_polars as from_polars
+from recstore.io.csv_files import read_csv as read_csv
 from recstore.io.documents import read_json as read_json
 from recstore.io.hf_in import from_hf as from_hf
 from recstore.io.jsonl import read_jsonl as read_jsonl
 from recstore.io.lines import read_lines as read_lines
 from recstore.io.pandas_in import from_pandas as from_pandas
+from recstore.io.parquet_files import read_parquet as read_parquet
 from recstore.io.scan import scan_files as scan_files
 from recstore.jsonable import json_default as json_default
 from recstore.records import RecordList as RecordList
@@ -63,9 +66,12 @@ __all__ = [
     "from_polars",
     "json_default",
     "open",
+    "read_arrow",
+    "read_csv",
     "read_json",
     "read_jsonl",
     "read_lines",
+    "read_parquet",
     "register",
     "scan_files",
     "segments",

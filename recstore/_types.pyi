@@ -6,7 +6,7 @@ length, dimensions and ``__array__``, so that numpy's scalars, which are indices
 
 import os
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Any, Literal, Protocol, SupportsIndex, TypeAlias, TypedDict, TypeVar
 
 Index = TypeVar("Index", bound=SupportsIndex)
@@ -46,6 +46,14 @@ class ArrowArray(Protocol):
     """A batch or array that exports Arrow."""
 
     def __arrow_c_array__(self, requested_schema: Any = None, /) -> object: ...
+
+class ArrowExpression(Protocol):
+    """A pyarrow.compute.Expression."""
+
+    def is_valid(self) -> Any: ...
+
+# The rows that a reader of tables keeps.
+Where: TypeAlias = Callable[[dict[str, Any]], object] | ArrowExpression | None
 
 class IndexArray(Protocol):
     """An array or tensor with dimensions. Scalars of numpy have no length and are indices."""

@@ -107,16 +107,18 @@ class FileBar(progress.Bar):
                 self.to(self.before)
 
     def step(self):
-        """Called for each record or batch. It asks for the file's position now and then."""
+        """Called for each record. It asks for the file's position now and then."""
         if self.drawn is not None:
             self.steps += 1
             if self.steps % 1024 == 1:
                 self.moved()
 
-    def moved(self):
-        """Asks for the file's position. Called after each block of the file that was read."""
+    def moved(self, share=None):
+        """Called after each block of the file that was read. `share` is the part of the file that was read, from 0 to
+        1; without it the file's position counts."""
         if self.drawn is not None:
-            self.to(self.before + self.file.position)
+            read = self.file.position if share is None else (self.file.size or 0) * share
+            self.to(self.before + read)
 
 
 def grouped(files, size):

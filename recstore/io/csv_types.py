@@ -1,0 +1,140 @@
+"""The types of the columns of CSV files: found over all rows, and the conversion of cells.
+
+Cells arrive as binary arrays. A test is made of each cell for itself, so the type does not depend on the batches.
+"""
+
+import pyarrow
+from pyarrow import compute
+
+_BOOLS = pyarrow.array(["true", "True", "TRUE", "false", "False", "FALSE"])
+_EXACT = 1 << 53  # float64 holds every whole number of a smaller magnitude
+# Text that a number would not give back: identifiers such as 0012, telephone numbers such as +49.
+_NO_INT = r"^[+-]?0[0-9xX]|^\+|^-0$"
+_NO_FLOAT = r"^[+-]?0[0-9]|^\+"
+
+
+class Guess:
+    """The type of a column, of all cells seen so far.
+
+    bool for true and false; int64 for whole numbers, uint64 if they need it; float64 for numbers, unless a whole
+    number among them would lose digits; else string. A number with leading zeros or a plus sign is text.
+    """
+
+    def __init__(self, null_values):
+        self.nulls = null_array(null_values)
+        self.empty = True
+        # Whether all cells are such values. Whole numbers are floats too.
+        self.bools = self.ints = self.uints = self.floats = True
+        self.exact = True  # whether float64 holds all whole numbers
+
+    def see(self, cells):
+        """Takes the next cells, a string array."""
+        if not (self.bools or self.floats):
+            return
+        texts = without_nulls(cells, self.nulls).drop_null()
+        if len(texts) == 0:
+            return
+        self.empty = False
+        if self.bools:
+            self.bools = compute.all(compute.is_in(texts, _BOOLS)).as_py()
+        if self.bools:
+            self.ints = self.uints = self.floats = False
+        elif self.floats:
+            self._see_numbers(texts)
+
+    def _see_numbers(self, texts):
+        texts = trimmed(texts)
+        whole = not _any_like(texts, _NO_INT)
+        for kind in ("ints", "uints"):
+            if whole and getattr(self, kind):
+                values = _parsed(texts, pyarrow.int64() if kind == "ints" else pyarrow.uint64())
+                if values is not None:
+                    least, most = compute.min_max(values).as_py().values()
+                    self.exact = self.exact and -_EXACT < least and most < _EXACT
+                    self.uints = self.uints and least >= 0
+                    return
+            setattr(self, kind, False)
+        values = None if _any_like(texts, _NO_FLOAT) else _parsed(texts, pyarrow.float64())
+        if values is None:
+            self.floats = False
+            return
+        large = compute.greater_equal(compute.abs(values), float(_EXACT))
+        if self.exact and compute.any(large).as_py():
+            self.exact = not _any_like(texts.filter(large), r"^-?[0-9]+$", quick=False)
+
+    @property
+    def type(self):
+        if self.empty:
+            return pyarrow.string()
+        if self.bools:
+            return pyarrow.bool_()
+        if self.ints:
+            return pyarrow.int64()
+        if self.uints:
+            return pyarrow.uint64()
+        return pyarrow.float64() if self.floats and self.exact else pyarrow.string()
+
+
+def _any_like(texts, pattern, quick=True):
+    """Whether a text matches a pattern. A quick one matches only texts that begin with 0, + or -."""
+    if quick:
+        led = compute.or_(compute.starts_with(texts, "0"), compute.starts_with(texts, "+"))
+        texts = texts.filter(compute.or_(led, compute.starts_with(texts, "-")))
+    return len(texts) > 0 and bool(compute.any(compute.match_substring_regex(texts, pattern)).as_py())
+
+
+def _parsed(texts, kind):
+    """The texts as numbers, or None if one is no such number."""
+    try:
+        return compute.cast(texts, kind)
+    except pyarrow.ArrowInvalid:
+        return None
+
+
+def trimmed(texts):
+    """The texts without blanks around them, which readers of numbers allow."""
+    spaced = compute.or_(compute.starts_with(texts, " "), compute.ends_with(texts, " "))
+    return compute.ascii_trim_whitespace(texts) if compute.any(spaced).as_py() else texts
+
+
+def null_array(null_values):
+    """The texts that are no value in a column that is not text, quoted or not."""
+    return pyarrow.array([*null_values, ""], pyarrow.string())
+
+
+def without_nulls(texts, nulls):
+    """The texts, null instead of those in `nulls`."""
+    found = compute.is_in(texts, nulls)
+    return compute.if_else(found, None, texts) if compute.any(found).as_py() else texts
+
+
+def converted(cells, kind, nulls):
+    """A binary array as an array of a type. Raises ArrowException for a cell that is no value of the type, or no UTF-8
+    text."""
+    if pyarrow.types.is_binary(kind):
+        return cells
+    texts = compute.cast(cells, pyarrow.string())
+    if pyarrow.types.is_string(kind):
+        return texts
+    texts = without_nulls(texts, nulls)
+    if pyarrow.types.is_large_string(kind):
+        return compute.cast(texts, kind)
+    texts = trimmed(texts)
+    if pyarrow.types.is_dictionary(kind):
+        return compute.cast(compute.cast(texts, kind.value_type).dictionary_encode(), kind)
+    return compute.cast(texts, kind)
+
+
+def failing(cells, kind, nulls):
+    """The numbers of all cells that cannot be converted, in order."""
+    found, left = [], [(0, len(cells))]
+    while left:
+        start, n = left.pop()
+        try:
+            converted(cells.slice(start, n), kind, nulls)
+        except pyarrow.ArrowException:
+            if n == 1:
+                found.append(start)
+            else:
+                left += [(start + n // 2, n - n // 2), (start, n // 2)]
+    return found

@@ -1,0 +1,153 @@
+"""read_arrow (recstore/io/arrow_files.py): IPC files, streams and Feather, packed or not."""
+
+import gzip
+import io
+import os
+
+import pytest
+
+import recstore
+
+pa = pytest.importorskip("pyarrow", minversion="19")
+feather = pytest.importorskip("pyarrow.feather")
+arrow_tables = pytest.importorskip("arrow_tables")
+from alike import alike  # noqa: E402
+from pyarrow import ipc  # noqa: E402
+
+TABLE = pa.table(
+    {"a": range(1000), "b": [str(i) if i % 3 else None for i in range(1000)], "c": [i / 4 for i in range(1000)]}
+)
+ROWS = TABLE.to_pylist()
+
+
+def written(table, kind, rows=100, **options):
+    """The bytes of a table as an IPC file, a stream, or Feather."""
+    file = io.BytesIO()
+    if kind == "feather":
+        feather.write_feather(table, file, chunksize=rows)
+    else:
+        new = ipc.new_file if kind == "file" else ipc.new_stream
+        with new(file, table.schema, options=ipc.IpcWriteOptions(**options)) as writer:
+            writer.write_table(table, rows)
+    return file.getvalue()
+
+
+KINDS = ["file", "stream", "feather"]
+
+
+def read(path, **options):
+    with recstore.read_arrow(io.BytesIO(path) if isinstance(path, bytes) else path, **options) as x:
+        return x.to_list()
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("name", arrow_tables.arrays())
+def test_a_column_of_each_type(name, kind):
+    table = pa.table({"x": arrow_tables.arrays()[name]})
+    assert alike(read(written(table, kind)), table.to_pylist())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_choice_of_rows_and_columns(kind, tmp_path):
+    data = written(TABLE, kind)
+    path = tmp_path / "x.arrow"
+    path.write_bytes(data)
+    packed = tmp_path / "x.arrow.gz"
+    packed.write_bytes(gzip.compress(data))
+    field = pa.compute.field
+    for given in (data, path, packed):
+        assert read(given) == ROWS
+        assert read(given, columns=["c", "a"]) == [{"c": row["c"], "a": row["a"]} for row in ROWS]
+        assert read(given, limit=105) == ROWS[:105]
+        assert read(given, where=lambda row: row["a"] % 100 == 9, columns=["b"]) == [
+            {"b": row["b"]} for row in ROWS[9::100]
+        ]
+        assert read(given, where=field("a") > 995, columns=["b"]) == [{"b": row["b"]} for row in ROWS[996:]]
+        assert read(given, missing="absent", limit=1) == [{"a": 0, "c": 0.0}]
+        assert read(given, dtypes={"a": "str"}, limit=1) == [{"a": "0", "b": None, "c": 0.0}]
+        with pytest.raises(recstore.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
+            read(given, columns=["d"])
+        with pytest.raises(recstore.InputError, match="where: No match"):
+            read(given, where=field("d") > 1)
+
+
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_compressed_buffers(kind, compression):
+    assert read(written(TABLE, kind, compression=compression)) == ROWS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pipe(kind):
+    reader, writer = os.pipe()
+    os.write(writer, written(TABLE[:20], kind))
+    os.close(writer)
+    with open(reader, "rb") as file:
+        assert read(file, columns=["b"]) == [{"b": row["b"]} for row in ROWS[:20]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_workers(kind, tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(written(TABLE, kind, rows=10))
+    assert read([path, path], workers=2) == ROWS * 2
+    assert read([path, path], workers=2, limit=1001) == [*ROWS, ROWS[0]]
+
+
+def test_a_stream_is_read_from_where_the_file_stands():
+    file = io.BytesIO(b"head" + written(TABLE, "stream"))
+    file.seek(4)
+    assert read(file, columns=["a"]) == [{"a": row["a"]} for row in ROWS]
+
+
+def test_files_of_several_columns(tmp_path):
+    for name in "ba":
+        (tmp_path / f"{name}.arrow").write_bytes(written(pa.table({name: [1]}), "file"))
+    assert read(tmp_path / "*.arrow") == [{"a": 1}, {"b": 1}]
+
+
+def test_empty_tables():
+    for kind in KINDS:
+        assert read(written(TABLE[:0], kind)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_files(kind, tmp_path):
+    bad = tmp_path / "bad.arrow"
+    data = written(TABLE, kind)
+    for content in (b"", b"ARR", b"ARROW1\0\0", data[:100], b"hello, world" * 9):
+        bad.write_bytes(content)
+        with pytest.raises(recstore.InputError, match=r"bad\.arrow: no Arrow file, or a part of one"):
+            read(bad)
+    bad.write_bytes(data[: len(data) // 2])
+    with pytest.raises(recstore.InputError, match=r"bad\.arrow: (damaged|no Arrow file)"):
+        read(bad)
+
+
+def test_offsets_that_lead_elsewhere():
+    """Arrow's own functions would follow them."""
+    data = written(pa.table({"s": ["abc", "def", "ghi"]}), "stream")
+    offsets = bytes.fromhex("00000000 03000000 06000000 09000000")
+    assert data.count(offsets) == 1
+    bad = data.replace(offsets, bytes.fromhex("00000000 03000000 06000070 09000000"))
+    for options in (
+        {},
+        {"where": lambda row: True},
+        {"where": pa.compute.field("s") == "abc"},
+        {"dtypes": {"s": "binary"}},
+    ):
+        with pytest.raises(recstore.InputError):
+            read(bad, **options)
+
+
+def test_feather_version_1_is_named():
+    with pytest.raises(recstore.InputError, match="Feather version 1; read it with pyarrow.feather.read_table"):
+        read(b"FEA1" + b"\0" * 100 + b"FEA1")
+
+
+def test_shared(tmp_path):
+    path = tmp_path / "x.arrow"
+    path.write_bytes(written(TABLE, "file"))
+    with recstore.read_arrow(path, shared="test-arrow") as x, recstore.read_arrow(path, shared="test-arrow") as y:
+        assert x.to_list() == y.to_list() == ROWS
+        assert len(recstore.segments("test-arrow")) == 1

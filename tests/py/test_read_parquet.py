@@ -1,0 +1,222 @@
+"""read_parquet (recstore/io/parquet_files.py, table_files.py): the rows of pyarrow's own reader, and the choices, shards
+and errors of files."""
+
+import datetime
+import gzip
+import io
+import os
+import pathlib
+
+import pytest
+
+import recstore
+
+pa = pytest.importorskip("pyarrow", minversion="19")
+pq = pytest.importorskip("pyarrow.parquet")
+arrow_tables = pytest.importorskip("arrow_tables")
+from alike import alike  # noqa: E402
+
+from recstore.io import parquet_files  # noqa: E402
+
+TABLE = pa.table(
+    {"a": range(1000), "b": [str(i) if i % 3 else None for i in range(1000)], "c": [i / 4 for i in range(1000)]}
+)
+ROWS = TABLE.to_pylist()
+DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared" / "data")
+
+
+@pytest.fixture
+def path(tmp_path):
+    pq.write_table(TABLE, tmp_path / "x.parquet", row_group_size=100)
+    return tmp_path / "x.parquet"
+
+
+def read(path, **options):
+    with recstore.read_parquet(path, **options) as x:
+        return x.to_list()
+
+
+def written(array):
+    """A file with a column of an array; None if Parquet cannot hold it."""
+    file = io.BytesIO()
+    try:
+        pq.write_table(pa.table({"x": array}), file)
+        return file if pq.read_table(file).column(0).type is not None else None
+    except (pa.ArrowException, OSError):
+        return None
+
+
+@pytest.mark.parametrize("name", arrow_tables.arrays())
+def test_a_column_of_each_type(name):
+    file = written(arrow_tables.arrays()[name])
+    if file is None:
+        pytest.skip(f"Parquet has no {name}")
+    assert alike(read(file), pq.read_table(file).to_pylist())
+
+
+def test_nanoseconds():
+    file = io.BytesIO()
+    stamps = pa.array([1_000, 1_001, None], pa.timestamp("ns", "UTC"))
+    pq.write_table(pa.table({"t": stamps}), file)
+    with pytest.raises(recstore.EncodeError, match="record 1: .*nanoseconds"):
+        read(file)
+    utc = datetime.timezone.utc
+    early = datetime.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=utc)
+    assert [row["t"] for row in read(file, nanoseconds="floor")] == [early, early, None]
+    assert read(file, nanoseconds="floor", where=lambda row: row["t"] is not None) == [{"t": early}] * 2
+
+
+def test_the_choice_of_rows_and_columns(path):
+    field = pa.compute.field
+    assert read(path) == ROWS
+    assert read(path, columns=["c", "a"]) == [{"c": row["c"], "a": row["a"]} for row in ROWS]
+    assert read(path, limit=105) == ROWS[:105]
+    assert read(path, limit=0) == []
+    for where in (lambda row: row["a"] % 100 == 99, (field("a") == 99) | (field("a") > 998)):
+        chosen = [row for row in ROWS if (where(row) if callable(where) else row["a"] in (99, 999))]
+        assert read(path, where=where) == chosen
+        assert read(path, where=where, columns=["b"]) == [{"b": row["b"]} for row in chosen]
+        assert read(path, where=where, limit=1) == chosen[:1]
+    assert read(path, missing="absent", limit=2) == [{"a": 0, "c": 0.0}, {"a": 1, "b": "1", "c": 0.25}]
+
+
+def test_types_that_are_given(path):
+    found = read(path, dtypes={"a": str, "c": "float32"})
+    assert found == [{"a": str(row["a"]), "b": row["b"], "c": row["c"]} for row in ROWS]
+    with pytest.raises(
+        recstore.InputError, match=r"x\.parquet, record 1: column 'c': Float value 0.25.* was truncated"
+    ):
+        read(path, dtypes={"c": int})
+    with pytest.raises(recstore.InputError, match="no column 'd'; there are: 'a', 'b', 'c'"):
+        read(path, dtypes={"d": int})
+
+
+def test_row_groups_that_cannot_match_are_not_read(path, monkeypatch):
+    groups = []
+    found = parquet_files.ParquetFeed.wanted
+
+    def wanted(self, file, given):
+        groups.append(found(self, file, given))
+        return groups[-1]
+
+    monkeypatch.setattr(parquet_files.ParquetFeed, "wanted", wanted)
+    assert read(path, where=pa.compute.field("a") >= 850) == ROWS[850:]
+    assert groups == [[8, 9]]
+
+
+def test_files_folders_patterns_and_file_objects(path, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("b.parquet", "a.PARQUET", "c.pq", "_metadata.parquet", "note.txt"):
+        pq.write_table(pa.table({name[0]: [name]}), folder / name)
+    expected = [{"a": "a.PARQUET"}, {"b": "b.parquet"}, {"c": "c.pq"}]
+    assert read(folder) == read(str(folder)) == read([folder]) == expected
+    assert read([folder / "c.pq", folder / "b.parquet"]) == expected[:0:-1]
+    assert read(f"{folder}/[ab].*") == expected[:2]
+    packed = tmp_path / "x.parquet.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read(packed) == ROWS
+    with open(path, "rb") as file:
+        assert read(file) == ROWS and not file.closed
+    reader, writer = os.pipe()
+    small = io.BytesIO()
+    pq.write_table(TABLE[:10], small)
+    os.write(writer, small.getvalue())
+    os.close(writer)
+    with open(reader, "rb") as file:
+        assert read(file) == ROWS[:10]
+
+
+def test_a_folder_without_files_says_where_they_may_be(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no Parquet files: "):
+        read(tmp_path)
+    (tmp_path / "year=2020").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"no Parquet files; for those in year=2020 give a pattern, .*\*\*"):
+        read(tmp_path)
+
+
+def test_workers_read_row_groups_and_files(path, tmp_path, monkeypatch):
+    assert (
+        len(
+            parquet_files.ParquetFeed(
+                [recstore.io.inputs.LocalFile(str(path))], parquet_files.table_files.Choice()
+            ).shards()
+        )
+        == 10
+    )
+    where = pa.compute.field("a") > 500
+    assert read(path, workers=2) == ROWS
+    assert read(path, workers=2, limit=150) == ROWS[:150]
+    monkeypatch.setattr(parquet_files, "_MANY", 1)
+    assert read([path, path], workers=2, columns=["a"]) == [{"a": row["a"]} for row in ROWS] * 2
+    assert read([path, path], workers=2, where=where) == ROWS[501:] * 2
+
+
+def test_many_files(tmp_path):
+    for i in range(300):
+        pq.write_table(pa.table({"i": [i]}), tmp_path / f"{i:03}.parquet")
+    assert read(tmp_path) == [{"i": i} for i in range(300)]
+
+
+def test_a_file_without_rows_or_columns(tmp_path):
+    for table in (TABLE[:0], pa.table({})):
+        file = io.BytesIO()
+        pq.write_table(table, file)
+        assert read(file) == []
+
+
+def test_shared_follows_the_arguments(path):
+    field = pa.compute.field
+    with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as x:
+        with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 2) as y:
+            assert x.to_list() == y.to_list() == ROWS[:2]
+            assert len(recstore.segments("test-parquet")) == 1
+        with recstore.read_parquet(path, shared="test-parquet", where=field("a") < 3) as y:
+            assert y.to_list() == ROWS[:3]
+
+
+def test_progress(path, capfd):
+    pytest.importorskip("rich")
+    assert read([path, path], progress=True) == ROWS * 2
+    assert "100%" in capfd.readouterr().err
+
+
+def test_bad_files(path, tmp_path):
+    data = path.read_bytes()
+    bad = tmp_path / "bad.parquet"
+    for content in (b"", b"PAR1", data[:2000], data[:-5], b"hello, world" * 9):
+        bad.write_bytes(content)
+        with pytest.raises(recstore.InputError, match=r"bad\.parquet: no Parquet file, or a part of one"):
+            read(bad)
+    bad.write_bytes(data[:600] + b"\xff" * 200 + data[800:])
+    with pytest.raises(recstore.InputError, match=r"bad\.parquet: damaged"):
+        read(bad)
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=["a", "a", "b"]), file)
+    with pytest.raises(recstore.InputError, match="2 columns are called 'a'"):
+        read(file)
+    assert read(file, columns=["b"]) == [{"b": 3}]
+    with pytest.raises(recstore.InputError, match=r"x\.parquet: no column 'd'; there are: 'a', 'b', 'c'"):
+        read(path, columns=["d"])
+    with pytest.raises(recstore.InputError, match="where: No match"):
+        read(path, where=pa.compute.field("d") > 1)
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "none.parquet")
+
+
+def test_a_file_that_changes_while_it_is_read(path):
+    def touch(row):
+        os.utime(path, ns=(1, 1))
+        return True
+
+    with pytest.raises(recstore.InputError, match="changed while it was read"):
+        read(path, where=touch)
+
+
+def test_without_pyarrow_it_is_named(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for reader in (recstore.read_parquet, recstore.read_arrow):
+        with pytest.raises(ImportError, match=rf"{reader.__name__} needs pyarrow: pip install pyarrow"):
+            reader(io.BytesIO())
