@@ -79,7 +79,7 @@ def reduce(container):
             # the child is reaped.
             popen.__dict__.setdefault("_recstore_kept", {})[id(resource)] = resource
     dup_fd = popen.DupFd if popen is not None and "_recstore_fds" in popen.__dict__ else None
-    readers = enumerate(getattr(resource, "reader", None) for resource in resources)
+    readers = enumerate(segment.reader for segment in container.segments)
     allowed = {i: reader.classes for i, reader in readers if reader is not None and reader.classes}
     if allowed:
         return attach, (handle, dup_fd, allowed)

@@ -25,6 +25,7 @@ BUILT_IN = {
     "OutOfSpaceError": OSError,
     "BuildError": RuntimeError,
     "WaitTimeoutError": TimeoutError,
+    "InputError": ValueError,
 }
 STATUS_H = pathlib.Path(__file__).parents[2] / "csrc" / "base" / "rs_status.h"
 
