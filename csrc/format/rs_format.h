@@ -65,7 +65,8 @@ enum {
     X(KEY_INDEX, 7, "key index") \
     X(ORDER, 8, "order") \
     X(TABLES, 9, "tables") \
-    X(LABEL, 32768, "label")
+    X(LABEL, 32768, "label") \
+    X(SAVED_INDEX, 32769, "saved index")
 #define RS_FMT_SECTION_NUMBER(name, number, text) RS_FMT_SECTION_##name = number,
 enum { RS_FMT_SECTION_ROWS(RS_FMT_SECTION_NUMBER) };
 /* The last section that every store has, the last that a store may have, and the first that a reader may ignore. */
@@ -266,6 +267,18 @@ enum {
  * frozenset, complex, bytearray, int. */
 enum { RS_FMT_FACTORY_NONE = 0, RS_FMT_FACTORY_INT = 12, RS_FMT_FACTORY_LAST = 12 };
 
+/* SAVED_INDEX: its head and kinds. */
+enum {
+    RS_FMT_SAVED_HEAD_SIZE = 64,
+    RS_FMT_S_KIND = 0,
+    RS_FMT_S_IN_ORDER = 4,
+    RS_FMT_S_N_RECORDS = 8,
+    RS_FMT_S_PATH_SIZE = 16,
+    RS_FMT_S_KEYS_SIZE = 24,
+    RS_FMT_S_RESERVED = 32
+};
+enum { RS_FMT_SAVED_RECORDS = 1, RS_FMT_SAVED_GROUPS = 2 };
+
 /* Limits. */
 enum {
     RS_FMT_GROUP_RECORDS = 64,
@@ -282,7 +295,9 @@ enum {
     RS_FMT_TEXT_PARTS = 8192,
     RS_FMT_ARRAY_INLINE = 1024,
     RS_FMT_ALIGNMENT = 64,
-    RS_FMT_DIRECTORY_ENTRIES = 64
+    RS_FMT_DIRECTORY_ENTRIES = 64,
+    RS_FMT_SAVED_INDEXES = 16,
+    RS_FMT_INDEX_PATH = 65536
 };
 #define RS_FMT_READER_VALUES UINT64_C(268435456)
 #define RS_FMT_READER_BYTES UINT64_C(4294967296)
@@ -292,6 +307,7 @@ enum {
 RS_STATIC_ASSERT(RS_FMT_H_HEADER_CRC + 4 == RS_FMT_HEADER_SIZE, "the checksum ends the header");
 RS_STATIC_ASSERT(RS_FMT_B_RESERVED_2 + 8 == RS_FMT_BLOCK_SIZE, "block entry");
 RS_STATIC_ASSERT(RS_FMT_K_RESERVED + 12 == RS_FMT_KEYS_HEAD_SIZE, "head of KEY_INDEX");
+RS_STATIC_ASSERT(RS_FMT_S_RESERVED + 32 == RS_FMT_SAVED_HEAD_SIZE, "head of SAVED_INDEX");
 RS_STATIC_ASSERT(RS_FMT_N_COUNT + 4 == RS_FMT_NODE_SIZE, "node entry");
 
 #endif

@@ -136,6 +136,16 @@ static bool is_known(const rs_header *header, unsigned kind, unsigned store) {
     return (kind <= RS_FMT_SECTION_STORE_LAST || kind == RS_FMT_SECTION_TABLES) && store == 0;
 }
 
+static void add_optional(directory_reader *self, unsigned kind, unsigned store, const rs_section *section) {
+    rs_directory *out = &self->stores[0];
+    if (store != 0) return;
+    if (kind == RS_FMT_SECTION_LABEL) out->label = *section;
+    if (kind == RS_FMT_SECTION_SAVED_INDEX && self->header->content == RS_FMT_CONTENT_LIST &&
+        out->n_saved_indexes < RS_FMT_SAVED_INDEXES) {
+        out->saved_indexes[out->n_saved_indexes++] = *section;
+    }
+}
+
 static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t at, rs_error *err) {
     unsigned kind = rs_load_u16(e + RS_FMT_E_KIND), store = rs_load_u16(e + RS_FMT_E_STORE);
     uint64_t directory_off = self->header->directory_off, expected;
@@ -154,7 +164,7 @@ static rs_status read_entry(directory_reader *self, const uint8_t *e, uint64_t a
     }
     self->end_of_last = s.off + s.size_bytes;
     if (kind >= RS_FMT_SECTION_OPTIONAL) {
-        if (kind == RS_FMT_SECTION_LABEL && store == 0) self->stores[0].label = s;
+        add_optional(self, kind, store, &s);
         return RS_OK;
     }
     if (kind == 0) return rs_error_set(err, RS_E_FMT_SECTION, at, "a section has kind 0");
@@ -266,7 +276,7 @@ static rs_status write_tables(const rs_directory *directory, unsigned store, rs_
 rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header, rs_buffer *out,
                              rs_error *err) {
     size_t begin = out->size_bytes;
-    unsigned kind;
+    unsigned kind, i;
     for (kind = 1; kind <= RS_FMT_SECTION_STORE_LAST; kind++) {
         RS_TRY(write_entry(&directory->sections[kind], kind, 0, out, err));
     }
@@ -280,6 +290,9 @@ rs_status rs_directory_write(const rs_directory *directory, const rs_directory *
         if (keys->sections[RS_FMT_SECTION_ORDER].off != 0) {
             RS_TRY(write_entry(&keys->sections[RS_FMT_SECTION_ORDER], RS_FMT_SECTION_ORDER, 1, out, err));
         }
+    }
+    for (i = 0; i < directory->n_saved_indexes; i++) {
+        RS_TRY(write_entry(&directory->saved_indexes[i], RS_FMT_SECTION_SAVED_INDEX, 0, out, err));
     }
     if (directory->label.off != 0) RS_TRY(write_entry(&directory->label, RS_FMT_SECTION_LABEL, 0, out, err));
     header->directory_count = (uint32_t)((out->size_bytes - begin) / RS_FMT_ENTRY_SIZE);

@@ -37,7 +37,10 @@ typedef struct rs_section {
  * segment, also for the keys of a mapping. */
 typedef struct rs_directory {
     rs_section sections[RS_FMT_SECTION_LAST + 1];
-    rs_section label; /* LABEL, which is optional; only in the directory of store 0 */
+    /* Optional sections, only in the directory of store 0. */
+    rs_section label;
+    rs_section saved_indexes[RS_FMT_SAVED_INDEXES];
+    uint32_t n_saved_indexes;
 } rs_directory;
 
 /* The largest records that a reader accepts. */
@@ -58,7 +61,7 @@ RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *head
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
 /* Appends the directory entries in the order in which a builder writes sections: those of store 0, those of the keys
- * (`keys` is NULL for a list), then LABEL. TABLES, ORDER and LABEL are left out when their off is 0. Sets
+ * (`keys` is NULL for a list), the saved indexes, then LABEL. TABLES, ORDER and LABEL are left out when their off is 0. Sets
  * directory_count and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);

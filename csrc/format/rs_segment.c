@@ -211,6 +211,16 @@ rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t alignment, r
     return RS_OK;
 }
 
+rs_status rs_segment_writer_rewind(rs_segment_writer *self, uint64_t position, rs_error *err) {
+    RS_ASSERT(self->backing != 0);
+    if (position > self->position) {
+        return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "%llu bytes are written; a writer cannot go to %llu",
+                            (unsigned long long)self->position, (unsigned long long)position);
+    }
+    self->position = position;
+    return RS_OK;
+}
+
 rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes, size_t n,
                                      rs_error *err) {
     RS_ASSERT(self->backing != 0);

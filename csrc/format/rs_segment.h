@@ -87,6 +87,10 @@ RS_NODISCARD rs_status rs_segment_writer_align(rs_segment_writer *self, uint64_t
 RS_NODISCARD rs_status rs_segment_writer_write_at(rs_segment_writer *self, uint64_t offset, const void *bytes, size_t n,
                                                   rs_error *err);
 
+/* Forgets the bytes written from `position` on: the next append overwrites them. RS_E_ARG_RANGE for a position behind
+ * the bytes written so far. */
+RS_NODISCARD rs_status rs_segment_writer_rewind(rs_segment_writer *self, uint64_t position, rs_error *err);
+
 /* Ends writing: cuts the file to position, protects it, gives up write access and maps the result as `out`. Anonymous
  * memory is sealed where possible. Other files get mode 0400, but a saved file (RS_BACKING_FILE) keeps the mode of the
  * user's umask. Saved files, and named files on a disk, are synced. The writer is then inactive, and the caller has to

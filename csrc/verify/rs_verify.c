@@ -79,6 +79,9 @@ static rs_status check_store(rs_store *store, rs_error *err) {
     if (store->directory.label.off != 0) {
         RS_TRY(check_section(store, &store->directory.label, RS_FMT_SECTION_LABEL, err));
     }
+    for (i = 0; i < store->directory.n_saved_indexes; i++) {
+        RS_TRY(check_section(store, &store->directory.saved_indexes[i], RS_FMT_SECTION_SAVED_INDEX, err));
+    }
     if (store->n_tables > 0) RS_TRY(check_tables(store, err));
     for (i = 0; i < store->n_trees; i++) RS_TRY(rs_store_load_tree(store, (uint32_t)i, err));
     for (i = 0; i < store->n_blocks; i++) {
@@ -124,6 +127,7 @@ rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error 
     rs_status status;
     RS_TRY(rs_store_open(&store, segment, limits, err));
     status = check_store(&store, err);
+    if (status == RS_OK) status = rs_verify_saved_indexes(&store, err);
     if (status == RS_OK && store.header.content == RS_FMT_CONTENT_MAPPING) status = check_mapping(&store, err);
     rs_store_close(&store);
     return status;

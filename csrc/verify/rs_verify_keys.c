@@ -118,17 +118,14 @@ static rs_status check_entry(rs_mapping *self, uint64_t entry, bool is_opaque, r
     return status;
 }
 
-enum { SEEN_SLOT = 1, SEEN_OPAQUE = 2 };
-
-/* Checks that each entry has exactly one slot or is opaque, and marks which in `seen`. */
-static rs_status check_table(const rs_keys *keys, uint8_t *seen, rs_error *err) {
+rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_error *err) {
     const uint8_t *p;
     uint64_t i, entry, last = 0;
     for (i = 0; i < keys->n_opaque; i++) {
         RS_TRY(rs_keys_opaque_entry(keys, i, &entry, err));
         if (i > 0 && entry <= last) return bad_entry(err, entry, "is out of order among the opaque entries");
         last = entry;
-        seen[entry] = SEEN_OPAQUE;
+        seen[entry] = RS_SEEN_OPAQUE;
     }
     for (i = 0; i < keys->n_slots; i++) {
         uint64_t slot = rs_keys_slot_unchecked(keys, i);
@@ -139,7 +136,7 @@ static rs_status check_table(const rs_keys *keys, uint8_t *seen, rs_error *err) 
             return RS_E_FMT_KEYS;
         }
         if (seen[entry] != 0) return bad_entry(err, entry, "has two slots, or one although it is opaque");
-        seen[entry] = SEEN_SLOT;
+        seen[entry] = RS_SEEN_SLOT;
     }
     for (i = 0; i < keys->n_entries; i++) {
         if (seen[i] == 0) return bad_entry(err, i, "has no slot and is not opaque");
@@ -172,10 +169,10 @@ rs_status rs_verify_keys(rs_mapping *self, rs_error *err) {
     rs_status status;
     uint64_t i;
     if (seen == NULL) return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory to check a key index");
-    status = check_table(&self->index, seen, err);
+    status = rs_verify_slots(&self->index, seen, err);
     if (status == RS_OK) status = check_order(self, err);
     for (i = 0; status == RS_OK && i < self->n_entries; i++) {
-        status = check_entry(self, i, seen[i] == SEEN_OPAQUE, &scratch, err);
+        status = check_entry(self, i, seen[i] == RS_SEEN_OPAQUE, &scratch, err);
     }
     rs_buffer_clear(&scratch);
     free(seen);
