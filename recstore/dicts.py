@@ -255,6 +255,8 @@ class RecordDict(containers.Container, native.Mapping):
     def is_whole(self):
         """Whether the mapping consists of all entries of one mapping segment, read as whole values."""
         segment = self.key_index.segment
+        if self.key_index.saved is not None:
+            return False
         return segment is not None and self._values.projection is None and self._values.segments == [segment]
 
     @property

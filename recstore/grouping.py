@@ -1,7 +1,5 @@
-"""The RecordDicts of `index_by` and `group_by`: over the records of a list, by key and in groups. They make key indexes
-and row numbers, and copy no records."""
-
-from array import array
+"""The RecordDicts of `index_by` and `group_by`: over the records of a list, by key and in groups. They use the indexes
+that are saved with a store. Without one they make key indexes and row numbers, and copy no records."""
 
 from recstore import dicts, records
 from recstore._core import native
@@ -12,50 +10,57 @@ from recstore.values import factories
 def index_by(x, key):
     """The RecordDict that RecordList.index_by returns."""
     values = x._derive(x.selection)
-    return dicts.over(_keys_of(x, key), values)
+    saved = _saved(x, native.INDEX_RECORDS, key)
+    if saved is None:
+        return dicts.over(_keys_of(x, key), values)
+    keys = x.field(key)._derive(saved.firsts())
+    return _mapping(keys, values._derive(saved.lasts()), saved.key_index())
 
 
 def group_by(x, key, default_factory=None):
     """The RecordDict that RecordList.group_by returns."""
     factories.number_of(default_factory)
-    n = len(x)
-    code = "I" if n <= 0xFFFFFFFF else "Q"
-    groups, group_of, firsts = {}, array(code), array("Q")
+    saved = _saved(x, native.INDEX_GROUPS, key)
+    if saved is not None:
+        groups = saved.entries, saved.blob(0), saved.blob(1), saved.width
+        keys = x.field(key)._derive(saved.firsts())
+        return _mapping(keys, _grouped(x, *groups), saved.key_index(), default_factory)
     keys = _keys_of(x, key)
-    for i, value in enumerate(keys):
-        group = groups.setdefault(value, len(groups))
-        if group == len(firsts):
-            firsts.append(i)
-        group_of.append(group)
-    del groups
-    starts, rows = _sort_by_group(group_of, len(firsts), code)
-    base = x._derive(x.selection.settled())
-    projection = native.GroupProjection(
-        base, new_blob(starts.tobytes()), new_blob(rows.tobytes()), array(code).itemsize, len(firsts)
-    )
-    values = records.RecordView._blank()._set(native.Selection.of_positions(len(firsts)), projection)
+    width = 4 if len(x) <= 0xFFFFFFFF else 8
+    groups = native.KeyGroups(keys)
+    starts, rows = groups.rows(width)
+    values = _grouped(x, groups.n_groups, new_blob(starts), new_blob(rows), width)
+    firsts = groups.firsts()
     if callable(key):
-        distinct = records.RecordList(keys[i] for i in firsts)
+        distinct = records.RecordList(keys if firsts is None else (keys[i] for i in firsts))
         keys.close()
-        return dicts.over(distinct._derive(distinct.selection), values, default_factory)
-    return dicts.over(keys._derive(keys.selection.taken(firsts)), values, default_factory)
+        keys = distinct._derive(distinct.selection)
+    elif firsts is not None:
+        keys = keys._derive(keys.selection.taken(firsts))
+    return _mapping(keys, values, native.KeyIndex.of_blob(new_blob(groups.key_index())), default_factory)
+
+
+def _saved(x, kind, key):
+    """The SavedIndex by a field; None if there is none, or if `x` is not all records of one store, whole or lazy."""
+    selection = x.selection
+    if callable(key) or x.detached is not None or selection.segment is None or selection.store or selection.describe():
+        return None
+    if not (x.projection is None or x.projection == native.lazy_of(None)):
+        return None
+    return native.find_saved(selection.segment, kind, native.Path(key))
+
+
+def _mapping(keys, values, index, factory=None):
+    return dicts.RecordDict._blank()._set(keys, values, index, factory)
+
+
+def _grouped(x, n, starts, rows, width):
+    """The view whose item g is a view of the records of group g."""
+    base = x._derive(x.selection.settled())
+    projection = native.GroupProjection(base, starts, rows, width, n)
+    return records.RecordView._blank()._set(native.Selection.of_positions(n), projection)
 
 
 def _keys_of(x, key):
     """A container with the key of each record: a view of a field, or a new store of the results of a function."""
     return records.RecordList(map(key, x)) if callable(key) else x.field(key)
-
-
-def _sort_by_group(group_of, n_groups, code):
-    """`(starts, rows)` by counting sort: `rows` has the row numbers by group, ascending within a group, and `starts`
-    the position of each group in it."""
-    starts = array(code, bytes(array(code).itemsize * (n_groups + 1)))
-    for group in group_of:
-        starts[group + 1] += 1
-    for group in range(n_groups):
-        starts[group + 1] += starts[group]
-    at, rows = starts[:], array(code, bytes(array(code).itemsize * len(group_of)))
-    for row, group in enumerate(group_of):
-        rows[at[group]] = row
-        at[group] += 1
-    return starts, rows

@@ -4,7 +4,7 @@ from _collections_abc import Sequence
 
 from recstore import containers, views
 from recstore._core import native, trust
-from recstore.build import build_options, saving, sources, streaming
+from recstore.build import build_options, saved_indexes, saving, sources, streaming
 from recstore.shm import attributes, registry
 from recstore.text import size_text
 
@@ -53,10 +53,14 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
             some thousand records keep all workers busy, a few huge shards do not. An exception of a shard is raised
             here. multiprocessing's default start method starts the processes.
         progress: show a progress bar (needs the extra ``cli``); with workers it counts shards.
+        index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an index
+            with the store. Every process that opens the store then has ``x.index_by`` and ``x.group_by`` of these
+            fields in constant time.
 
     Raises:
         BuildError: a worker was killed.
         EncodeError: a record holds a value that cannot be stored.
+        KeyError: a record lacks the field of `index_by` or `group_by`.
         OutOfSpaceError: the store would pass a memory limit or fill the disk.
         SegmentExistsError: the name is taken.
         InputError: a table breaks the rules of its interface.
@@ -94,8 +98,12 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
         name=None,
         workers=0,
         progress=False,
+        index_by=None,
+        group_by=None,
     ):
-        options = build_options.Options(on_unsupported, compression, arrays, backing, progress, name, workers)
+        options = build_options.Options(
+            on_unsupported, compression, arrays, backing, progress, name, workers, index_by, group_by
+        )
         records = sources.feed_of(records) or records
         sources.check_records(records, options.workers)
         shared = _shared(records) if options == build_options.Options() else None
@@ -219,7 +227,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
 
     def index_by(self, key):
         """A :class:`RecordDict` from the value of a field, or from ``key(record)``, to the record, over the same bytes.
-        If several records have one value, the last one counts, as in a dict comprehension.
+        If several records have one value, the last one counts, as in a dict comprehension. An index by this field that
+        was saved with the store (see :meth:`save`) is used as it is, in constant time.
 
         Raises KeyError for a record without the field, TypeError for a value that cannot be hashed. Safe from several
         threads at once.
@@ -234,6 +243,8 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     def group_by(self, key, *, default_factory=None):
         """A :class:`RecordDict` from each value of a field, or of ``key(record)``, to a view of the records that have
         it, in their order.
+
+        An index by this field that was saved with the store (see :meth:`save`) is used as it is, in constant time.
 
         Looking up a value that no record has raises KeyError. With ``default_factory=list`` the lookup gives ``[]``, as
         the ``imgToAnns`` of pycocotools does for an image without annotations; the store does not grow.
@@ -312,19 +323,37 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
             backings = f"{len(segments)} stores" + (f", {backings}" if backings else "")
         return f"<{name}: {records}, {size_text(sum(segment.nbytes for segment in segments))}, {backings}>"
 
-    def save(self, path):
+    def save(self, path, *, index_by=None, group_by=None):
         """Writes the store to a new file in the folder of `path` and renames it to `path`. The file of a view holds
         only the records of the view; groups are saved as lists.
 
-        Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk. After an error an older
-        file at `path` is unchanged. Safe from several threads at once: of several saves to one path the last one stays.
+        Args:
+            path: the path of the file.
+            index_by, group_by: fields, each a name as :meth:`field` takes it or a list of names, by which to save an
+                index in the file. ``x.index_by`` and ``x.group_by`` of the opened file find it and build nothing. A
+                store that has saved indexes keeps them; the file of a view has only those that are asked for. Making an
+                index takes at most 48 bytes of memory for each record.
+
+        Raises OSError: FileNotFoundError for a missing folder, OutOfSpaceError for a full disk; KeyError for a record
+        without the field of an index; TypeError for a value that cannot be hashed, and for a function in place of a
+        field; ValueError for more than 16 indexes. After an error an older file at `path` is unchanged. Safe from
+        several threads at once: of several saves to one path the last one stays.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "x.recs")
+        >>> x = RecordList({"id": f"Q{i}", "kind": i % 2} for i in range(9))
+        >>> x.save(path, index_by="id", group_by="kind")
+        >>> x.close()
+        >>> with open(path) as x: x.index_by("id")["Q4"], len(x.group_by("kind")[1])
+        ({'id': 'Q4', 'kind': 0}, 4)
         """
         self._require()
-        selection = self.selection
-        if self.projection is None and selection.segment is not None and not selection.describe():
-            saving.write_segment(selection.segment, path)
+        selection, indexes = self.selection, saved_indexes.wanted(index_by, group_by)
+        segment = selection.segment if self.projection is None and not selection.describe() else None
+        if segment is not None and not segment.is_mapping:
+            saving.write_segment(segment, path, indexes)
         else:
-            saving.save_records(self, path)
+            saving.save_records(self, path, indexes)
 
 
 class RecordView(RecordList):

@@ -61,8 +61,8 @@ RS_NODISCARD rs_status rs_directory_read(rs_slice segment, const rs_header *head
 void rs_header_write(const rs_header *header, uint8_t out[RS_FMT_HEADER_SIZE]);
 
 /* Appends the directory entries in the order in which a builder writes sections: those of store 0, those of the keys
- * (`keys` is NULL for a list), the saved indexes, then LABEL. TABLES, ORDER and LABEL are left out when their off is 0. Sets
- * directory_count and directory_crc of `header`. RS_E_MEM. */
+ * (`keys` is NULL for a list), the saved indexes, then LABEL. TABLES, ORDER and LABEL are left out when their off is 0.
+ * Sets directory_count and directory_crc of `header`. RS_E_MEM. */
 RS_NODISCARD rs_status rs_directory_write(const rs_directory *directory, const rs_directory *keys, rs_header *header,
                                           rs_buffer *out, rs_error *err);
 

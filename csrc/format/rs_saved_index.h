@@ -1,5 +1,5 @@
-/* rs_saved_index.h: reads a section SAVED_INDEX, which finds the records of a list by the value of one field, and writes
- * its head. The caller hashes and compares keys, and reads the fields. */
+/* rs_saved_index.h: reads a section SAVED_INDEX, which finds the records of a list by the value of one field, and
+ * writes its head. The caller hashes and compares keys, and reads the fields. */
 #ifndef RS_SAVED_INDEX_H
 #define RS_SAVED_INDEX_H
 

@@ -11,8 +11,8 @@
  * `limits` may be NULL for the defaults. Needs no lock; any thread. */
 RS_NODISCARD rs_status rs_verify_segment(rs_slice segment, const rs_limits *limits, rs_error *err);
 
-/* Checks the slots and opaque numbers of a key index (rules 27 and 28), but no keys. `seen` has n_entries zeros; the byte
- * of each entry becomes RS_SEEN_SLOT or RS_SEEN_OPAQUE. Any thread. */
+/* Checks the slots and opaque numbers of a key index (rules 27 and 28), but no keys. `seen` has n_entries zeros; the
+ * byte of each entry becomes RS_SEEN_SLOT or RS_SEEN_OPAQUE. Any thread. */
 enum { RS_SEEN_SLOT = 1, RS_SEEN_OPAQUE = 2 };
 RS_NODISCARD rs_status rs_verify_slots(const rs_keys *keys, uint8_t *seen, rs_error *err);
 

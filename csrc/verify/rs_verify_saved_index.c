@@ -1,8 +1,9 @@
 /* rs_verify_saved_index.c: the deep check of saved indexes: their paths, key indexes and record numbers. */
+#include "verify/rs_verify.h"
+
 #include <stdlib.h>
 
 #include "format/rs_any.h"
-#include "verify/rs_verify.h"
 
 static rs_status bad_index(rs_error *err, const char *what, uint64_t number) {
     return rs_error_set(err, RS_E_FMT_KEYS, RS_NOWHERE, "saved index: %s %llu", what, (unsigned long long)number);

@@ -13,6 +13,8 @@ cdef class Blob:
     cdef object __weakref__
     cdef int take_over(self, rs_segment *segment, bytes id_) except -1
     cdef readonly object section_of       # the Segment if the bytes are one of its sections, else None
+    # Which bytes of the Segment: None for ORDER, else `(number of a saved index, part)`, see SavedIndex.blob.
+    cdef readonly tuple part
 
 
 cdef bytes encode_path(path)

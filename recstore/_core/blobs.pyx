@@ -73,7 +73,7 @@ cdef class Blob:
         self.data = NULL
         self.size = 0
         self.private = None
-        self.section_of = None
+        self.section_of = self.part = None
         self.seg.data = NULL
         self.seg.fd = -1
         self.id = None

@@ -23,6 +23,7 @@ cdef extern from "recstore.h" nogil:
         RS_OK
         RS_E_ARG_RANGE
         RS_E_ARG_TEXT
+        RS_E_ARG_LIMIT
         RS_E_FMT_VALUE
         RS_E_FMT_VERSION
         RS_E_FMT_TRAILING
@@ -278,6 +279,8 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_directory:
         rs_section sections[10]
         rs_section label
+        rs_section saved_indexes[16]
+        uint32_t n_saved_indexes
 
     ctypedef struct rs_os_identity:
         uint64_t device
@@ -315,6 +318,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_segment_writer_finish(rs_segment_writer *self, rs_segment *out, rs_error *err)
     void rs_segment_writer_abort(rs_segment_writer *self)
 
+    rs_status rs_os_reopen_readonly(int fd, int *out_fd, rs_error *err)
     rs_status rs_os_rename(const char *source, const char *target, rs_error *err)
     rs_status rs_os_sync_directory(const char *path, rs_error *err)
     rs_status rs_os_unlink(const char *path, const rs_os_identity *expected, rs_error *err)
@@ -566,6 +570,43 @@ cdef extern from "recstore.h" nogil:
         uint64_t left
     rs_key_probe rs_key_probe_begin(const rs_keys *keys, uint64_t hash)
     rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
+
+    enum:
+        RS_FMT_SAVED_RECORDS, RS_FMT_SAVED_GROUPS
+    ctypedef struct rs_saved_index:
+        uint32_t kind
+        rs_bool in_order
+        uint32_t width
+        uint64_t n_records
+        rs_slice path
+        rs_slice keys
+        rs_keys index
+        const uint8_t *order
+        const uint8_t *starts
+        const uint8_t *rows
+    rs_status rs_saved_index_open(rs_slice segment, const rs_section *section, uint64_t n_records, rs_saved_index *out,
+                                  rs_error *err)
+    rs_status rs_saved_index_group(const rs_saved_index *self, uint64_t entry, uint64_t *begin, uint64_t *end,
+                                   rs_error *err)
+    rs_status rs_saved_index_row(const rs_saved_index *self, uint64_t row, uint64_t *record, rs_error *err)
+    rs_status rs_saved_index_records(const rs_saved_index *self, uint64_t entry, uint64_t *first, uint64_t *last,
+                                     rs_error *err)
+    ctypedef struct rs_saved_index_parts:
+        uint32_t kind
+        rs_bool in_order
+        uint64_t n_records
+        rs_slice path
+        rs_slice keys
+        rs_slice numbers
+    ctypedef struct rs_extension:
+        pass
+    rs_status rs_extension_begin(rs_extension *self, rs_segment_writer *writer, rs_slice segment, rs_error *err)
+    rs_status rs_extension_add(rs_extension *self, const rs_saved_index_parts *parts, rs_error *err)
+    rs_status rs_extension_finish(rs_extension *self, rs_error *err)
+    void rs_extension_clear(rs_extension *self)
+    rs_status rs_group_rows(const uint64_t *group_of, uint64_t n, uint64_t n_groups, uint32_t width,
+                            rs_bool may_be_in_order, rs_buffer *starts, rs_buffer *rows, rs_bool *in_order,
+                            rs_error *err)
 
     ctypedef struct rs_mapping:
         rs_store keys

@@ -8,11 +8,14 @@ cdef class KeyIndex:
     cdef rs_keys keys
     cdef const uint8_t *at   # the bytes that `keys` reads; `blob` may move to others
     cdef readonly Segment segment
+    cdef readonly SavedIndex saved
     cdef readonly Blob blob
     cdef readonly Py_ssize_t nbytes
     cdef int open(self, rs_slice bytes_, rs_error *err) except -1
     cdef int require(self) except -1
     cdef int reopen(self) except -1
+    @staticmethod
+    cdef KeyIndex of_saved(SavedIndex saved)
 
 
 cdef class KeyHashes:
@@ -23,6 +26,7 @@ cdef class KeyHashes:
     cdef readonly uint64_t n
     cpdef append(self, key)
     cdef const uint8_t *flags(self)
+    cdef KeyHashes chosen(self, const uint64_t *records, uint64_t n)
     cdef int join_opaque(self, dict out, read) except -1
 
 
@@ -35,6 +39,8 @@ cdef class Mapping:
     cdef dict opaque
     cdef bint native
     cdef tuple held          # the segments of keys and values
+    cdef Records proof       # the keys of the records by row, for a saved index that is not trusted; else None
+    cdef object proved       # a bytearray with a bit for each entry that was checked, or None
     cdef public object _spilled  # the Blob with the bytes of the view that its handle has no room for
     cdef int require(self) except -1
     cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1
@@ -42,6 +48,9 @@ cdef class Mapping:
     cdef object hash_at(self, Py_ssize_t entry, object key)
     cdef object path(self)
     cdef bint compare(self, Py_ssize_t entry, object key) except -1
+    cdef bint is_key(self, Py_ssize_t entry, object there, object key) except -1
+    cdef int prove(self, Py_ssize_t entry, object key) except -1
+    cdef Py_ssize_t find_entry(self, key) except -2
     cdef Py_ssize_t entry_of(self, key) except -2
     cdef Py_ssize_t opaque_entry(self, key) except -2
     cdef Py_ssize_t entry_by_comparing(self, key) except -2

@@ -139,9 +139,11 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 # ---- Key indexes ----
 
 cdef class KeyIndex:
-    """A key index: the KEY_INDEX section of a mapping's segment, or a Blob over the keys of other records.
+    """A key index: the KEY_INDEX section of a mapping's segment, a part of a saved index, or a Blob over the keys of
+    other records.
 
-    Attributes: ``segment`` (the segment of the section, else None), ``blob`` (else None), ``nbytes``.
+    Attributes: ``segment`` (the segment of the section, else None), ``saved`` (the SavedIndex, else None), ``blob``
+    (else None), ``nbytes``.
     """
 
     @staticmethod
@@ -151,6 +153,15 @@ cdef class KeyIndex:
         segment.require_open()
         self.segment = segment
         self.open(segment.key_index(), &err)
+        return self
+
+    @staticmethod
+    cdef KeyIndex of_saved(SavedIndex saved):
+        cdef KeyIndex self = KeyIndex.__new__(KeyIndex)
+        cdef rs_error err
+        self.segment = saved.segment
+        self.saved = saved
+        self.open(saved.it.keys, &err)
         return self
 
     @staticmethod
@@ -352,6 +363,21 @@ cdef class KeyHashes:
             out.n += 1
         return out
 
+    cdef KeyHashes chosen(self, const uint64_t *records, uint64_t n):
+        """A KeyHashes of the keys of these records, in this order."""
+        cdef KeyHashes out = KeyHashes(self.seed)
+        cdef uint64_t i
+        cdef rs_error err
+        cdef const uint8_t *flags = self.flags()
+        for i in range(n):
+            check(rs_buffer_append(&out.hashes, self.hashes.data + 8 * records[i], 8, &err), &err)
+            if flags != NULL and flags[records[i]]:
+                out.opaque_flags.extend(bytes(i - len(out.opaque_flags)))
+                out.opaque_flags.append(1)
+                out.opaque[records[i]] = [i]
+        out.n = n
+        return out
+
     def key_index(self, uint32_t factory=0):
         """The bytes of the key index. The keys must be distinct."""
         cdef rs_buffer out
@@ -383,20 +409,6 @@ def merge_twins(twins, n):
     firsts = array.array("Q", (r for r in range(n) if r not in dead_keys))
     lasts = array.array("Q", (twins[r][-1] if r in twins else r for r in firsts))
     return dead_keys, dead_values, firsts, lasts
-
-
-def hash_keys(Records keys):
-    """`(bytes of the key index, order)` for the keys that a container holds. `order` is None when the keys are
-    distinct; else two arrays, the positions of the first and of the last occurrence of each entry's key."""
-    cdef KeyHashes hashes = KeyHashes()
-    cdef Py_ssize_t i
-    for i in range(keys.length):
-        hashes.append(keys.at(i))
-    twins = hashes.twins(hashes.suspects(), keys.__getitem__)
-    if not twins:
-        return hashes.key_index(), None
-    dead, _, firsts, lasts = merge_twins(twins, keys.length)
-    return hashes.without(dead).key_index(), (firsts, lasts)
 
 
 def verify_keys(Segment segment):
@@ -462,6 +474,8 @@ cdef class Mapping:
         self.detached = None
         self.opaque = None
         self.native = False
+        self.proof = None
+        self.proved = None
         self.held = ()
         self._spilled = None
 
@@ -477,6 +491,8 @@ cdef class Mapping:
         self.detached = detached
         # Keys without a projection can be compared in the mapping, without making Python objects.
         self.native = keys.projection is None and detached is None
+        if key_index is not None and key_index.saved is not None and detached is None:
+            self.proof = key_index.saved.proof()
         # The values of group_by are views; their segments are those of the grouped records.
         looked_at = getattr(values.projection, "records", values)
         self.held = tuple({id(s): s for s in (*keys.segments, *looked_at.segments)}.values())
@@ -513,6 +529,32 @@ cdef class Mapping:
 
     cdef Py_ssize_t entry_of(self, key) except -2:
         """The number of the entry with this key; -1 if there is none."""
+        cdef Py_ssize_t entry = self.find_entry(key)
+        if self.proof is not None and entry >= 0:
+            self.prove(entry, key)
+        return entry
+
+    cdef int prove(self, Py_ssize_t entry, key) except -1:
+        """CorruptError unless all records that a saved index gives for a key have the key. Each entry is checked when
+        it is first found: `find_entry` has compared only the key of the entry's first record."""
+        cdef uint64_t begin, end, row
+        cdef uint8_t bit = 1 << (entry & 7)
+        if self.proved is None:
+            self.proved = bytearray((len(self) >> 3) + 1)
+        if self.proved[entry >> 3] & bit:
+            return 0
+        self.key_index.saved.rows_of(entry, &begin, &end)
+        for row in range(begin, end):
+            there = self.proof.at(<Py_ssize_t>row)
+            if not self.is_key(entry, there, key):
+                what = f"saved index: a record of entry {entry} has another key, {there!r:.80}"
+                raise errors.CorruptError(what, filename=self.path())
+        self.require()  # comparing may have run Python code that closed the store
+        self.proved[entry >> 3] |= bit
+        return 0
+
+    cdef Py_ssize_t find_entry(self, key) except -2:
+        """As entry_of, for indexes that are trusted."""
         cdef uint64_t h = 0, entry = 0
         cdef rs_key_probe probe
         cdef rs_error err
@@ -542,7 +584,9 @@ cdef class Mapping:
 
     cdef bint compare(self, Py_ssize_t entry, object key) except -1:
         """Whether a dict would take the key of an entry for `key`: the same object, or equal with an equal hash."""
-        there = self._keys.at(entry)
+        return self.is_key(entry, self._keys.at(entry), key)
+
+    cdef bint is_key(self, Py_ssize_t entry, object there, object key) except -1:
         return there is key or (PyObject_RichCompareBool(there, key, Py_EQ) and self.hash_at(entry, there) == hash(key))
 
     cdef object hash_at(self, Py_ssize_t entry, object key):

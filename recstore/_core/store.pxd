@@ -19,8 +19,9 @@ cdef class Segment(Owner):
     cdef public bint kept    # of a named segment: it stays after its last user
     cdef public object name  # of a named segment: the name that its users know
     cdef object reader_
+    cdef readonly bint verified  # the deep check has found no error
     cdef bint views_  # whether reader_ asks for arrays="view"
-    cdef object order_blob   # a weak reference to the Blob over ORDER, or None
+    cdef dict section_blobs  # part -> a weak reference to the Blob over these bytes
     cdef readonly dict content_hashes  # number of a store -> its content hash, once it is known
     cdef object __weakref__
     cdef int prepare(self, object limits) except -1
@@ -34,6 +35,7 @@ cdef class Segment(Owner):
     cdef object get_first(self, int store, uint64_t index, rs_status found, const rs_tree *tree, rs_error *err)
     cdef rs_store *numbered(self, int store)
     cdef int verify_all(self, object limits) except -1
+    cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size)
     cdef list listed(self, int number, list (*list_them)(rs_store *))
     cdef rs_slice key_index(self) except *
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2

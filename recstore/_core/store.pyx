@@ -37,7 +37,8 @@ cdef class Segment(Owner):
         self.kept_bytes = None
         self.kept = False
         self.name = None
-        self.order_blob = None
+        self.section_blobs = {}
+        self.verified = False
         self.content_hashes = {}
         self.reader_ = None
         self.views_ = False
@@ -252,20 +253,27 @@ cdef class Segment(Owner):
             raise errors.CorruptError("the segment holds a list, not a mapping")
         return rs_slice_of(self.seg.data + section.off, <size_t>section.size_bytes)
 
-    def order(self):
-        """`(blob, bytes of a number)` of the section ORDER, which has for each entry the record of its key and that of
-        its value. None when entry e is record e of both stores."""
+    cdef Blob section_blob(self, tuple part, const uint8_t *data, uint64_t size):
+        """The Blob over bytes of this segment, which `release` closes. See Blob.part."""
         cdef Blob blob
-        self.require_open()
-        if not self.is_mapping or self.mapping.order == NULL:
-            return None
-        blob = None if self.order_blob is None else self.order_blob()
+        known = self.section_blobs.get(part)
+        blob = None if known is None else known()
         if blob is None:
             blob = Blob.__new__(Blob)
             blob.section_of = self
-            blob.data = self.mapping.order
-            blob.size = 2 * self.mapping.order_width * self.mapping.n_entries
-            self.order_blob = ref(blob)
+            blob.part = part
+            blob.data = data
+            blob.size = <Py_ssize_t>size
+            self.section_blobs[part] = ref(blob)
+        return blob
+
+    def order(self):
+        """`(blob, bytes of a number)` of the section ORDER, which has for each entry the record of its key and that of
+        its value. None when entry e is record e of both stores."""
+        self.require_open()
+        if not self.is_mapping or self.mapping.order == NULL:
+            return None
+        blob = self.section_blob(None, self.mapping.order, 2 * self.mapping.order_width * self.mapping.n_entries)
         return blob, self.mapping.order_width
 
     cdef int key_equals_str(self, int store, uint64_t index, object key) except -2:
@@ -346,6 +354,7 @@ cdef class Segment(Owner):
             self.verify_all(limits)
         except errors.Error as e:
             raise errors.of_file(e, self.file())
+        self.verified = True
 
     cdef int verify_all(self, limits) except -1:
         cdef rs_error err
@@ -368,10 +377,13 @@ cdef class Segment(Owner):
             self.leave()
         if self.is_mapping:
             verify_keys(self)
+        else:
+            verify_saved_indexes(self)
         return 0
 
-    def write_to(self, temporary):
-        """Writes the bytes to the new file `temporary`. OSError, OutOfSpaceError; then no file is left."""
+    def write_to(self, temporary, indexes=()):
+        """Writes the bytes to the new file `temporary`, with these saved indexes, each `(kind, Path)`, beside those
+        that it has. OSError, OutOfSpaceError, and the errors of reading the fields; then no file is left."""
         cdef rs_segment_writer writer
         cdef rs_segment out
         cdef rs_error err
@@ -383,7 +395,14 @@ cdef class Segment(Owner):
             check_path(rs_segment_writer_open(&writer, RS_BACKING_FILE, NULL, c_path, &err), &err, temporary)
             with nogil:
                 status = rs_segment_writer_append(&writer, self.seg.data, self.store.header.segment_size, &err)
-                if status == RS_OK:
+            if status == RS_OK and indexes:
+                try:
+                    save_indexes(&writer, self, indexes)
+                except BaseException:
+                    rs_segment_writer_abort(&writer)
+                    raise
+            if status == RS_OK:
+                with nogil:
                     status = rs_segment_writer_finish(&writer, &out, &err)
             if status != RS_OK:
                 rs_segment_writer_abort(&writer)
@@ -402,9 +421,10 @@ cdef class Segment(Owner):
             return 0
         self.open_ = False
         self.programs.clear()  # they and the list hold each other
-        blob = None if self.order_blob is None else self.order_blob()
-        if blob is not None:
-            (<Blob>blob).data = NULL
+        for known in self.section_blobs.values():
+            blob = known()
+            if blob is not None:
+                (<Blob>blob).data = NULL
         if self.is_mapping:
             rs_mapping_close(&self.mapping)
         rs_store_close(&self.store)
@@ -698,9 +718,9 @@ cdef class Builder:
         self.label = before[0] + pairs, before[1] + content
         set_label(&self.builder, self.label)
 
-    def finish(self):
-        """Writes tables and header and returns the Segment. The builder cannot be used afterwards, also when this
-        raises."""
+    def finish(self, indexes=()):
+        """Writes tables, header and saved indexes, each `(kind, Path)`, and returns the Segment. The builder cannot be
+        used afterwards, also when this raises."""
         cdef rs_error err
         cdef rs_status status
         if not self.active:
@@ -709,6 +729,8 @@ cdef class Builder:
             with nogil:
                 status = rs_builder_finish(&self.builder, &err)
             check_path(status, &err, self.saved)
+            if indexes:
+                index_written(&self.writer, self.settings.reader(), indexes)
             segment = sealed(&self.writer, self.backing, self.path, self.settings.reader())
         except BaseException:
             self.abort()

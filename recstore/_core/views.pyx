@@ -35,8 +35,8 @@ cdef class Projection:
 cdef class GroupProjection(Projection):
     """Reads position g as a view of group g. The positions of its records are rows[starts[g]:starts[g + 1]].
 
-    `starts` and `rows` are Blobs with entries of `width` bytes; `rows` has positions in `records`. There are `n`
-    groups."""
+    `starts` and `rows` are Blobs with entries of `width` bytes; `rows` has positions in `records`. Without `rows`,
+    position i stands in row i. There are `n` groups."""
 
     def __init__(self, records, Blob starts, Blob rows, unsigned width, Py_ssize_t n):
         if width not in (4, 8) or n < 0 or starts.size != (<object>n + 1) * width:
@@ -49,7 +49,7 @@ cdef class GroupProjection(Projection):
 
     cdef object read_position(self, Selection selection, Py_ssize_t position):
         cdef Py_ssize_t group = selection.base_position(position)
-        cdef uint64_t begin, end
+        cdef uint64_t begin, end, n_rows
         cdef const uint8_t *entry
         if group >= self.n:
             raise errors.CorruptError(f"group {group} of {self.n}")
@@ -61,10 +61,18 @@ cdef class GroupProjection(Projection):
             begin, end = rs_load_u32(entry), rs_load_u32(entry + 4)
         else:
             begin, end = rs_load_u64(entry), rs_load_u64(entry + 8)
-        if begin > end or end > <uint64_t>self.rows.size // self.width:
-            raise errors.CorruptError(f"group {group} has rows {begin} to {end} of {self.rows.size // self.width}")
-        chosen = self.records.selection.indexed(self.rows, <Py_ssize_t>begin, self.width, <Py_ssize_t>(end - begin))
-        return self.records._derive(chosen)
+        n_rows = len(self.records) if self.rows is None else self.rows.size // self.width
+        if begin > end or end > n_rows:
+            raise errors.CorruptError(f"group {group} has rows {begin} to {end} of {n_rows}")
+        base = self.records.selection
+        if self.rows is None:
+            return self.records._derive(base.sliced(<Py_ssize_t>begin, 1, <Py_ssize_t>(end - begin)))
+        return self.records._derive(base.indexed(self.rows, <Py_ssize_t>begin, self.width, <Py_ssize_t>(end - begin)))
+
+    def ordered(self):
+        """The Selection of all records, group after group."""
+        base = self.records.selection
+        return base if self.rows is None else base.indexed(self.rows, 0, self.width, self.rows.size // self.width)
 
     def over(self, records):
         """The same groups over `records`, which are the same records with another projection."""
@@ -118,8 +126,9 @@ cdef class Records:
         out = [] if self.selection is None else self.selection.blobs()
         if isinstance(self.projection, GroupProjection):
             projection = <GroupProjection>self.projection
-            below = (projection.starts, projection.rows, *projection.records.blobs)
-            out.extend(blob for blob in below if not any(blob is other for other in out))
+            for blob in (projection.starts, projection.rows, *projection.records.blobs):
+                if blob is not None and blob.section_of is None and not any([blob is other for other in out]):
+                    out.append(blob)
         return out
 
     @property

@@ -3,6 +3,7 @@
 import errno
 import os
 
+from recstore.build import saved_indexes
 from recstore.errors import SegmentExistsError
 
 ARRAYS = ("copy", "view")
@@ -12,7 +13,7 @@ BACKINGS = ("auto", "anonymous", "shm", "dir")
 class Options:
     """Checked keyword arguments of RecordList and RecordDict. The constructor raises ValueError and TypeError."""
 
-    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target")
+    __slots__ = ("on_unsupported", "compression", "arrays", "backing", "progress", "workers", "target", "indexes")
 
     def __init__(
         self,
@@ -23,6 +24,8 @@ class Options:
         progress=False,
         name=None,
         workers=0,
+        index_by=None,
+        group_by=None,
     ):
         for option, value, legal in (
             ("on_unsupported", on_unsupported, ("error", "pickle")),
@@ -37,6 +40,7 @@ class Options:
         self.backing = backing
         self.progress = progress
         self.workers = _count(workers)
+        self.indexes = saved_indexes.wanted(index_by, group_by)
         self.target = None if name is None else _target(name, backing)
 
     def __eq__(self, other):

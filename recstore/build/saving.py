@@ -19,14 +19,15 @@ def save_mapping(mapping, path):
     _write_compact(native.MappingBuilder, pairs, path, FACTORIES.index(mapping.factory))
 
 
-def save_records(records, path):
-    """Encodes the records again into a file that holds nothing else."""
-    _write_compact(native.Builder, _durable(records), path, noted=attributes.of(records.segments))
+def save_records(records, path, indexes=()):
+    """Encodes the records again into a file that holds nothing else but these saved indexes, as of
+    saved_indexes.wanted."""
+    _write_compact(native.Builder, _durable(records), path, indexes, noted=attributes.of(records.segments))
 
 
-def _write_compact(make, source, path, *factory, noted=None):
-    """Streams records or pairs into a new file, with the attributes `noted`. A value of an unsupported type was a
-    pickle in the store it comes from, so it is pickled again."""
+def _write_compact(make, source, path, ending, noted=None):
+    """Streams records or pairs into a new file, with the attributes `noted`. `ending` is the argument of the builder's
+    `finish`. A value of an unsupported type was a pickle in the store it comes from, so it is pickled again."""
 
     def write(temporary):
         builder = make("file", name=temporary, writer=trust.Writer(pickled=True))
@@ -34,7 +35,7 @@ def _write_compact(make, source, path, *factory, noted=None):
             builder.extend(source)
             if noted:
                 builder.annotate(*attributes.pack(noted))
-            builder.finish(*factory)
+            builder.finish(ending)
         except BaseException:
             builder.abort()
             raise
@@ -51,9 +52,9 @@ def _without_views(value):
     return [_without_views(item) for item in value] if isinstance(value, native.Records) else value
 
 
-def write_segment(segment, path):
-    """Writes a segment's own bytes to a file."""
-    publish(path, segment.write_to)
+def write_segment(segment, path, indexes=()):
+    """Writes a segment's own bytes to a file, with these saved indexes beside those that it has."""
+    publish(path, lambda temporary: segment.write_to(temporary, indexes))
 
 
 def publish(path, write):

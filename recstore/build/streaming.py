@@ -15,7 +15,7 @@ def build_records(records, options):
     kept, builder = private_bytes(), new_builder(native.Builder, options)
     try:
         fill(builder, records, options)
-        segment = builder.finish()
+        segment = builder.finish(options.indexes)
     except BaseException as error:
         builder.abort()
         if isinstance(error, OutOfSpaceError):

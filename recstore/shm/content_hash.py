@@ -69,9 +69,11 @@ def _of_records(records, hash_of):
 
 def _of_groups(projection, hash_of):
     out = _new(b"groups")
-    out.update(_of_records(projection.records, hash_of))
-    for blob in (projection.starts, projection.rows):
-        out.update(len(blob.content()).to_bytes(8, "little") + blob.content())
+    records = projection.records.projection
+    out.update(write_plain(None if records is None else records.describe()))
+    native.hash_selection(projection.ordered(), out.update, hash_of)
+    starts = projection.starts.content()
+    out.update(len(starts).to_bytes(8, "little") + starts)
     return out.digest()
 
 

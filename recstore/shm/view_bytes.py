@@ -5,6 +5,7 @@ is given by its number in the handle; segments come first.
               | number of the factory, index, records, records    a mapping: its keys, then its values
     index     = 0, number of a segment                      the KEY_INDEX of that segment
               | 1, number of a blob                         a blob that is a key index
+              | 2, number of a segment, saved index         the key index of that saved index of the segment
     records   = u8 kind of container, projection, selection
     selection = number of stages, stages from the outermost, base
     base      = 0, segment, store                           all records of a store
@@ -15,9 +16,12 @@ is given by its number in the handle; segments come first.
               | 3, blob, width, start, step, length         entries of an index array; start and step signed. The
                                                             number of a segment stands for its ORDER
               | 4, times                                    a repetition
+              | 5, segment, saved index, part, width, start, step, length    as 3, of the record numbers of a saved
+                                                            index; part as of SavedIndex.blob
     projection = plain                                      None for whole records, else `Projection.describe()`
               | 7, width, n, blob, blob, records            n groups of records: the blobs of their starts and their
                                                             rows, then the records
+              | 8, segment, saved index, records            the groups of a saved index
     plain     = 0 None | 1 True | 2 False | 3, signed (below 2**63) | 4, size, UTF-8 | 5, size, bytes | 6, count, plains
 
 wire.py reads and writes numbers and plain values. The checks find damage, not attacks: a handle arrives inside a
@@ -29,8 +33,8 @@ from recstore.errors import CorruptError
 from recstore.shm.wire import read_plain, signed, varint, write_plain
 from recstore.values.factories import FACTORIES
 
-_GROUPS = 7
-_SLICE, _PERMUTE, _INDEX, _REPEAT = 1, 2, 3, 4
+_GROUPS, _SAVED_GROUPS = 7, 8
+_SLICE, _PERMUTE, _INDEX, _REPEAT, _SAVED = 1, 2, 3, 4, 5
 
 
 # ---- Containers ----
@@ -40,7 +44,10 @@ def write_records(records, number):
     """The bytes of a list, a view, or the keys or values of a mapping. `number` returns the number of a Segment or
     Blob."""
     projection = records.projection
-    if hasattr(projection, "rows"):
+    if hasattr(projection, "rows") and projection.starts.part is not None:
+        described = bytes([_SAVED_GROUPS]) + varint(number(projection.starts.section_of))
+        described += varint(projection.starts.part[0]) + write_records(projection.records, number)
+    elif hasattr(projection, "rows"):
         described = (
             bytes([_GROUPS, projection.width])
             + varint(projection.n)
@@ -56,7 +63,7 @@ def write_records(records, number):
 def read_records(reader, resources, make, depth=0):
     """Reads the bytes of `write_records`; `make(kind, selection, projection)` returns the container."""
     kind = reader.byte()
-    if reader.left and reader.data[reader.at] == _GROUPS:
+    if reader.left and reader.data[reader.at] in (_GROUPS, _SAVED_GROUPS):
         _bounded(depth, native.VIEW_NESTED - 1, "nested groups")
         projection = _read_groups(reader, resources, make, depth)
     else:
@@ -74,7 +81,12 @@ def _has_positions(selection):
 
 
 def _read_groups(reader, resources, make, depth):
-    reader.byte()
+    if reader.byte() == _SAVED_GROUPS:
+        saved = _saved_index(reader, resources)
+        groups = saved.blob(0), saved.blob(1), saved.width, saved.entries
+        if saved.kind != native.INDEX_GROUPS:
+            raise CorruptError("a recstore handle takes an index of single records for one of groups")
+        return native.GroupProjection(read_records(reader, resources, make, depth + 1), *groups)
     width, n = reader.byte(), reader.size()
     starts, rows = (_numbered(reader.size(), resources, "blob") for _ in range(2))
     return native.GroupProjection(read_records(reader, resources, make, depth + 1), starts, rows, width, n)
@@ -83,7 +95,12 @@ def _read_groups(reader, resources, make, depth):
 def write_mapping(mapping, number):
     """The bytes of a RecordDict."""
     index = mapping.key_index
-    owner = b"\0" + varint(number(index.segment)) if index.segment is not None else b"\1" + varint(number(index.blob))
+    if index.saved is not None:
+        owner = b"\2" + varint(number(index.segment)) + varint(index.saved.number)
+    elif index.segment is not None:
+        owner = b"\0" + varint(number(index.segment))
+    else:
+        owner = b"\1" + varint(number(index.blob))
     sides = (write_records(side, number) for side in (mapping._keys, mapping._values))
     return varint(FACTORIES.index(mapping.factory)) + owner + b"".join(sides)
 
@@ -91,9 +108,11 @@ def write_mapping(mapping, number):
 def read_mapping(reader, resources, make):
     """Reads the bytes of `write_mapping`, and returns the arguments of `Mapping._set`."""
     factory, owner = reader.size(), reader.byte()
-    if factory >= len(FACTORIES) or owner > 1:
+    if factory >= len(FACTORIES) or owner > 2:
         raise CorruptError(f"a recstore handle holds a mapping with factory {factory} and a key index of kind {owner}")
-    if owner == 0:
+    if owner == 2:
+        index = _saved_index(reader, resources).key_index()
+    elif owner == 0:
         index = native.KeyIndex.of_segment(_numbered(reader.size(), resources, "segment"))
     else:
         index = native.KeyIndex.of_blob(_numbered(reader.size(), resources, "blob"))
@@ -131,6 +150,9 @@ def _write_stage(stage, length, number):
         return bytes([_PERMUTE]) + varint(stage[2])
     if kind == "index":
         blob, start, step, width = stage[2:]
+        if blob.part is not None:
+            out = [varint(number(blob.section_of)), varint(blob.part[0]), varint(blob.part[1]), bytes([width])]
+            return b"".join([bytes([_SAVED]), *out, signed(start), signed(step), varint(length)])
         owner = number(blob if blob.section_of is None else blob.section_of)
         return b"".join([bytes([_INDEX]), varint(owner), bytes([width]), signed(start), signed(step), varint(length)])
     return bytes([_REPEAT]) + varint(length // n)
@@ -165,6 +187,9 @@ def _read_stage(reader):
         return kind, reader.size(), reader.byte(), reader.signed(), reader.signed(), reader.size()
     if kind in (_PERMUTE, _REPEAT):
         return kind, reader.varint()
+    if kind == _SAVED:
+        where = reader.size(), reader.size(), reader.size()
+        return kind, where, reader.byte(), reader.signed(), reader.signed(), reader.size()
     raise CorruptError(f"a recstore handle holds a stage of kind {kind}")
 
 
@@ -177,7 +202,7 @@ def _apply(selection, stage, resources):
     if kind == _REPEAT:
         return selection.repeated(first)
     width, start, step, length = more
-    blob = _index_array(first, resources)
+    blob = _saved_part(*first, resources) if kind == _SAVED else _index_array(first, resources)
     # The stage reads every step-th entry between the first and the last.
     last = start + step * (length - 1) if length else start
     low, high = min(start, last), max(start, last)
@@ -199,6 +224,18 @@ def _index_array(number, resources):
             raise CorruptError("a recstore handle names the order of a segment that has none")
         return order[0]
     return _numbered(number, resources, "blob")
+
+
+def _saved_index(reader, resources):
+    """Reads the numbers of a segment and of one of its saved indexes."""
+    return native.saved_index(_numbered(reader.size(), resources, "segment"), reader.size())
+
+
+def _saved_part(segment, index, part, resources):
+    blob = native.saved_index(_numbered(segment, resources, "segment"), index).blob(part)
+    if blob is None:
+        raise CorruptError(f"a recstore handle names part {part} of a saved index that lacks it")
+    return blob
 
 
 def _whole(segment, store):

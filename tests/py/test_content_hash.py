@@ -199,6 +199,7 @@ def test_a_pickle_of_a_file_names_no_process(saved):
         f"x = recstore.open({saved.segment.path!r})\n"
         "print(*(pickle.dumps(view).hex() for view in t.views_of(x)))"
     )
+    pins.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         here = [pickle.dumps(view).hex() for view in views_of(saved)]
@@ -269,6 +270,7 @@ def test_joblib_memory_hits_in_the_next_process(tmp_path):
 
 def test_joblib_tells_contents_apart(x, saved):
     joblib = pytest.importorskip("joblib")
+    pins.clear()
     with warnings.catch_warnings(), RecordList(RECORDS) as again, RecordDict({"a": 1}) as d, RecordDict({"a": 2}) as e:
         warnings.simplefilter("error")
         assert joblib.hash({"data": [x]}) == joblib.hash({"data": [again]})

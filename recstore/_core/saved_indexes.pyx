@@ -1,0 +1,312 @@
+"""Saved indexes (csrc/FORMAT.md, "Saved indexes"): reading them, checking them, and writing them behind the records of
+a segment.
+"""
+
+INDEX_RECORDS, INDEX_GROUPS = RS_FMT_SAVED_RECORDS, RS_FMT_SAVED_GROUPS
+
+
+cdef class SavedIndex:
+    """An index that is a section of a segment. It finds the records of the whole store by a field.
+
+    Attributes: ``segment``; ``number``, its position among the saved indexes of the segment; ``kind``, INDEX_RECORDS or
+    INDEX_GROUPS; ``nbytes``; ``entries``, the number of distinct keys; ``width``, the bytes of a record number."""
+
+    @property
+    def kind(self):
+        return self.it.kind
+
+    @property
+    def entries(self):
+        return self.it.index.n_entries
+
+    @property
+    def width(self):
+        return self.it.width
+
+    @property
+    def nbytes(self):
+        return self.segment.store.directory.saved_indexes[self.number].size_bytes
+
+    def path(self):
+        """The Path of the field. CorruptError if the section holds none."""
+        self.segment.require_open()
+        names = load_any(self.it.path.ptr, rs_slice_left(&self.it.path))
+        if type(names) is not tuple or not names:
+            raise errors.CorruptError("saved index: not the names of a path")
+        return Path.of_names(names)
+
+    def key_index(self):
+        return KeyIndex.of_saved(self)
+
+    def blob(self, part):
+        """A part of the record numbers as a Blob. Part 0: of INDEX_RECORDS the pairs of first and last record, of
+        INDEX_GROUPS the starts; part 1: the rows. None if the index needs no such numbers: each key has one record,
+        and row i is record i."""
+        cdef const uint8_t *data = NULL
+        cdef uint64_t n = 0
+        self.segment.require_open()
+        if part == 0 and self.it.kind == RS_FMT_SAVED_RECORDS:
+            data, n = self.it.order, 2 * self.it.index.n_entries
+        elif part == 0:
+            data, n = self.it.starts, self.it.index.n_entries + 1
+        elif part == 1:
+            data, n = self.it.rows, self.it.n_records
+        if data == NULL:
+            return None
+        return self.segment.section_blob((self.number, part), data, n * self.it.width)
+
+    def firsts(self):
+        """The Selection of the first record of each entry."""
+        whole = Selection.whole(self.segment)
+        width, n = self.it.width, <Py_ssize_t>self.it.index.n_entries
+        if self.it.kind == RS_FMT_SAVED_RECORDS:
+            order = self.blob(0)
+            return whole if order is None else whole.indexed(order, 0, width, 2 * n).sliced(0, 2, n)
+        return self.ordered().indexed(self.blob(0), 0, width, n)
+
+    def lasts(self):
+        """Of INDEX_RECORDS the Selection of the last record of each entry."""
+        whole = Selection.whole(self.segment)
+        order, n = self.blob(0), <Py_ssize_t>self.it.index.n_entries
+        return whole if order is None else whole.indexed(order, 0, self.it.width, 2 * n).sliced(1, 2, n)
+
+    def ordered(self):
+        """Of INDEX_GROUPS the Selection of all records, group after group."""
+        whole = Selection.whole(self.segment)
+        rows = self.blob(1)
+        return whole if rows is None else whole.indexed(rows, 0, self.it.width, <Py_ssize_t>self.it.n_records)
+
+    cdef Records proof(self):
+        """The keys of the records by the rows of `rows_of`, if a lookup has to compare them. None for trusted bytes,
+        after a deep check, and if an entry has no record but its first."""
+        reader = self.segment.reader_
+        if reader is None or reader.trusted or self.segment.verified:
+            return None
+        if self.it.kind == RS_FMT_SAVED_RECORDS and self.it.order == NULL:
+            return None
+        rows = self.lasts() if self.it.kind == RS_FMT_SAVED_RECORDS else self.ordered()
+        return Records()._set(rows, FieldProjection(self.path()))
+
+    cdef int rows_of(self, uint64_t entry, uint64_t *begin, uint64_t *end) except -1:
+        """The rows of `proof` of an entry but for its first record, which the lookup has compared."""
+        cdef rs_error err
+        self.segment.require_open()
+        if self.it.kind == RS_FMT_SAVED_RECORDS:
+            begin[0], end[0] = entry, entry + 1
+            return 0
+        check_path(rs_saved_index_group(&self.it, entry, begin, end, &err), &err, self.segment.file())
+        begin[0] += 1
+        return 0
+
+
+def saved_indexes(Segment segment):
+    """The SavedIndexes of a segment, but for those of later kinds. Takes constant time."""
+    cdef SavedIndex one
+    cdef rs_error err
+    cdef rs_status status
+    cdef uint32_t i
+    segment.require_open()
+    out = []
+    for i in range(segment.store.directory.n_saved_indexes):
+        one = SavedIndex.__new__(SavedIndex)
+        one.segment = segment
+        one.number = <int>i
+        status = rs_saved_index_open(segment.store.segment, &segment.store.directory.saved_indexes[i],
+                                     segment.store.header.n_records, &one.it, &err)
+        if status != RS_E_FMT_VERSION:
+            check_path(status, &err, segment.file())
+            out.append(one)
+    return out
+
+
+def saved_index(Segment segment, number):
+    """The SavedIndex with this number. CorruptError if there is none."""
+    for one in saved_indexes(segment):
+        if one.number == number:
+            return one
+    raise errors.CorruptError(f"the segment has no saved index {number}", filename=segment.file())
+
+
+cdef bytes path_bytes(Path path):
+    """The path as one any value. EncodeError for a key that the path cannot be stored with."""
+    dumped = dump(path.names)
+    if len(dumped) != 2 or dumped[1]:
+        raise errors.EncodeError(f"an index by {str(path)!r:.60} cannot be saved: a key on the way is no plain value")
+    return dumped[0]
+
+
+def find_saved(Segment segment, unsigned kind, Path path):
+    """The SavedIndex of this kind by this path; None if the segment has none."""
+    cdef SavedIndex one
+    if segment.store.directory.n_saved_indexes == 0:
+        return None
+    try:
+        wanted = path_bytes(path)
+    except errors.EncodeError:
+        return None
+    for one in saved_indexes(segment):
+        there = one.it.path
+        if one.it.kind == kind and wanted == (<const char *>there.ptr)[:rs_slice_left(&there)]:
+            return one
+    return None
+
+
+# ---- Writing ----
+
+cdef int save_indexes(rs_segment_writer *writer, Segment source, object indexes) except -1:
+    """Adds indexes, each `(kind, Path)`, to the segment that a writer holds whole and of which `source` maps the bytes.
+    Those that the segment has are not made again. After an error the caller has to abort the writer."""
+    cdef rs_extension extension
+    cdef rs_error err
+    cdef rs_status status
+    missing = [(kind, path) for kind, path in indexes if find_saved(source, kind, path) is None]
+    if not missing:
+        return 0
+    source.require_open()
+    try:
+        check(rs_extension_begin(&extension, writer, source.store.segment, &err), &err)
+        for kind, path in missing:
+            add_index(&extension, source, kind, path)
+        with nogil:
+            status = rs_extension_finish(&extension, &err)
+        check(status, &err)
+    finally:
+        rs_extension_clear(&extension)
+    return 0
+
+
+cdef int add_index(rs_extension *extension, Segment source, unsigned kind, Path path) except -1:
+    """Makes an index by the rules of index_by and group_by, and appends it. Raises what reading and hashing the keys
+    raises."""
+    cdef rs_saved_index_parts parts
+    cdef rs_error err
+    cdef rs_status status
+    cdef bytes name = path_bytes(path), keys, numbers
+    groups = KeyGroups(Records()._set(Selection.whole(source), FieldProjection(path)))
+    keys = groups.key_index()
+    numbers, in_order = record_numbers(groups, kind)
+    parts.kind = kind
+    parts.in_order = in_order
+    parts.n_records = source.store.header.n_records
+    parts.path = rs_slice_of(<const char *>name, len(name))
+    parts.keys = rs_slice_of(<const char *>keys, len(keys))
+    parts.numbers = rs_slice_of(<const char *>numbers, len(numbers))
+    with nogil:
+        status = rs_extension_add(extension, &parts, &err)
+    if status == RS_E_ARG_LIMIT or status == RS_E_ARG_RANGE:
+        raise ValueError(f"an index by {str(path)!r:.60} cannot be saved: {err.message.decode()}")
+    return check(status, &err)
+
+
+cdef tuple record_numbers(KeyGroups groups, unsigned kind):
+    """`(bytes, in_order)`: the record numbers of a saved index."""
+    cdef unsigned width = 4 if groups.n <= 0xFFFFFFFF else 8
+    if kind == RS_FMT_SAVED_GROUPS:
+        starts, rows = groups.rows(width, True)
+        return (starts, True) if rows is None else (starts + rows, False)
+    if groups.distinct:
+        return b"", True
+    import array
+    pairs = array.array("I" if width == 4 else "Q", bytes(2 * width * groups.n_groups))
+    code = pairs.typecode
+    pairs[::2], pairs[1::2] = array.array(code, groups.firsts()), array.array(code, groups.lasts())
+    return pairs.tobytes(), False
+
+
+cdef int index_written(rs_segment_writer *writer, object reader, object indexes) except -1:
+    """As save_indexes, for a segment that has just been built: its records are read back through a mapping."""
+    cdef int fd = -1
+    cdef rs_error err
+    cdef Segment source
+    check(rs_os_reopen_readonly(writer.fd, &fd, &err), &err)
+    source = adopt_fd(fd, "anonymous")
+    try:
+        source.reader = reader
+        save_indexes(writer, source, indexes)
+    finally:
+        source.close()
+    return 0
+
+
+# ---- The deep check ----
+
+def verify_saved_indexes(Segment segment):
+    """The part of the deep check of saved indexes that needs Python: paths, and that each record has the key of its
+    entry. It makes no objects of classes, so no code of theirs runs."""
+    cdef StoreReader reader
+    cdef SavedIndex one
+    indexes = saved_indexes(segment)
+    if not indexes:
+        return
+    segment.enter()
+    try:
+        reader = StoreReader.apart(&segment.store)
+        for one in indexes:
+            verify_saved(one, one.path(), reader)
+    finally:
+        segment.leave()
+
+
+cdef object key_of_record(StoreReader reader, Path path, uint64_t record):
+    found, _, key = path.keys_in(reader.get(record))
+    if not found:
+        raise errors.CorruptError(f"saved index: record {record} has no field {str(path)!r:.60}")
+    return key
+
+
+cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
+    cdef uint64_t entry, begin, end, row, record, first, last, h = 0
+    cdef rs_error err
+    cdef KeyIndex index = KeyIndex.of_saved(self)
+    opaque = set(index.opaque())
+    alike = {}
+    for entry in range(self.it.index.n_entries):
+        if self.it.kind == RS_FMT_SAVED_RECORDS:
+            check(rs_saved_index_records(&self.it, entry, &first, &last, &err), &err)
+            records = (first, last)
+        else:
+            check(rs_saved_index_group(&self.it, entry, &begin, &end, &err), &err)
+            records = range(begin, end)
+        first_key = None
+        for number in records:
+            record = number
+            if self.it.kind == RS_FMT_SAVED_GROUPS:
+                row = number
+                check(rs_saved_index_row(&self.it, row, &record, &err), &err)
+            key = key_of_record(reader, path, record)
+            try:
+                hash(key)
+            except (TypeError, ValueError) as e:
+                raise errors.CorruptError(f"saved index: record {record}: its key cannot be hashed: {e}") from None
+            if number == records[0]:
+                first_key = key
+                indexed = key_hash(key, index.keys.seed, True, &h)
+            elif not (key == first_key and hash(key) == hash(first_key)):
+                raise errors.CorruptError(f"saved index: record {record} is not of the key of entry {entry}")
+        other = entry if indexed else alike.setdefault(first_key, entry)
+        if other != entry:
+            raise errors.CorruptError(f"saved index: entry {entry} has the key of entry {other}")
+        if indexed and entry not in opaque:
+            verify_saved_place(self, index, reader, path, entry, first_key, h)
+    return 0
+
+
+cdef int verify_saved_place(SavedIndex self, KeyIndex index, StoreReader reader, Path path, uint64_t wanted, key,
+                            uint64_t h) except -1:
+    """Raises CorruptError unless a lookup of the key reaches its entry, and no equal key before it."""
+    cdef rs_key_probe probe = rs_key_probe_begin(&index.keys, h)
+    cdef uint64_t entry, record, last
+    cdef rs_error err
+    while True:
+        check(rs_key_probe_next(&index.keys, &probe, &entry, &err), &err)
+        if entry == wanted:
+            return 0
+        if entry == RS_NOWHERE:
+            raise errors.CorruptError(f"saved index: entry {wanted} is not where its key is looked for")
+        if self.it.kind == RS_FMT_SAVED_RECORDS:
+            check(rs_saved_index_records(&self.it, entry, &record, &last, &err), &err)
+        else:
+            check(rs_saved_index_group(&self.it, entry, &record, &last, &err), &err)
+            check(rs_saved_index_row(&self.it, record, &record, &err), &err)
+        if key_of_record(reader, path, record) == key:
+            raise errors.CorruptError(f"saved index: entry {wanted} has the key of entry {entry}")
