@@ -27,6 +27,8 @@ class BuildOptions(TypedDict, total=False):
     name: str | None
     workers: SupportsIndex
     progress: bool
+    index_by: FieldNames | None
+    group_by: FieldNames | None
 
 class ReadOptions(BuildOptions, total=False):
     """The keyword arguments that all readers of files and tables take."""
@@ -68,6 +70,7 @@ Selector: TypeAlias = slice[Any, Any, Any] | list[Index] | range | array[int] | 
 
 # "a.b", an element's place or a key that is an int, or a tuple of keys.
 FieldName: TypeAlias = str | SupportsIndex | tuple[Any, ...]
+FieldNames: TypeAlias = FieldName | list[Any]
 
 Path: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = Path | Iterable[Path]

@@ -8,7 +8,7 @@ from recstore._core.native import TAG_STR1, TAG_TUPLE
 from recstore.records import RecordList
 from recstore.shm import process_memory
 
-__all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
+__all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,27 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
+class SavedIndex:
+    """An index that is saved with a store.
+
+    Attributes:
+        kind: "index_by" or "group_by".
+        field: the field; a str with dots for a path of str keys, a tuple for another path.
+        keys: the number of distinct keys.
+        nbytes: the bytes that it takes.
+    """
+
+    kind: str
+    field: object
+    keys: int
+    nbytes: int
+
+    def __str__(self):
+        per = self.nbytes / self.keys if self.keys else 0.0
+        return f"{self.kind}({self.field!r}): {self.keys:,} keys, {self.nbytes:,} bytes ({per:.1f} a key)"
+
+
+@dataclasses.dataclass(frozen=True)
 class StoreInfo:
     """Figures of a store at the time of the call.
 
@@ -65,6 +86,7 @@ class StoreInfo:
         huge_bytes: the bytes of this process's mapping that lie in huge pages; None if the system does not say.
         tables: the Tables that the nodes of the trees name by number.
         zero_copy: the names of the fields that ``to_numpy(copy=None)`` gives without a copy.
+        indexes: the SavedIndexes that ``index_by`` and ``group_by`` use.
     """
 
     records: int
@@ -78,6 +100,7 @@ class StoreInfo:
     huge_bytes: object
     tables: tuple = ()
     zero_copy: tuple = ()
+    indexes: tuple = ()
 
     def __str__(self):
         per = self.nbytes / self.records if self.records else 0.0
@@ -94,6 +117,7 @@ class StoreInfo:
             more = f", and {len(self.zero_copy) - 8} more" if self.zero_copy[8:] else ""
             names = ", ".join(self.zero_copy[:8]) + more
             lines.append(f"without a copy by to_numpy(copy=None): {names}")
+        lines.extend(f"saved index {index}" for index in self.indexes)
         lines.append(f"{self.blocks} blocks, {len(self.trees)} schema trees; the one most records have:")
         if self.trees:
             records, heap, root = self.trees[0]
@@ -216,7 +240,13 @@ def describe(segment, records, store=0):
         tables=tuple(tables),
         huge_bytes=process_memory.huge(*segment.mapped),
         zero_copy=_zero_copy(segment, store, trees) if len(blocks) == 1 else (),
+        indexes=tuple(map(_saved_index, native.saved_indexes(segment))),
     )
+
+
+def _saved_index(saved):
+    kind = "index_by" if saved.kind == native.INDEX_RECORDS else "group_by"
+    return SavedIndex(kind, saved.path().field(), saved.entries, saved.nbytes)
 
 
 def _zero_copy(segment, store, trees):

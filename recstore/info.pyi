@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["MappingInfo", "Node", "StoreInfo", "Table", "ViewInfo"]
+__all__ = ["MappingInfo", "Node", "SavedIndex", "StoreInfo", "Table", "ViewInfo"]
 
 @dataclasses.dataclass(frozen=True)
 class Node:
@@ -26,6 +26,13 @@ class Table:
     def lines(self) -> Iterator[str]: ...
 
 @dataclasses.dataclass(frozen=True)
+class SavedIndex:
+    kind: str
+    field: Any
+    keys: int
+    nbytes: int
+
+@dataclasses.dataclass(frozen=True)
 class StoreInfo:
     records: int
     nbytes: int
@@ -38,6 +45,7 @@ class StoreInfo:
     huge_bytes: int | None
     tables: tuple[Table, ...] = ()
     zero_copy: tuple[str, ...] = ...
+    indexes: tuple[SavedIndex, ...] = ...
 
 @dataclasses.dataclass(frozen=True)
 class ViewInfo:

@@ -17,6 +17,7 @@ from recstore._types import (
     BuildOptions,
     Compression,
     FieldName,
+    FieldNames,
     Index,
     Missing,
     Nanoseconds,
@@ -47,6 +48,8 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         name: str | None = None,
         workers: Literal[0] = 0,
         progress: bool = False,
+        index_by: FieldNames | None = None,
+        group_by: FieldNames | None = None,
     ) -> None: ...
     # A table, whose rows are dicts, or a column. It comes before iterables: a DataFrame is one, of its columns.
     @overload
@@ -61,6 +64,8 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         name: str | None = None,
         workers: SupportsIndex = 0,
         progress: bool = False,
+        index_by: FieldNames | None = None,
+        group_by: FieldNames | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -74,6 +79,8 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         name: str | None = None,
         workers: Literal[0] = 0,
         progress: bool = False,
+        index_by: FieldNames | None = None,
+        group_by: FieldNames | None = None,
     ) -> None: ...
     # Shards, whose records these are.
     @overload
@@ -88,6 +95,8 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
         name: str | None = None,
         workers: SupportsIndex,
         progress: bool = False,
+        index_by: FieldNames | None = None,
+        group_by: FieldNames | None = None,
     ) -> None: ...
     @classmethod
     def from_arrow(
@@ -124,7 +133,13 @@ class RecordList(containers.Container, native.Records[_T_co], views.ListOperatio
     @property
     def class_to_idx(self) -> dict[str, int]: ...
     def info(self) -> StoreInfo | ViewInfo: ...
-    def save(self, path: str | os.PathLike[str]) -> None: ...
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        index_by: FieldNames | None = None,
+        group_by: FieldNames | None = None,
+    ) -> None: ...
 
 class RecordView(RecordList[_T_co]):
     def __new__(cls, records: Iterable[_U] = ()) -> list[_U]: ...  # type: ignore[misc]

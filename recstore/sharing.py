@@ -15,7 +15,7 @@ from _collections_abc import Mapping
 from functools import partial
 
 from recstore._core import native, trust
-from recstore.build import build_options, fingerprints, sources, streaming
+from recstore.build import build_options, fingerprints, saved_indexes, sources, streaming
 from recstore.errors import (
     BuildError,
     CorruptError,
@@ -34,7 +34,19 @@ _FIRST_WORD, _NEXT_WORDS = 10.0, 60.0  # seconds of waiting after which that is 
 _building = {}  # path of a segment being built -> (thread, process) that builds it
 
 
-def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=False, dir=None, timeout=None):
+def shared(
+    name,
+    build,
+    *,
+    fingerprint=None,
+    files=None,
+    keep=False,
+    isolate=False,
+    dir=None,
+    timeout=None,
+    index_by=None,
+    group_by=None,
+):
     """The store that `build` makes. One process of this user on this host builds it; every other process that calls
     this with the same name and fingerprint waits and attaches, whatever launcher started it.
 
@@ -58,6 +70,8 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
             ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: seconds to wait for another process, at most.
+        index_by, group_by: fields by which to save an index with the store, as for RecordList. The fingerprint does not
+            depend on them: a process that attaches finds the indexes for which the builder was asked.
 
     Instances of a class are read as such after :func:`register` of the class, as with :func:`open`, and as Records
     without it.
@@ -85,9 +99,10 @@ def shared(name, build, *, fingerprint=None, files=None, keep=False, isolate=Fal
         )
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
+    saved_indexes.wanted(index_by, group_by)
     target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
     named_segments.collect(target.folder)
-    return _Call(target, build, isolate, timeout).run()
+    return _Call(target, build, isolate, timeout, {"index_by": index_by, "group_by": group_by}).run()
 
 
 def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pickle=False, arrays="copy"):
@@ -156,8 +171,8 @@ def collect(*, dir=None):
 class _Call:
     """One call of `shared`: it attaches, or waits, or builds."""
 
-    def __init__(self, target, build, isolate, timeout):
-        self.target, self.build, self.isolate = target, build, isolate
+    def __init__(self, target, build, isolate, timeout, indexes):
+        self.target, self.build, self.isolate, self.indexes = target, build, isolate, indexes
         self.timeout = timeout
         self.begin = time.monotonic()
         self.next_word = _FIRST_WORD
@@ -266,7 +281,7 @@ class _Call:
 
     def make(self):
         try:
-            return _build(self.build(), self.target, _untrusting())
+            return _build(self.build(), self.target, _untrusting(), self.indexes)
         except SegmentExistsError:
             # The child of a builder that was killed (isolate=True) may have published after our last look.
             store = self.attach()
@@ -280,7 +295,10 @@ class _Call:
         target = self.target
         place = target.name, target.fingerprint, target.keep, target.folder, target.replaces
         store = isolated_build.build(
-            partial(_enter, target.path), partial(_make, *place, self.build), self.attach, repr(target.name)
+            partial(_enter, target.path),
+            partial(_make, *place, self.build, self.indexes),
+            self.attach,
+            repr(target.name),
         )
         if store is None:
             raise BuildError(f"{target.name!r} was built, and then removed by another process before it was attached")
@@ -292,11 +310,11 @@ def _enter(path):
     _building[path] = _thread_number(), os.getpid()
 
 
-def _make(name, fingerprint, keep, folder, replaces, build):
+def _make(name, fingerprint, keep, folder, replaces, build, indexes):
     """The store, built in the child of an isolated build."""
     target = named_segments.Target(name, fingerprint, keep, folder)
     target.replaces = replaces
-    return _Call(target, build, False, None).make()
+    return _Call(target, build, False, None, indexes).make()
 
 
 def _refuse_nested(target):
@@ -333,7 +351,7 @@ def _container(segment, reader):
     return registry.container_of(registry.announce(segment))
 
 
-def _build(result, target, reader):
+def _build(result, target, reader, indexes):
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
     if result is None:
@@ -342,6 +360,7 @@ def _build(result, target, reader):
     if feed is not None:
         options = feed.options or build_options.Options()
         options.target, target.reader = target, reader
+        options.indexes = options.indexes or saved_indexes.wanted(**indexes)
         built = (streaming.build_mapping if feed.pairs else streaming.build_records)(feed, options)
         return registry.container_of(built)
     iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
@@ -352,10 +371,14 @@ def _build(result, target, reader):
     if rows is not None:
         raise TypeError(f"build returned a {type(result).__name__}, a table: let it return {rows}")
     # A value that came out of a store and cannot be stored here was pickled there.
-    options = build_options.Options("pickle" if isinstance(result, (native.Records, native.Mapping)) else "error")
+    options = build_options.Options(
+        "pickle" if isinstance(result, (native.Records, native.Mapping)) else "error", **indexes
+    )
     options.target = target
     target.reader = reader
     is_mapping = isinstance(result, (native.Mapping, Mapping))
+    if is_mapping and options.indexes:
+        raise TypeError("build returned a mapping, which is found by its keys; index_by and group_by are for lists")
     return registry.container_of((streaming.build_mapping if is_mapping else streaming.build_records)(result, options))
 
 

@@ -5,7 +5,7 @@ from typing import Any, overload
 
 from typing_extensions import TypeVar
 
-from recstore._types import Arrays, Path, Paths
+from recstore._types import Arrays, FieldNames, Path, Paths
 from recstore.dicts import RecordDict
 from recstore.records import RecordList
 from recstore.shm.segment_list import SegmentTable
@@ -42,6 +42,8 @@ def shared(
     isolate: bool = False,
     dir: Path | None = None,
     timeout: float | None = None,
+    index_by: FieldNames | None = None,
+    group_by: FieldNames | None = None,
 ) -> RecordList[_T]: ...
 def attach(
     name: str,

@@ -572,7 +572,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_key_probe_next(const rs_keys *keys, rs_key_probe *self, uint64_t *entry, rs_error *err)
 
     enum:
-        RS_FMT_SAVED_RECORDS, RS_FMT_SAVED_GROUPS
+        RS_FMT_SAVED_RECORDS, RS_FMT_SAVED_GROUPS, RS_FMT_INDEX_PATH
     ctypedef struct rs_saved_index:
         uint32_t kind
         rs_bool in_order

@@ -310,6 +310,14 @@ cdef class Path:
     def __hash__(self):
         return hash(self.names)
 
+    def field(self):
+        """A name of a field that makes an equal Path, if there is one; of sums of several paths the keys as a tuple."""
+        if len(self.names) == 1:
+            name = self.names[0]
+            plain = type(name) is tuple and (type(name[0]) is int or type(name[0]) is str and "." not in name[0])
+            return name[0] if plain else name
+        return tuple([name if type(name) is str else name[0] for name in self.names])
+
     def __str__(self):
         return ".".join([name if type(name) is str else str(name[0]) for name in self.names])
 

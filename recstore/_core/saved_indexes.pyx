@@ -132,6 +132,9 @@ cdef bytes path_bytes(Path path):
     dumped = dump(path.names)
     if len(dumped) != 2 or dumped[1]:
         raise errors.EncodeError(f"an index by {str(path)!r:.60} cannot be saved: a key on the way is no plain value")
+    if len(dumped[0]) > RS_FMT_INDEX_PATH:
+        raise ValueError(f"an index by {str(path)!r:.60} cannot be saved: the path takes {len(dumped[0])} bytes; "
+                         f"{RS_FMT_INDEX_PATH} are the most")
     return dumped[0]
 
 
@@ -142,7 +145,7 @@ def find_saved(Segment segment, unsigned kind, Path path):
         return None
     try:
         wanted = path_bytes(path)
-    except errors.EncodeError:
+    except (errors.EncodeError, ValueError):
         return None
     for one in saved_indexes(segment):
         there = one.it.path
@@ -159,6 +162,8 @@ cdef int save_indexes(rs_segment_writer *writer, Segment source, object indexes)
     cdef rs_extension extension
     cdef rs_error err
     cdef rs_status status
+    for _, path in indexes:
+        path_bytes(path)  # raises the errors of a path before anything is read
     missing = [(kind, path) for kind, path in indexes if find_saved(source, kind, path) is None]
     if not missing:
         return 0
@@ -232,7 +237,7 @@ cdef int index_written(rs_segment_writer *writer, object reader, object indexes)
 
 def verify_saved_indexes(Segment segment):
     """The part of the deep check of saved indexes that needs Python: paths, and that each record has the key of its
-    entry. It makes no objects of classes, so no code of theirs runs."""
+    entry. It makes no objects of classes, so no code of theirs runs; keys of such classes are not compared."""
     cdef StoreReader reader
     cdef SavedIndex one
     indexes = saved_indexes(segment)
@@ -281,7 +286,7 @@ cdef int verify_saved(SavedIndex self, Path path, StoreReader reader) except -1:
             if number == records[0]:
                 first_key = key
                 indexed = key_hash(key, index.keys.seed, True, &h)
-            elif not (key == first_key and hash(key) == hash(first_key)):
+            elif indexed and not (key == first_key and hash(key) == hash(first_key)):
                 raise errors.CorruptError(f"saved index: record {record} is not of the key of entry {entry}")
         other = entry if indexed else alike.setdefault(first_key, entry)
         if other != entry:

@@ -186,6 +186,8 @@ cdef class Segment(Owner):
         out = {name: self.store.directory.sections[i + 1].size_bytes for i, name in enumerate(names)}
         if self.store.n_tables != 0:
             out["tables"] = self.store.directory.sections[RS_FMT_SECTION_TABLES].size_bytes
+        for i in range(self.store.directory.n_saved_indexes):
+            out["saved indexes"] = out.get("saved indexes", 0) + self.store.directory.saved_indexes[i].size_bytes
         if self.is_mapping:
             for i, name in enumerate((*names[1:], "index", "order"), 2):
                 out[f"key {name}"] = self.mapping.keys.directory.sections[i].size_bytes

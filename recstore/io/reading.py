@@ -12,7 +12,17 @@ from recstore.errors import EncodeError, InputError
 from recstore.io import inputs
 
 _SHARING = ("keep", "fingerprint", "dir", "timeout")
-_BUILDING = ("on_unsupported", "compression", "arrays", "backing", "name", "workers", "progress")
+_BUILDING = (
+    "on_unsupported",
+    "compression",
+    "arrays",
+    "backing",
+    "name",
+    "workers",
+    "progress",
+    "index_by",
+    "group_by",
+)
 
 
 def store(reader, feed, given, **content):
@@ -42,7 +52,11 @@ def store(reader, feed, given, **content):
         if option in building:
             raise TypeError(f"{reader}(): {option}= and shared= exclude each other; shared= names the store")
     feed.options = build_options.Options(**building)
-    how = {option: building[option] for option in ("on_unsupported", "compression", "arrays") if option in building}
+    how = {
+        option: building[option]
+        for option in ("on_unsupported", "compression", "arrays", "index_by", "group_by")
+        if option in building
+    }
     if chosen.get("fingerprint") is None:
         chosen["fingerprint"] = fingerprint(reader, feed, {**content, **how})
     return sharing.shared(name, lambda: feed, **chosen)

@@ -448,7 +448,7 @@ def tree_sections(trees):
 
 def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
     """A whole segment. trees: roots or bytes; groups: numbers in place of the right ones; extra: further directory
-    entries as (kind, bytes); tables: None, or what TABLES holds; header: fields to override."""
+    entries as (kind, bytes) or (kind, bytes, count); tables: None, or what TABLES holds; header: fields to override."""
     heap = bytearray(4096)
     block_entries(heap, [*blocks, *(tables or ())], 0, bytearray())
     align(heap)
@@ -469,7 +469,7 @@ def segment(blocks, trees, groups=None, extra=(), tables=None, **header):
         (5, body, len(trees)),
         (6, table, len(trees)),
         *([] if tables is None else [(9, table_entries, len(tables))]),
-        *((k, raw, 0) for k, raw in extra),
+        *((k, raw, *(more or [0])) for k, raw, *more in extra),
     ]
     for kind, raw, count in sections:
         directory += struct.pack("<HHIQQQII", kind, 0, 0, align(out), len(raw), count, crc32c(raw), 0)

@@ -146,7 +146,16 @@ def test_every_constant_is_on_the_page():
     known = {name for found in OFFSETS.values() for name in found}
     assert CONSTANTS["RS_FMT_B_TABLE_KIND"] == CONSTANTS["RS_FMT_B_FIRST_RECORD"]  # the page says so in words
     known.add("RS_FMT_B_TABLE_KIND")
-    for prefix in ("RS_FMT_H_", "RS_FMT_E_", "RS_FMT_B_", "RS_FMT_N_", "RS_FMT_K_", "RS_FMT_S_", "RS_FMT_NODE_", "RS_FMT_EXT_"):
+    for prefix in (
+        "RS_FMT_H_",
+        "RS_FMT_E_",
+        "RS_FMT_B_",
+        "RS_FMT_N_",
+        "RS_FMT_K_",
+        "RS_FMT_S_",
+        "RS_FMT_NODE_",
+        "RS_FMT_EXT_",
+    ):
         extra = {name for name in CONSTANTS if name.startswith(prefix)} - known
         assert not {name for name in extra if not re.search(r"SIZE|RESERVED|COUNT|LAST|END|_FLAG_|_FIXED", name)}, (
             prefix

@@ -1,0 +1,161 @@
+"""Saved indexes of the package against the plain-Python reader and writer made from csrc/FORMAT.md."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ref import reader, saved_indexes
+from ref import saved_index_writer as sw
+
+import recstore
+from recstore import RecordList
+from recstore._core import native
+
+KEYS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([0.5, 1.0, -0.0, 2.0**70, 1 + 2j]),
+    st.text(max_size=2),
+    st.binary(max_size=1),
+    st.tuples(st.integers(0, 1), st.text(max_size=1)),
+    st.frozensets(st.integers(0, 2), max_size=2),
+)
+
+
+def records_of(keys):
+    return [{"k": key, "m": {"k": [key], "i": i}, "a.b": i % 3} for i, key in enumerate(keys)]
+
+
+PATHS = {"k": (("k",),), ("m", "k", 0): (("m",), ("k",), (0,)), "a.b": ("a.b",)}
+
+
+def compare(found, groups, index, kind):
+    """`found` is the package's mapping, `index` the oracle's index, `groups` the truth."""
+    assert index.n == len(found) == len(groups)
+    for key, rows in groups.items():
+        assert index.find(key) == (rows if kind == sw.GROUPS else rows[-1:])
+        got = found[key].to_list() if kind == sw.GROUPS else [found[key]]
+        assert [record["m"]["i"] for record in got] == index.find(key)
+    assert index.find("no such key") == [] and found.get("no such key") is None
+
+
+def groups_of(records, path):
+    out = {}
+    for i, record in enumerate(records):
+        out.setdefault(saved_indexes.field(record, path)[1], []).append(i)
+    return out
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(KEYS, max_size=40), st.booleans())
+def test_files_of_the_package(tmp_path_factory, keys, ordered):
+    records = records_of(sorted(keys, key=repr) if ordered else keys)
+    path = tmp_path_factory.mktemp("saved") / "x.recs"
+    with RecordList(records) as x:
+        x.save(path, index_by=list(PATHS), group_by=list(PATHS))
+    indexes = saved_indexes.check(path.read_bytes())
+    assert [(index.kind, index.path()) for index in indexes] == [(k, p) for k in (1, 2) for p in PATHS.values()]
+    with recstore.open(path) as x:
+        for index, (kind, name) in zip(indexes, [(kind, name) for kind in (1, 2) for name in PATHS]):
+            found = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
+            assert found.key_index.saved is not None
+            compare(found, groups_of(records, PATHS[name]), index, kind)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(KEYS, max_size=40))
+def test_files_of_the_oracle(tmp_path_factory, keys):
+    records = records_of(keys)
+    path = tmp_path_factory.mktemp("saved") / "x.recs"
+    kinds = [(kind, one) for kind in (sw.RECORDS, sw.GROUPS) for one in PATHS.values()]
+    path.write_bytes(sw.segment(records, kinds))
+    for index, (kind, one) in zip(saved_indexes.check(path.read_bytes()), kinds):
+        name = next(name for name, steps in PATHS.items() if steps == one)
+        with recstore.open(path, verify="full") as x:
+            found = x.group_by(name) if kind == sw.GROUPS else x.index_by(name)
+            assert found.key_index.saved is not None
+            compare(found, groups_of(records, one), index, kind)
+
+
+@pytest.mark.parametrize("keys", [[math.nan, 1, float("nan")], []])
+def test_keys_without_a_form(tmp_path, keys):
+    (tmp_path / "x.recs").write_bytes(sw.segment(records_of(keys), [(1, PATHS["k"]), (2, PATHS["k"])]))
+    with recstore.open(tmp_path / "x.recs", verify="full") as x:
+        assert list(map(repr, x.index_by("k"))) == list(map(repr, keys)) and len(x.group_by("k")) == len(keys)
+        assert math.nan not in x.group_by("k")
+    assert [index.n for index in saved_indexes.check((tmp_path / "x.recs").read_bytes())] == [len(keys)] * 2
+
+
+BROKEN = {
+    "reserved": ({"reserved": b"\1" + bytes(31)}, "RESERVED"),
+    "in_order of 2": ({"in_order": 2}, "KEYS"),
+    "in_order": ({"in_order": 1}, "KEYS"),
+    "fewer records": ({"n_records": 5}, "KEYS"),
+    "no path": ({"path_size": 0}, "KEYS"),
+    "a long path": ({"path_size": 65536}, "TRUNCATED"),
+    "too long a path": ({"path_size": 65537}, "KEYS"),
+    "large keys": ({"keys_size": 1 << 63}, "TRUNCATED"),
+    "small keys": ({"keys_size": 63}, "TRUNCATED"),
+    "another kind": ({"kind": 2}, "KEYS"),
+}
+
+
+@pytest.mark.parametrize("change, code", BROKEN.values(), ids=BROKEN)
+def test_broken_heads(tmp_path, change, code):
+    records = records_of([1, 2, 1, 3, 2, 1])
+    data = sw.segment(records, [sw.saved_index(records, 1, PATHS["k"], **change)])
+    with pytest.raises(reader.FormatError) as caught:
+        saved_indexes.check(data)
+    assert caught.value.code == f"RS_E_FMT_{code}"
+    (tmp_path / "x.recs").write_bytes(data)
+    with pytest.raises(recstore.CorruptError, match=f"RS_E_FMT_{code}"):
+        recstore.open(tmp_path / "x.recs", verify="full")
+    with recstore.open(tmp_path / "x.recs") as x:
+        assert x.to_list() == records  # the records are read all the same
+        with pytest.raises(recstore.CorruptError, match=f"RS_E_FMT_{code}"):
+            x.index_by("k")
+
+
+@pytest.mark.parametrize("path", [(), [("k",)], (("k", 1),), ("k",), (1,)], ids=repr)
+def test_broken_paths(tmp_path, path):
+    """They are found by the deep check; a lookup by "k" does not find them, and builds."""
+    records = records_of([1, 2])
+    section = sw.saved_index(records, 1, PATHS["k"])
+    name, wrong = sw.w.any_value(PATHS["k"]), sw.w.any_value(path)
+    raw = section[1][:16] + len(wrong).to_bytes(8, "little") + section[1][24:64]
+    raw += wrong + bytes(-len(wrong) % 8) + section[1][64 + len(name) + -len(name) % 8 :]
+    data = sw.segment(records, [(section[0], raw, section[2])])
+    (tmp_path / "x.recs").write_bytes(data)
+    with pytest.raises(reader.FormatError):
+        saved_indexes.check(data)
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(tmp_path / "x.recs", verify="full")
+    with recstore.open(tmp_path / "x.recs") as x:
+        assert x.index_by("k")[2] == records[1]
+
+
+def test_what_a_reader_ignores(tmp_path):
+    """A later kind of index, and those behind the sixteenth; of other optional sections nothing is said."""
+    records = records_of([1, 2, 1])
+    later = sw.saved_index(records, 1, PATHS["k"], kind=3)
+    data = sw.segment(records, [later, (1, PATHS["k"]), (32770, b"something", 0)])
+    (tmp_path / "x.recs").write_bytes(data)
+    with recstore.open(tmp_path / "x.recs", verify="full") as x:
+        saved = x.index_by("k").key_index.saved
+        assert saved.number == 1 and len(x.info().indexes) == len(saved_indexes.open_all(data)) == 1
+        x.save(tmp_path / "y.recs", group_by="k")
+    with recstore.open(tmp_path / "y.recs", verify="full") as y:
+        assert [index.kind for index in y.info().indexes] == ["index_by", "group_by"]
+    names = [(sw.RECORDS, ((f"f{i}",),)) for i in range(18)]
+    data = sw.segment([{f"f{i}": i for i in range(18)}], names)
+    (tmp_path / "z.recs").write_bytes(data)
+    with recstore.open(tmp_path / "z.recs", verify="full") as z:
+        assert len(z.info().indexes) == 16 and z.index_by("f17").key_index.saved is None
+
+
+def test_a_mapping_has_none(tmp_path):
+    """A reader ignores the section there."""
+    with recstore.RecordDict({"a": {"k": 1}}) as d:
+        assert native.saved_indexes(d.segments[0]) == []

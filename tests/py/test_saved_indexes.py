@@ -1,0 +1,517 @@
+"""Indexes that are saved with a store: what `index_by` and `group_by` find in them, and what broken ones lead to."""
+
+import math
+import os
+import pickle
+import random
+import struct
+
+import pytest
+from golden.make import resealed
+from ref import reader
+
+import recstore
+from recstore import RecordDict, RecordList
+from recstore._core import native
+from recstore.build import saved_indexes
+
+RECORDS = [
+    {"id": f"Q{i}", "image": i // 3, "label": i * 7919 % 13, "meta": {"camera": i % 5, "a.b": i}, "box": [i, i]}
+    for i in range(300)
+]
+FIELDS = ["id", "image", "label", "meta.camera", ("meta", "a.b"), ("box", 0)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "x.recs", index_by=FIELDS, group_by=FIELDS)
+    return tmp_path / "x.recs"
+
+
+@pytest.fixture
+def x(path):
+    with recstore.open(path) as store:
+        yield store
+
+
+@pytest.fixture
+def nothing_is_built(monkeypatch):
+    """No index may be made from here on."""
+
+    def build(*_):
+        raise AssertionError("an index is built")
+
+    def refuse():
+        for name in ("KeyGroups", "hash_keys"):
+            monkeypatch.setattr(native, name, build)
+
+    return refuse
+
+
+def plain(mapping):
+    return [(key, value.to_list() if hasattr(value, "to_list") else value) for key, value in mapping.items()]
+
+
+def same(one, other):
+    """The same entries in the same order, with keys of the same types, and the same lookups."""
+    assert list(map(repr, one)) == list(map(repr, other))
+    assert repr(plain(one)) == repr(plain(other))  # NaN is not equal to itself
+    assert all(type(a) is type(b) for a, b in zip(one, other))
+    for key in one:
+        if key == key:
+            assert one[key] == other[key]
+    assert one.get("no such key") is None and len(one) == len(other)
+
+
+# ---- What is found ----
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=str)
+def test_the_same_as_one_built_in_memory(x, field, nothing_is_built):
+    with RecordList(RECORDS) as y:
+        built = y.index_by(field), y.group_by(field), y.group_by(field, default_factory=list)
+        nothing_is_built()
+        found = x.index_by(field), x.group_by(field), x.group_by(field, default_factory=list)
+        for one, other in zip(found, built):
+            assert one.key_index.saved is not None and other.key_index.saved is None
+            same(one, other)
+            assert one.fingerprint == other.fingerprint
+        assert found[2]["no such key"] == []
+        with pytest.raises(KeyError):
+            found[1]["no such key"]
+
+
+KEYS = {
+    "ints": [5, 3, 5, -1, 2**40, 2**40, 2**70],
+    "equal numbers": [1, True, 1.0, 0, False, 2, 1 + 0j],
+    "text": ["a", "é", "日本", "😀", "a", ""],
+    "bytes and None": [b"", None, b"a", None, b""],
+    "tuples": [(1, "a"), (1.0, "a"), (), (1, "a"), ((),)],
+    "NaN": [math.nan, 1.0, math.nan, 1.0],
+    "one": [7],
+    "all alike": ["k"] * 70,
+    "none": [],
+    "many": [i * 7919 % 1000 for i in range(3000)],
+    "mixed types": [i if i % 3 else str(i) for i in range(500)],
+}
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+def test_keys_of_all_kinds(keys, tmp_path):
+    with RecordList({"k": key, "i": i} for i, key in enumerate(keys)) as y:
+        y.save(tmp_path / "x.recs", index_by="k", group_by="k")
+        with recstore.open(tmp_path / "x.recs", verify="full") as x:
+            same(x.index_by("k"), y.index_by("k"))
+            same(x.group_by("k"), y.group_by("k"))
+            plain_groups = {}
+            for i, key in enumerate(keys):
+                plain_groups.setdefault(key, []).append(i)
+            if "nan" not in map(str, keys):
+                assert {key: group.field("i").to_list() for key, group in x.group_by("k").items()} == plain_groups
+
+
+def test_rows_that_stand_in_groups_are_not_stored(x):
+    """image ascends, label does not: only the second needs 4 bytes for each record."""
+    image, label = (native.find_saved(x.segment, native.INDEX_GROUPS, native.Path(name)) for name in ("image", "label"))
+    assert image.blob(1) is None and label.blob(1).size == 4 * 300
+    assert x.group_by("image")[4].to_list() == RECORDS[12:15]
+
+
+def test_projections(x, nothing_is_built):
+    nothing_is_built()
+    assert x.lazy().index_by("id")["Q3"]["box"] == [3, 3]
+    assert type(x.lazy().group_by("image")[2][0]) is recstore.Record
+    assert x.index_by("id").field("box")["Q5"] == [5, 5]
+    assert x.group_by("label").field("id")[3][0] == next(r["id"] for r in RECORDS if r["label"] == 3)
+    assert x.index_by("id").lazy()["Q9"]["image"] == 3
+    assert x.group_by("image").fields("id")[0].to_list() == [{"id": "Q0"}, {"id": "Q1"}, {"id": "Q2"}]
+    assert list(x.index_by("label").values())[:2] == list(x.index_by("label").values()[:2])
+
+
+def test_what_no_saved_index_serves_is_built(x):
+    for view in (x[:10], x.shuffled(1), x.filter(lambda r: r["image"] < 3), x + x, x.fields("id", "box")):
+        assert view.index_by("id").key_index.saved is None
+        assert view.index_by("id")["Q3"]["box"] == [3, 3]
+    for key in ("meta", ("meta", "camera")):
+        with pytest.raises(TypeError) if key == "meta" else pytest.MonkeyPatch.context():
+            assert x.index_by(key).key_index.saved is None
+    assert x.index_by(lambda r: r["id"]).key_index.saved is None
+    assert x.index_by(("id",)).key_index.saved is not None  # the same path as "id"
+    with pytest.raises(KeyError, match="no field 'nothing'"):
+        x.index_by("nothing")
+
+
+def test_select_and_values(x):
+    d = x.index_by("id")
+    assert d.select(["Q7", "Q2"]).to_dict() == {"Q7": RECORDS[7], "Q2": RECORDS[2]}
+    assert d.get_many(["Q1", "nothing", "Q299"], default=None) == [RECORDS[1], None, RECORDS[299]]
+    assert "Q4" in d and 4 not in d and d.keys()[3] == "Q3"
+
+
+def test_saving_the_dict_of_a_saved_index(x, tmp_path):
+    """It is a mapping, and not the whole file."""
+    x.index_by("id").save(tmp_path / "d.recs")
+    x.group_by("image").save(tmp_path / "g.recs")
+    with recstore.open(tmp_path / "d.recs") as d, recstore.open(tmp_path / "g.recs") as g:
+        assert type(d) is RecordDict and d["Q8"] == RECORDS[8] and g[1] == RECORDS[3:6]
+
+
+# ---- Where it is saved ----
+
+
+def test_a_view_saves_an_index_of_its_records(x, tmp_path):
+    x[100:200].save(tmp_path / "part.recs", index_by="id", group_by="meta.camera")
+    x.fields("id").save(tmp_path / "ids.recs", index_by="id")
+    with recstore.open(tmp_path / "part.recs", verify="full") as part, recstore.open(tmp_path / "ids.recs") as ids:
+        assert part.index_by("id").key_index.saved and part.index_by("id")["Q150"] == RECORDS[150]
+        assert "Q99" not in part.index_by("id") and len(part.group_by("meta.camera")[0]) == 20
+        assert ids.index_by("id")["Q3"] == {"id": "Q3"}
+        assert len(part.info().indexes) == 2  # those of x are of other records
+
+
+def test_saving_again_keeps_the_indexes(x, path, tmp_path):
+    x.save(tmp_path / "same.recs")
+    assert (tmp_path / "same.recs").read_bytes() == path.read_bytes()
+    x.save(tmp_path / "more.recs", index_by=["id", "meta.camera"], group_by="id")
+    with recstore.open(tmp_path / "more.recs", verify="full") as more:
+        assert len(more.info().indexes) == 12
+    with RecordList(RECORDS) as y:
+        y.save(tmp_path / "y.recs", index_by="id")
+        with recstore.open(tmp_path / "y.recs") as one:
+            one.save(tmp_path / "two.recs", group_by="image")
+        with recstore.open(tmp_path / "two.recs", verify="full") as two:
+            assert [(i.kind, i.field) for i in two.info().indexes] == [("index_by", "id"), ("group_by", "image")]
+            assert two.segment.id != y.segment.id and two.fingerprint == y.fingerprint
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"backing": "dir"}, {"compression": "none"}, {"name": "saved-index-test"}, {"workers": 2}]
+)
+def test_a_built_store_has_its_indexes(how, nothing_is_built):
+    records = [RECORDS[:100], RECORDS[100:]] if "workers" in how else iter(RECORDS)
+    with RecordList(records, index_by="id", group_by=["image", "label"], **how) as x:
+        nothing_is_built()
+        assert x.index_by("id")["Q42"] == RECORDS[42] and len(x.group_by("image")[2]) == 3
+        if "name" in how:
+            with recstore.attach("saved-index-test") as y:
+                assert y.index_by("id")["Q7"] == RECORDS[7]
+
+
+def test_shared(nothing_is_built):
+    with recstore.shared("saved-index", lambda: iter(RECORDS), index_by="id", group_by="label") as x:
+        nothing_is_built()
+        assert x.index_by("id")["Q42"] == RECORDS[42]
+        assert x.group_by("label")[3][0]["id"] == next(r["id"] for r in RECORDS if r["label"] == 3)
+    with recstore.shared("saved-index", lambda: [{"id": 1}], index_by="id", isolate=False) as x:
+        assert x.index_by("id")[1] == {"id": 1}
+    with pytest.raises(TypeError, match="mapping"):
+        recstore.shared("saved-index", lambda: {"a": 1}, index_by="id")
+
+
+def test_the_label_of_a_named_store_stays():
+    with RecordList(RECORDS, name="saved-index-label", index_by="id"):
+        assert recstore.segments("saved-index-label")[0].records == 300
+
+
+def test_pickled_values_and_classes(tmp_path):
+    """The keys of a store that is being built are read as its builder reads them."""
+    import fractions
+
+    records = [{"k": fractions.Fraction(i, 7), "f": print if i == 3 else None} for i in range(20)]
+    with RecordList(records, on_unsupported="pickle", index_by="k") as x:
+        assert x.index_by("k")[fractions.Fraction(3, 7)]["f"] is print
+        x.save(tmp_path / "x.recs")
+    with recstore.open(tmp_path / "x.recs", verify="full", allow_pickle=True) as x:
+        assert x.index_by("k")[fractions.Fraction(3, 7)]["f"] is print
+
+
+# ---- Refused ----
+
+
+@pytest.mark.parametrize(
+    "options, error, match",
+    [
+        ({"index_by": "nothing"}, KeyError, "has no field 'nothing'"),
+        ({"group_by": ["id", "box"]}, TypeError, "unhashable"),
+        ({"index_by": lambda r: 1}, TypeError, "a function cannot be saved"),
+        ({"group_by": [len]}, TypeError, "a function cannot be saved"),
+        ({"index_by": 1.5}, TypeError, "a field is a str"),
+        ({"index_by": [()]}, TypeError, "not empty"),
+        ({"index_by": [("meta", object())]}, recstore.EncodeError, "object"),
+        ({"index_by": "x" * 70_000}, ValueError, "65536 are the most"),
+    ],
+    ids=["lacking", "unhashable", "lambda", "function", "float", "empty", "object", "long"],
+)
+def test_refused(options, error, match, tmp_path):
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "x.recs")
+        before = (tmp_path / "x.recs").read_bytes()
+        for save in (
+            lambda: x.save(tmp_path / "x.recs", **options),
+            lambda: x[1:].save(tmp_path / "x.recs", **options),
+            lambda: RecordList(RECORDS, backing="dir", **options),
+        ):
+            with pytest.raises(error, match=match):
+                save()
+            assert os.listdir(tmp_path) == ["x.recs"] and (tmp_path / "x.recs").read_bytes() == before
+
+
+def test_a_record_without_the_field_is_named(tmp_path):
+    with RecordList([*RECORDS, {"image": 1}]) as x, pytest.raises(KeyError, match="record 300 has no field 'id'"):
+        x.save(tmp_path / "x.recs", index_by="id")
+    assert os.listdir(tmp_path) == []
+
+
+def test_sixteen_indexes_are_the_most(tmp_path):
+    with RecordList([{f"f{i}": i for i in range(17)}]) as x:
+        fields = [f"f{i}" for i in range(17)]
+        with pytest.raises(ValueError, match="at most 16 saved indexes"):
+            x.save(tmp_path / "x.recs", index_by=fields)
+        assert os.listdir(tmp_path) == []
+        x.save(tmp_path / "x.recs", index_by=fields[:16])
+        with recstore.open(tmp_path / "x.recs", verify="full") as y:
+            assert y.index_by("f15")[15]["f3"] == 3
+
+
+def test_wanted():
+    pairs = saved_indexes.wanted(["a", "b.c", ("a",), ("b", "c")], ("b", "c"))
+    assert [(kind, path.names) for kind, path in pairs] == [
+        (1, (("a",),)),
+        (1, ("b.c",)),
+        (1, (("b",), ("c",))),
+        (2, (("b",), ("c",))),
+    ]
+    assert saved_indexes.wanted() == ()
+
+
+# ---- Information, closing, other processes ----
+
+
+def test_info(x):
+    indexes = x.info().indexes
+    assert [(index.kind, index.field, index.keys) for index in indexes[:6]] == [
+        ("index_by", "id", 300),
+        ("index_by", "image", 100),
+        ("index_by", "label", 13),
+        ("index_by", "meta.camera", 5),
+        ("index_by", ("meta", "a.b"), 300),
+        ("index_by", ("box", 0), 300),
+    ]
+    assert sum(index.nbytes for index in indexes) == x.info().sections["saved indexes"]
+    assert "saved index index_by('id'): 300 keys" in str(x.info())
+    with RecordList(RECORDS) as y:
+        assert y.info().indexes == () and "saved index" not in str(y.info())
+    for index in indexes:
+        native.Path(index.field)
+
+
+def test_size_of_an_entry(tmp_path):
+    """A few bytes: the key stands in the record."""
+    with RecordList({"id": i, "name": f"name of {i}"} for i in range(10_000)) as x:
+        x.save(tmp_path / "x.recs", index_by=["id", "name"])
+    with recstore.open(tmp_path / "x.recs") as x:
+        assert all(index.nbytes <= 6.5 * index.keys + 200 for index in x.info().indexes)
+
+
+def test_closing(path):
+    x = recstore.open(path)
+    d, g = x.index_by("label"), x.group_by("label")
+    group, keys = g[3], g.keys()
+    x.close()
+    for read in (
+        lambda: d[3],
+        lambda: g[3],
+        lambda: group[0],
+        lambda: keys[0],
+        lambda: list(g),
+        lambda: x.index_by("id"),
+    ):
+        with pytest.raises(recstore.ClosedError):
+            read()
+
+
+def test_closing_the_dict_closes_the_store(path):
+    x = recstore.open(path)
+    x.index_by("id").close()
+    assert x.closed
+
+
+def test_handles_name_no_process(x, monkeypatch):
+    """They hold no index array of a process, so those of a file last as long as the file."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for found in (x.index_by("label"), x.group_by("label"), x.group_by("image").field("id")):
+            again = pickle.loads(pickle.dumps(found))
+            assert again.key_index.saved is not None and plain(again) == plain(found)
+            assert found.blobs == []
+
+
+def test_handles_of_another_index(x, monkeypatch):
+    """Damage in a handle is an error: no such index, a part that it lacks, groups in place of records."""
+    monkeypatch.setenv("RECSTORE_PICKLE", "allow")
+    _, (handle,) = x.group_by("label").__reduce__()
+    found = 0
+    for at in range(len(handle)):
+        for value in (0, 1, 2, 5, 11, 12, 127, 255):
+            damaged = handle[:at] + bytes([value]) + handle[at + 1 :]
+            try:
+                again = recstore.handles.attach(damaged)
+                plain(again)
+            except (recstore.Error, KeyError, TypeError, OverflowError) as error:
+                found += isinstance(error, recstore.CorruptError)
+    assert found > 50
+
+
+# ---- Hostile indexes ----
+
+
+def section_of(data, number):
+    """`(offset, size)` of a saved index."""
+    count, at = struct.unpack_from("<IQ", data, 68)
+    entries = [reader.Entry(*reader.ENTRY.unpack_from(data, entry)) for entry in range(at, at + 40 * count, 40)]
+    saved = [entry for entry in entries if entry.kind == 32769]
+    return saved[number].offset, saved[number].size
+
+
+def changed(path, number, from_end, values):
+    """A file in which record numbers of a saved index, counted from the section's end, are these."""
+    data = bytearray(path.read_bytes())
+    offset, size = section_of(data, number)
+    struct.pack_into(f"<{len(values)}I", data, offset + size - from_end, *values)
+    out = path.with_name("changed.recs")
+    out.write_bytes(resealed(data))
+    return out
+
+
+def saved_by(tmp_path, **options):
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "one.recs", **options)
+    return tmp_path / "one.recs"
+
+
+def test_a_record_of_another_key_is_an_error(tmp_path):
+    """index_by("label") of 13 keys, whose last entry is said to give record 0: the label of record 0 is another."""
+    path = changed(saved_by(tmp_path, index_by="label"), 0, 4, [0])
+    with recstore.open(path) as x:
+        d = x.index_by("label")
+        last = list(d)[-1]
+        for read in (lambda: d[last], lambda: d.get(last), lambda: last in d, lambda: d.get_many([last])):
+            with pytest.raises(recstore.CorruptError, match="has another key") as error:
+                read()
+            assert error.value.filename == str(path)
+        assert d[RECORDS[0]["label"]]["label"] == RECORDS[0]["label"]
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path, verify="full")
+
+
+def test_a_row_of_another_group_is_an_error(tmp_path):
+    """The last two rows of the last group give records of other groups; they ascend, so only the keys tell."""
+    path = changed(saved_by(tmp_path, group_by="label"), 0, 4, [299])
+    good = next(r["label"] for r in RECORDS[299:])
+    with recstore.open(path) as x:
+        g = x.group_by("label", default_factory=list)
+        last = list(g)[-1]
+        if last != good:
+            with pytest.raises(recstore.CorruptError, match="has another key"):
+                g[last]
+        assert [r["label"] for r in g[good]] == [good] * len(g[good])
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path, verify="full")
+
+
+def test_groups_that_end_elsewhere_are_an_error(tmp_path):
+    """in_order: the bounds of a group moved by one."""
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "one.recs", group_by="image")
+    path = changed(tmp_path / "one.recs", 0, 4 * 3, [296])  # 297 was the start of the last but one
+    with recstore.open(path) as x:
+        g = x.group_by("image")
+        wrong = 0
+        for key in (97, 98, 99):
+            try:
+                assert [r["image"] for r in g[key]] == [key] * len(g[key])
+            except recstore.CorruptError:
+                wrong += 1
+            except KeyError:
+                wrong += 1
+        assert wrong
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path, verify="full")
+
+
+def test_trusted_and_checked_indexes_are_not_compared_again(path):
+    with RecordList(RECORDS, index_by="label", group_by="label") as y, recstore.open(path, verify="full") as z:
+        assert y.segment.verified is False and z.segment.verified is True
+        for x in (y, z):
+            assert x.index_by("label")[3]["label"] == 3 and len(x.group_by("label")[3]) > 20
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_damage(path, tmp_path, seed):
+    """Bytes changed anywhere in the saved indexes, with right checksums: never a crash, and never a record whose key is
+    not the one that was asked for."""
+    rng = random.Random(seed)
+    whole = path.read_bytes()
+    for _ in range(40):
+        data = bytearray(whole)
+        number = rng.randrange(12)
+        offset, size = section_of(data, number)
+        for _ in range(rng.choice((1, 1, 3, 20))):
+            data[offset + rng.randrange(size)] = rng.choice((0, 1, 255, rng.randrange(256)))
+        (tmp_path / "damaged.recs").write_bytes(resealed(data))
+        with recstore.open(tmp_path / "damaged.recs") as x:
+            for field, kind in ((FIELDS[number % 6], number // 6), (FIELDS[rng.randrange(6)], rng.randrange(2))):
+                ask(x, field, kind, rng)
+
+
+def ask(x, field, kind, rng):
+    keys = [native.Path(field).keys_in(r)[2] for r in rng.sample(RECORDS, 20)]
+    try:
+        found = x.group_by(field) if kind else x.index_by(field)
+    except recstore.CorruptError:
+        return
+    for key in keys:
+        try:
+            records = found[key].to_list() if kind else [found[key]]
+        except (recstore.CorruptError, KeyError):
+            continue
+        assert records and all(native.Path(field).keys_in(r)[2] == key for r in records)
+
+
+def test_the_deep_check_finds_every_changed_number(tmp_path):
+    path = saved_by(tmp_path, index_by="label", group_by="label")
+    whole = path.read_bytes()
+    for number, count in ((0, 26), (1, 314)):
+        offset, size = section_of(whole, number)
+        for i in range(1, count + 1, 1 if number == 0 else 7):
+            data = bytearray(whole)
+            at = offset + size - 4 * i
+            struct.pack_into("<I", data, at, struct.unpack_from("<I", data, at)[0] ^ 1)
+            path.write_bytes(resealed(data))
+            with pytest.raises(recstore.CorruptError):
+                recstore.open(path, verify="full")
+
+
+def test_the_deep_check_runs_no_code_of_classes(tmp_path):
+    import dataclasses
+
+    ran = []
+
+    @dataclasses.dataclass(frozen=True)
+    class Key:
+        a: int
+
+        def __hash__(self):
+            ran.append(self)
+            return hash(self.a)
+
+    recstore.register(Key)
+    with RecordList({"k": Key(i % 3)} for i in range(9)) as x:
+        x.save(tmp_path / "x.recs", index_by="k", group_by="k")
+    ran.clear()
+    with recstore.open(tmp_path / "x.recs", verify="full") as x:
+        assert ran == []
+        assert len(x.group_by("k")[Key(1)]) == 3 and x.index_by("k")[Key(2)] == {"k": Key(2)}
