@@ -12,6 +12,7 @@ import sys
 
 import data
 import dicts
+import saved_indexes
 import fields
 import measures
 import memory_jobs
@@ -27,6 +28,7 @@ SUITES = (
     "size",
     "fields",
     "dict",
+    "indexes",
     "views",
     "attach",
     "build",
@@ -63,6 +65,7 @@ def main():
         run_size,
         run_fields,
         run_dict,
+        run_saved_indexes,
         run_views,
         run_attach,
         run_build,
@@ -143,6 +146,16 @@ def run_dict(wanted, options, found):
             "dict",
             dicts.lookups(options.quick, log),
             "dict: a lookup by key in random order, against dict and a fresh copy",
+        )
+
+
+def run_saved_indexes(wanted, options, found):
+    if "indexes" in wanted:
+        keep(
+            found,
+            "indexes",
+            saved_indexes.measures(options.quick, log),
+            "indexes: a file with saved indexes against indexes made in memory",
         )
 
 

@@ -70,8 +70,7 @@ def shared(
             ``if __name__ == "__main__":``.
         dir: the folder to share through, instead of RECSTORE_DIR or /dev/shm.
         timeout: seconds to wait for another process, at most.
-        index_by, group_by: fields by which to save an index with the store, as for RecordList. The fingerprint does not
-            depend on them: a process that attaches finds the indexes for which the builder was asked.
+        index_by, group_by: the indexes to save with the store, as for RecordList. They are no part of the fingerprint.
 
     Instances of a class are read as such after :func:`register` of the class, as with :func:`open`, and as Records
     without it.
@@ -91,6 +90,14 @@ def shared(
     (None, None)
     """
     named_segments.check_name(name)
+    _check_call(build, fingerprint, files, keep, timeout, index_by, group_by)
+    target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
+    named_segments.collect(target.folder)
+    return _Call(target, build, isolate, timeout, {"index_by": index_by, "group_by": group_by}).run()
+
+
+def _check_call(build, fingerprint, files, keep, timeout, index_by, group_by):
+    saved_indexes.wanted(index_by, group_by)
     if not callable(build):
         raise TypeError(f"build is a function that returns the records, not {type(build).__name__}")
     if keep is True and fingerprint is None and files is None:
@@ -99,10 +106,6 @@ def shared(
         )
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
-    saved_indexes.wanted(index_by, group_by)
-    target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
-    named_segments.collect(target.folder)
-    return _Call(target, build, isolate, timeout, {"index_by": index_by, "group_by": group_by}).run()
 
 
 def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pickle=False, arrays="copy"):
@@ -171,8 +174,8 @@ def collect(*, dir=None):
 class _Call:
     """One call of `shared`: it attaches, or waits, or builds."""
 
-    def __init__(self, target, build, isolate, timeout, indexes):
-        self.target, self.build, self.isolate, self.indexes = target, build, isolate, indexes
+    def __init__(self, target, build, isolate, timeout, indexes=None):
+        self.target, self.build, self.isolate, self.indexes = target, build, isolate, indexes or {}
         self.timeout = timeout
         self.begin = time.monotonic()
         self.next_word = _FIRST_WORD
@@ -351,7 +354,7 @@ def _container(segment, reader):
     return registry.container_of(registry.announce(segment))
 
 
-def _build(result, target, reader, indexes):
+def _build(result, target, reader, indexes=None):
     """The store of what a build returned, under the target's name. The builder reads it as the processes read it that
     attach by name, so that all of them see the same."""
     if result is None:
@@ -360,7 +363,7 @@ def _build(result, target, reader, indexes):
     if feed is not None:
         options = feed.options or build_options.Options()
         options.target, target.reader = target, reader
-        options.indexes = options.indexes or saved_indexes.wanted(**indexes)
+        options.indexes = options.indexes or saved_indexes.wanted(**(indexes or {}))
         built = (streaming.build_mapping if feed.pairs else streaming.build_records)(feed, options)
         return registry.container_of(built)
     iterable = hasattr(type(result), "__iter__") or hasattr(type(result), "__getitem__")
@@ -372,13 +375,11 @@ def _build(result, target, reader, indexes):
         raise TypeError(f"build returned a {type(result).__name__}, a table: let it return {rows}")
     # A value that came out of a store and cannot be stored here was pickled there.
     options = build_options.Options(
-        "pickle" if isinstance(result, (native.Records, native.Mapping)) else "error", **indexes
+        "pickle" if isinstance(result, (native.Records, native.Mapping)) else "error", **(indexes or {})
     )
     options.target = target
     target.reader = reader
     is_mapping = isinstance(result, (native.Mapping, Mapping))
-    if is_mapping and options.indexes:
-        raise TypeError("build returned a mapping, which is found by its keys; index_by and group_by are for lists")
     return registry.container_of((streaming.build_mapping if is_mapping else streaming.build_records)(result, options))
 
 

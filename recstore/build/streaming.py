@@ -59,6 +59,8 @@ def build_mapping(mapping_or_pairs, options, factory=None):
     A repeated key leaves its earlier value in the segment as dead bytes. If they are more than a tenth of the segment,
     the pairs are streamed once more into another segment.
     """
+    if options.indexes:
+        raise TypeError("index_by and group_by are for lists of records; a mapping is found by its keys")
     factory = FACTORIES.index(factory) if factory is not None else factory_of(mapping_or_pairs)
     kept = private_bytes()
     feeds = options.workers or isinstance(mapping_or_pairs, Feed)

@@ -267,6 +267,11 @@ attached: RecordDict[str, Sample] = recstore.attach(
     "by-path", "1", files="a.json", classes=[Sample], allow_pickle=True, arrays="view"
 )
 assert_type(RecordList([1], name="numbers", backing="shm"), RecordList[int])
+assert_type(RecordList([1], index_by=0, group_by=["a", ("b", 1)]), RecordList[int])
+samples.save("train.recs", index_by="id", group_by=["label", ("meta", "camera")])
+samples.save("train.recs", index_by=len)  # type: ignore[arg-type]
+samples.map(lambda s: s["label"], group_by="label")
+assert_type(samples.fingerprint, str)
 assert_type(RecordDict({1: 2}, name="numbers"), RecordDict[int, int])
 samples.map(lambda s: s["label"], name="labels")
 RecordList([1], name=3)  # type: ignore[call-overload]

@@ -1,0 +1,105 @@
+"""Indexes that are saved with a store, against those made in memory: opening, lookups, bytes, saving."""
+
+import gc
+import os
+import random
+import statistics
+import tempfile
+import time
+
+from data import SEED
+from measures import WrongAnswer, clock, spin_empty
+
+RECORDS = 1_000_000
+
+
+def annotations(count):
+    """Records with a str id, an int id, and an image of some seven records, which do and do not stand in order."""
+    draw = random.Random(SEED)
+    for i in range(count):
+        yield {
+            "key": f"Q{i * 7919}",
+            "id": i * 13 + 5,
+            "image": i // 7,
+            "any_image": draw.randrange(count // 7),
+            "label": i % 80,
+        }
+
+
+def _spin(found, keys):
+    for key in keys:
+        found[key]
+
+
+def _best(call, repeats):
+    """The least seconds of a call, and its last result."""
+    times = []
+    for _ in range(repeats):
+        gc.collect()
+        begin = time.perf_counter()
+        out = call()
+        times.append(time.perf_counter() - begin)
+    return min(times), out
+
+
+def measures(quick, log):
+    """One row for each index: saved and in memory in turns."""
+    import recstore
+
+    count, repeats = (20_000 if quick else RECORDS), (3 if quick else 5)
+    with tempfile.TemporaryDirectory() as folder:
+        bare, path = os.path.join(folder, "bare.recs"), os.path.join(folder, "x.recs")
+        log(f"saved indexes: building {count:,} records")
+        with recstore.RecordList(annotations(count)) as x:
+            x.save(bare)
+            seconds, _ = _best(lambda: x.save(path, index_by=["key", "id"], group_by=["image", "any_image"]), 1)
+        opened = {
+            name: _best(lambda file=file: recstore.open(file).close(), 50)[0]
+            for name, file in (("bare", bare), ("indexed", path))
+        }
+        rows = [
+            {
+                "index": "opening the file",
+                "open_us": 1e6 * opened["indexed"],
+                "open_without_us": 1e6 * opened["bare"],
+                "save_s": seconds,
+            }
+        ]
+        for method, field in (
+            ("index_by", "key"),
+            ("index_by", "id"),
+            ("group_by", "image"),
+            ("group_by", "any_image"),
+        ):
+            log(f"saved indexes: {method}({field})")
+            rows.append(_row(recstore, bare, path, method, field, repeats))
+    return rows
+
+
+def _row(recstore, bare, path, method, field, repeats):
+    with recstore.open(bare) as plain, recstore.open(path) as indexed:
+        built_s, built = _best(lambda: getattr(plain, method)(field), 2)
+        saved_s, saved = _best(lambda: getattr(indexed, method)(field), 20)
+        keys = list(built)
+        random.Random(SEED).shuffle(keys)
+        keys = keys[:100_000]
+        for key in keys[:2000]:
+            if saved[key] != built[key]:
+                raise WrongAnswer(f"{method}({field}) gives another value for {key!r}")
+        _spin(saved, keys)  # groups of a file are compared when they are first found
+        taken = {"memory": [], "saved": []}
+        for _ in range(repeats):
+            empty = clock(spin_empty, keys)
+            for name, found in (("memory", built), ("saved", saved)):
+                taken[name].append((clock(_spin, found, keys) - empty) / len(keys))
+        info = next(one for one in indexed.info().indexes if (one.kind, one.field) == (method, field))
+        return {
+            "index": f"{method}({field})",
+            "keys": info.keys,
+            "bytes_per_key": info.nbytes / info.keys,
+            "build_s": built_s,
+            "find_us": 1e6 * saved_s,
+            "memory_ns": min(taken["memory"]),
+            "saved_ns": min(taken["saved"]),
+            "ratio": statistics.median(b / a for a, b in zip(taken["memory"], taken["saved"])),
+        }

@@ -1,0 +1,174 @@
+"""Hostile saved indexes: damaged ones, and ones that were made to lie. None may crash the reader or give a record whose key
+is not the one that was asked for."""
+
+import dataclasses
+import random
+import struct
+
+import pytest
+from golden.make import resealed
+from ref import reader
+
+import recstore
+from recstore import RecordList
+from recstore._core import native
+
+RECORDS = [
+    {"id": f"Q{i}", "image": i // 3, "label": i * 7919 % 13, "meta": {"camera": i % 5, "a.b": i}, "box": [i, i]}
+    for i in range(300)
+]
+FIELDS = ["id", "image", "label", "meta.camera", ("meta", "a.b"), ("box", 0)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "x.recs", index_by=FIELDS, group_by=FIELDS)
+    return tmp_path / "x.recs"
+
+
+def section_of(data, number):
+    """`(offset, size)` of a saved index."""
+    count, at = struct.unpack_from("<IQ", data, 68)
+    entries = [reader.Entry(*reader.ENTRY.unpack_from(data, entry)) for entry in range(at, at + 40 * count, 40)]
+    saved = [entry for entry in entries if entry.kind == 32769]
+    return saved[number].offset, saved[number].size
+
+
+def changed(path, number, from_end, values):
+    """A file in which record numbers of a saved index, counted from the section's end, are these."""
+    data = bytearray(path.read_bytes())
+    offset, size = section_of(data, number)
+    struct.pack_into(f"<{len(values)}I", data, offset + size - from_end, *values)
+    out = path.with_name("changed.recs")
+    out.write_bytes(resealed(data))
+    return out
+
+
+def saved_by(tmp_path, **options):
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "one.recs", **options)
+    return tmp_path / "one.recs"
+
+
+def test_a_record_of_another_key_is_an_error(tmp_path):
+    """index_by("label") of 13 keys, whose last entry is said to give record 0: the label of record 0 is another."""
+    path = changed(saved_by(tmp_path, index_by="label"), 0, 4, [0])
+    with recstore.open(path) as x:
+        d = x.index_by("label")
+        last = list(d)[-1]
+        for read in (lambda: d[last], lambda: d.get(last), lambda: last in d, lambda: d.get_many([last])):
+            with pytest.raises(recstore.CorruptError, match="has another key") as error:
+                read()
+            assert error.value.filename == str(path)
+        assert d[RECORDS[0]["label"]]["label"] == RECORDS[0]["label"]
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path, verify="full")
+
+
+def test_a_row_of_another_group_is_an_error(tmp_path):
+    """The last two rows of the last group give records of other groups; they ascend, so only the keys tell."""
+    path = changed(saved_by(tmp_path, group_by="label"), 0, 4, [299])
+    good = next(r["label"] for r in RECORDS[299:])
+    with recstore.open(path) as x:
+        g = x.group_by("label", default_factory=list)
+        last = list(g)[-1]
+        if last != good:
+            with pytest.raises(recstore.CorruptError, match="has another key"):
+                g[last]
+        assert [r["label"] for r in g[good]] == [good] * len(g[good])
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path, verify="full")
+
+
+def test_groups_that_end_elsewhere_are_an_error(tmp_path):
+    """in_order: the bounds of a group moved by one."""
+    with RecordList(RECORDS) as x:
+        x.save(tmp_path / "one.recs", group_by="image")
+    path = changed(tmp_path / "one.recs", 0, 4 * 3, [296])  # 297 was the start of the last but one
+    with recstore.open(path) as x:
+        g = x.group_by("image")
+        wrong = 0
+        for key in (97, 98, 99):
+            try:
+                assert [r["image"] for r in g[key]] == [key] * len(g[key])
+            except recstore.CorruptError:
+                wrong += 1
+            except KeyError:
+                wrong += 1
+        assert wrong
+    with pytest.raises(recstore.CorruptError):
+        recstore.open(path, verify="full")
+
+
+def test_trusted_and_checked_indexes_are_not_compared_again(path):
+    with RecordList(RECORDS, index_by="label", group_by="label") as y, recstore.open(path, verify="full") as z:
+        assert y.segment.verified is False and z.segment.verified is True
+        for x in (y, z):
+            assert x.index_by("label")[3]["label"] == 3 and len(x.group_by("label")[3]) > 20
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_damage(path, tmp_path, seed):
+    """Bytes changed anywhere in the saved indexes, with right checksums: never a crash, and never a record whose key is
+    not the one that was asked for."""
+    rng = random.Random(seed)
+    whole = path.read_bytes()
+    for _ in range(40):
+        data = bytearray(whole)
+        number = rng.randrange(12)
+        offset, size = section_of(data, number)
+        for _ in range(rng.choice((1, 1, 3, 20))):
+            data[offset + rng.randrange(size)] = rng.choice((0, 1, 255, rng.randrange(256)))
+        (tmp_path / "damaged.recs").write_bytes(resealed(data))
+        with recstore.open(tmp_path / "damaged.recs") as x:
+            for field, kind in ((FIELDS[number % 6], number // 6), (FIELDS[rng.randrange(6)], rng.randrange(2))):
+                ask(x, field, kind, rng)
+
+
+def ask(x, field, kind, rng):
+    keys = [native.Path(field).keys_in(r)[2] for r in rng.sample(RECORDS, 20)]
+    try:
+        found = x.group_by(field) if kind else x.index_by(field)
+    except recstore.CorruptError:
+        return
+    for key in keys:
+        try:
+            records = found[key].to_list() if kind else [found[key]]
+        except (recstore.CorruptError, KeyError):
+            continue
+        assert records and all(native.Path(field).keys_in(r)[2] == key for r in records)
+
+
+def test_the_deep_check_finds_every_changed_number(tmp_path):
+    path = saved_by(tmp_path, index_by="label", group_by="label")
+    whole = path.read_bytes()
+    for number, count in ((0, 26), (1, 314)):
+        offset, size = section_of(whole, number)
+        for i in range(1, count + 1, 1 if number == 0 else 7):
+            data = bytearray(whole)
+            at = offset + size - 4 * i
+            struct.pack_into("<I", data, at, struct.unpack_from("<I", data, at)[0] ^ 1)
+            path.write_bytes(resealed(data))
+            with pytest.raises(recstore.CorruptError):
+                recstore.open(path, verify="full")
+
+
+def test_the_deep_check_runs_no_code_of_classes(tmp_path):
+    ran = []
+
+    @dataclasses.dataclass(frozen=True)
+    class Key:
+        a: int
+
+        def __hash__(self):
+            ran.append(self)
+            return hash(self.a)
+
+    recstore.register(Key)
+    with RecordList({"k": Key(i % 3)} for i in range(9)) as x:
+        x.save(tmp_path / "x.recs", index_by="k", group_by="k")
+    ran.clear()
+    with recstore.open(tmp_path / "x.recs", verify="full") as x:
+        assert ran == []
+        assert len(x.group_by("k")[Key(1)]) == 3 and x.index_by("k")[Key(2)] == {"k": Key(2)}
