@@ -45,9 +45,10 @@ def feed_of(source):
     library (pyarrow, polars, pandas, Hugging Face datasets and others). None for any other object."""
     if isinstance(source, Feed):
         return source
-    if isinstance(source, (native.Records, native.Mapping)):
-        return None
     kind = type(source)
+    # A store, and the keys or values of a mapping, give records as they are, which Arrow may not hold.
+    if isinstance(source, (native.Records, native.Mapping)) or kind.__module__.partition(".")[0] == "recstore":
+        return None
     exports = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
     # Old versions of pandas export no Arrow, nor do datasets and frames of polars that have to be collected.
     if not exports and kind.__module__.partition(".")[0] not in ("pandas", "polars", "datasets"):
