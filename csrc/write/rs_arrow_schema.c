@@ -187,18 +187,19 @@ static bool read_size(const char *p, rs_arrow_node *node) {
 /* Reads the type ids of a union into a new array of `ids`. */
 static rs_status read_type_ids(rs_arrow_compiler *c, uint32_t number, const char *p, uint64_t n_children) {
     uint16_t ids[RS_ARROW_UNION_TYPES];
+    const char *all = p;
     int64_t id;
     uint64_t n = 0;
+    bool ok = true;
     size_t i;
     for (i = 0; i < RS_ARROW_UNION_TYPES; i++) ids[i] = RS_ARROW_NO_TYPE;
-    while (*p != '\0' && n <= n_children) {
-        if ((n > 0 && *p++ != ',') || !take_number(&p, false, &id) || id >= RS_ARROW_UNION_TYPES ||
-            ids[id] != RS_ARROW_NO_TYPE)
-            break;
-        ids[id] = (uint16_t)n++;
+    while (ok && *p != '\0') {
+        ok = (n == 0 || *p++ == ',') && take_number(&p, false, &id) && id < RS_ARROW_UNION_TYPES &&
+             ids[id] == RS_ARROW_NO_TYPE;
+        if (ok) ids[id] = (uint16_t)n++;
     }
-    if (*p != '\0' || n != n_children) {
-        return REFUSE(c, number, RS_E_IN_BROKEN, "the type ids of a union are not one for each child: ", p);
+    if (!ok || n != n_children) {
+        return REFUSE(c, number, RS_E_IN_BROKEN, "the type ids of a union are not one for each child: ", all);
     }
     c->out->nodes[number].ids_off = c->out->ids.size_bytes;
     return rs_buffer_append(&c->out->ids, ids, sizeof ids, c->err);

@@ -1,0 +1,706 @@
+/* test_arrow_in.c: rows of Arrow arrays as any values; broken schemas, arrays and streams are errors that name their
+ * place. Each type against pyarrow's own values is in tests/py/test_arrow_in.py. */
+#include "write/rs_arrow_in.h"
+#include "rs_arrow_make.h"
+
+static const rs_arrow_options PLAIN = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};
+
+/* Appends all rows of an array to `batch`. */
+static rs_status append(const arrow_made *m, const rs_arrow_options *options, rs_batch *batch, rs_error *err) {
+    rs_arrow_in in = {0};
+    rs_status status = rs_arrow_in_open(&in, &m->schema, options, err);
+    if (status != RS_OK) return status;
+    status = rs_arrow_in_bind(&in, &m->array, err);
+    if (status == RS_OK) status = rs_arrow_in_append_batch(&in, batch, UINT64_MAX, SIZE_MAX, err);
+    rs_arrow_in_close(&in);
+    return status;
+}
+
+/* Checks that the rows of an array are these any values, one after another, and frees `wanted`. */
+static void check_rows_as(const arrow_made *m, const rs_arrow_options *options, rs_buffer *wanted) {
+    rs_batch batch = {0};
+    rs_error err;
+    if (CHECK_OK(append(m, options, &batch, &err), &err)) {
+        CHECK_U64(batch.raw.size_bytes, wanted->size_bytes);
+        CHECK(batch.raw.size_bytes == wanted->size_bytes &&
+              (wanted->size_bytes == 0 || memcmp(batch.raw.data, wanted->data, wanted->size_bytes) == 0));
+    }
+    rs_batch_clear(&batch);
+    rs_buffer_clear(wanted);
+}
+
+static void check_rows(const arrow_made *m, rs_buffer *wanted) { check_rows_as(m, &PLAIN, wanted); }
+
+/* Checks that an array is refused with a code and a message that begins with `text`. */
+static void check_refused_as(const arrow_made *m, const rs_arrow_options *options, rs_status code, const char *text) {
+    rs_batch batch = {0};
+    rs_error err;
+    if (CHECK_CODE(append(m, options, &batch, &err), code, &err) &&
+        !CHECK(strncmp(err.message, text, strlen(text)) == 0)) {
+        (void)fprintf(stderr, "    got:    %s\n    wanted: %s\n", err.message, text);
+    }
+    CHECK_U64(m->schemas_released + m->arrays_released, 0);
+    rs_batch_clear(&batch);
+}
+
+static void check_refused(const arrow_made *m, rs_status code, const char *text) {
+    check_refused_as(m, &PLAIN, code, text);
+    arrow_drop();
+}
+
+static const int32_t THREE[] = {7, -200, 3};
+static const int32_t OFFSETS[] = {0, 1, 1, 4};
+
+static arrow_made *table(void) {
+    arrow_made *m = arrow_make("+s", "", 3, 1);
+    arrow_add(m, arrow_ints("id", THREE, 3));
+    return arrow_add(m, arrow_texts("u", "name", OFFSETS, 3, "abcd"));
+}
+
+/* ---- Good arrays ---- */
+
+static void test_rows_of_a_table_are_dicts(void) {
+    rs_buffer wanted = {0};
+    int i;
+    static const char *const names[] = {"a", "", "bcd"};
+    for (i = 0; i < 3; i++) {
+        make_head(&wanted, 0x0F, 2);
+        make_str(&wanted, "id"), make_int(&wanted, THREE[i]);
+        make_str(&wanted, "name"), make_str(&wanted, names[i]);
+    }
+    check_rows(table(), &wanted);
+    arrow_drop();
+}
+
+static void test_an_offset_and_nulls(void) {
+    static const int32_t numbers[] = {9, 1, 2, 3};
+    const uint8_t rows = 0x05, ids = 0x0B; /* of the rows 0 and 2 stand; of the ids 0, 1 and 3 */
+    arrow_made *m = arrow_make("+s", "", 3, 1), *id = arrow_ints("id", numbers, 4);
+    rs_buffer wanted = {0};
+    rs_arrow_options drop = PLAIN;
+    drop.drop_missing = true;
+    m->array.offset = 1; /* rows are elements 1 to 3 of the child */
+    id->array.null_count = 1;
+    arrow_set(id, 0, &ids, 1);
+    arrow_add(m, id);
+    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 1);
+    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_tag(&wanted, 0);
+    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 3);
+    check_rows(m, &wanted);
+    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 1);
+    make_head(&wanted, 0x0F, 0);
+    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_int(&wanted, 3);
+    check_rows_as(m, &drop, &wanted);
+    m->array.null_count = -1;
+    arrow_set(m, 0, &rows, 1); /* bit 1 is 0, bit 2 is 1, bit 3 is 0 */
+    make_tag(&wanted, 0);
+    make_head(&wanted, 0x0F, 1), make_str(&wanted, "id"), make_tag(&wanted, 0);
+    make_tag(&wanted, 0);
+    check_rows(m, &wanted);
+    arrow_drop();
+}
+
+static void test_units_of_text(void) {
+    static const int32_t offsets[] = {0, 2, 5, 9};
+    rs_buffer wanted = {0};
+    const uint8_t latin[] = {0x09, 1, 0xE9}, two[] = {0x0A, 1, 0x49, 0x6C}, four[] = {0x0B, 1, 0x00, 0xF6, 0x01, 0};
+    make_bytes(&wanted, latin, sizeof latin);
+    make_bytes(&wanted, two, sizeof two);
+    make_bytes(&wanted, four, sizeof four);
+    check_rows(arrow_texts("u", "", offsets, 3, "\xC3\xA9\xE6\xB1\x89\xF0\x9F\x98\x80"), &wanted);
+    arrow_drop();
+}
+
+static void test_run_ends_and_their_bounds(void) {
+    static const int32_t ends[] = {2, 3, 9}, values[] = {5, 6, 7};
+    arrow_made *m = arrow_make("+r", "", 4, 0);
+    rs_buffer wanted = {0};
+    arrow_add(m, arrow_ints("run_ends", ends, 3));
+    arrow_add(m, arrow_ints("values", values, 3));
+    m->array.offset = 1;
+    make_int(&wanted, 5), make_int(&wanted, 6), make_int(&wanted, 7), make_int(&wanted, 7);
+    check_rows(m, &wanted);
+    arrow_drop();
+}
+
+static void test_nothing_is_read_of_an_empty_array(void) {
+    rs_buffer wanted = {0};
+    arrow_made *m = arrow_make("+s", "", 0, 1);
+    arrow_add(m, arrow_make("u", "a", 0, 3));
+    arrow_add(m, arrow_make("i", "b", 0, 2));
+    arrow_add(m, arrow_add(arrow_make("+l", "c", 0, 2), arrow_make("vu", "item", 0, 3)));
+    check_rows(m, &wanted);
+    arrow_drop();
+}
+
+static void test_wanted_columns(void) {
+    const rs_slice names[] = {rs_slice_of("name", 4)}, other[] = {rs_slice_of("nam", 3)};
+    rs_arrow_options options = PLAIN;
+    rs_buffer wanted = {0};
+    static const char *const texts[] = {"a", "", "bcd"};
+    arrow_made *m = table();
+    int i;
+    options.columns = names;
+    options.n_columns = 1;
+    for (i = 0; i < 3; i++) make_head(&wanted, 0x0F, 1), make_str(&wanted, "name"), make_str(&wanted, texts[i]);
+    check_rows_as(m, &options, &wanted);
+    options.columns = other;
+    check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has 'id', 'name'");
+    check_refused_as(arrow_ints("", THREE, 3), &options, RS_E_ARG_RANGE, "columns= is for tables");
+    arrow_drop();
+}
+
+/* ---- Broken schemas ---- */
+
+static void test_broken_types(void) {
+    static const struct {
+        const char *format, *text;
+        rs_status code;
+    } rows[] = {
+        {"", "$.a: this version knows no Arrow type with the format ", RS_E_IN_TYPE},
+        {"x", "$.a: this version knows no Arrow type with the format x", RS_E_IN_TYPE},
+        {"ii", "$.a: this version knows no Arrow type with the format ii", RS_E_IN_TYPE},
+        {"tsx:", "$.a: this version knows no Arrow type with the format tsx:", RS_E_IN_TYPE},
+        {"w:", "$.a: a type has sizes that are no numbers in range: ", RS_E_IN_BROKEN},
+        {"w:-1", "$.a: a type has sizes that are no numbers in range: -1", RS_E_IN_BROKEN},
+        {"w:3x", "$.a: a type has sizes that are no numbers in range: 3x", RS_E_IN_BROKEN},
+        {"w:2147483648", "$.a: a type has sizes that are no numbers in range: 2147483648", RS_E_IN_BROKEN},
+        {"w:99999999999999999999", "$.a: a type has sizes that are no numbers in range: ", RS_E_IN_BROKEN},
+        {"d:10", "$.a: a type has sizes that are no numbers in range: 10", RS_E_IN_BROKEN},
+        {"d:10,2,100", "$.a: a type has sizes that are no numbers in range: 10,2,100", RS_E_IN_BROKEN},
+        {"d:10,2,128,1", "$.a: a type has sizes that are no numbers in range: ", RS_E_IN_BROKEN},
+        {"d:10,-9999999999", "$.a: a type has sizes that are no numbers in range: ", RS_E_IN_BROKEN},
+        {"+l", "$.a: a type has the wrong number of children, with the format +l", RS_E_IN_BROKEN},
+        {"+m", "$.a: a type has the wrong number of children, with the format +m", RS_E_IN_BROKEN},
+        {"+r", "$.a: a type has the wrong number of children, with the format +r", RS_E_IN_BROKEN},
+        {"+w:2", "$.a: a type has the wrong number of children, with the format +w:2", RS_E_IN_BROKEN},
+        {"+us:0", "$.a: the type ids of a union are not one for each child: ", RS_E_IN_BROKEN},
+        {"+us:128", "$.a: the type ids of a union are not one for each child: ", RS_E_IN_BROKEN},
+        {"tsu:Mars/Phobos", "$.a: no time zone has the name Mars/Phobos", RS_E_IN_TYPE},
+        {"tsu:\xC3\xA9", "$.a: no time zone has the name ", RS_E_IN_TYPE},
+        {"tsu:+24:00", "$.a: no time zone has the name +24:00", RS_E_IN_TYPE},
+    };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        arrow_made *m = arrow_make("+s", "", 0, 1);
+        arrow_add(m, arrow_make(rows[i].format, "a", 0, 2));
+        check_refused(m, rows[i].code, rows[i].text);
+    }
+}
+
+static void test_broken_children(void) {
+    arrow_made *m = arrow_add(arrow_make("i", "", 0, 2), arrow_make("i", "", 0, 2));
+    check_refused(m, RS_E_IN_BROKEN, "$: a type has the wrong number of children, with the format i");
+    m = table();
+    m->schema_children[1] = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$: a child of a type is missing");
+    m = table();
+    m->schema.children = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$: the children of a type are missing");
+    m = table();
+    m->schema.n_children = -1;
+    check_refused(m, RS_E_IN_BROKEN, "$: a type has a number of children that is out of range");
+    m = table();
+    m->schema.n_children = INT64_MAX;
+    check_refused(m, RS_E_IN_BROKEN, "$: a type has a number of children that is out of range");
+    m = table();
+    m->schema_children[0]->format = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$.id: a type without a format string");
+    m = table();
+    m->schema_children[0]->release = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$.id: a released schema");
+    m = table();
+    m->schema_children[1]->name = "id";
+    check_refused(m, RS_E_IN_TYPE, "$.id: two fields have this name");
+    m = table();
+    m->schema_children[1]->name = "a\xFF";
+    check_refused(m, RS_E_IN_BROKEN, "$.a\xFF: the name of a field is not UTF-8");
+    m = table();
+    arrow_set_dictionary(arrow_make("u", "", 0, 3), m);
+    arrow_set_dictionary(m, arrow_make("i", "", 0, 2));
+    check_refused(m, RS_E_IN_BROKEN, "$: a dictionary has indices that are no ints");
+    m = arrow_add(arrow_make("+m", "", 0, 2), arrow_make("i", "entries", 0, 2));
+    check_refused(m, RS_E_IN_BROKEN, "$: a map has entries that are no struct of key and value");
+    m = arrow_add(arrow_add(arrow_make("+r", "", 0, 0), arrow_make("c", "", 0, 2)), arrow_make("i", "", 0, 2));
+    check_refused(m, RS_E_IN_BROKEN, "$: run ends are no ints of 16, 32 or 64 bits");
+    m = arrow_add(arrow_add(arrow_make("+us:1,1", "", 0, 1), arrow_make("c", "", 0, 2)), arrow_make("i", "", 0, 2));
+    check_refused(m, RS_E_IN_BROKEN, "$: the type ids of a union are not one for each child: ");
+}
+
+static arrow_made *nested(int levels) {
+    arrow_made *m = arrow_ints("item", THREE, 1);
+    static const int32_t offsets[] = {0, 1};
+    while (levels-- > 0) {
+        arrow_made *outer = arrow_make("+l", "item", 1, 2);
+        m = arrow_add(arrow_set(outer, 1, offsets, sizeof offsets), m);
+    }
+    return m;
+}
+
+static void test_depth(void) {
+    rs_buffer wanted = {0};
+    int i;
+    for (i = 0; i < RS_ARROW_DEPTH - 1; i++) make_head(&wanted, 0x0D, 1);
+    make_int(&wanted, 7);
+    check_rows(nested(RS_ARROW_DEPTH - 1), &wanted);
+    arrow_drop();
+    check_refused(nested(RS_ARROW_DEPTH), RS_E_IN_TYPE, "$");
+    check_refused(nested(1000), RS_E_IN_TYPE, "$");
+}
+
+static void test_a_long_path_is_cut(void) {
+    arrow_made *m = arrow_make("x", "inner", 0, 1);
+    int i;
+    for (i = 0; i < 20; i++) m = arrow_add(arrow_make("+s", "a name of some twenty bytes", 0, 1), m);
+    check_refused(m, RS_E_IN_TYPE, "$");
+}
+
+static void test_metadata(void) {
+    static const char uuid[] = "\2\0\0\0\1\0\0\0k\1\0\0\0v\24\0\0\0ARROW:extension:name\12\0\0\0arrow.uuid";
+    static const char broken[] = "\1\0\0\0\377\377\377\377";
+    const uint8_t bytes[16] = {1, 2, 3}, head[] = {0x11, 21, 0, 0x0C, 16};
+    rs_buffer wanted = {0};
+    arrow_made *m = arrow_set(arrow_make("w:16", "", 1, 2), 1, bytes, sizeof bytes);
+    m->schema.metadata = uuid;
+    make_bytes(&wanted, head, sizeof head), make_bytes(&wanted, bytes, sizeof bytes);
+    check_rows(m, &wanted);
+    m->schema.metadata = broken;
+    make_bytes(&wanted, head + 3, 2), make_bytes(&wanted, bytes, sizeof bytes);
+    check_rows(m, &wanted);
+    arrow_drop();
+}
+
+/* ---- Broken arrays ---- */
+
+static void test_broken_numbers(void) {
+    static const struct {
+        int64_t length, offset, null_count, n_buffers, n_children;
+        const char *text;
+    } rows[] = {
+        {-1, 0, 0, 2, 0, "$.id: an array has a length or offset that is out of range"},
+        {INT64_MIN, 0, 0, 2, 0, "$.id: an array has a length or offset that is out of range"},
+        {INT64_MAX, 1, 0, 2, 0, "$.id: an array has a length or offset that is out of range"},
+        {3, -1, 0, 2, 0, "$.id: an array has a length or offset that is out of range"},
+        {3, INT64_MAX, 0, 2, 0, "$.id: an array has a length or offset that is out of range"},
+        {3, 0, -2, 2, 0, "$.id: an array has a null count out of range"},
+        {3, 0, 4, 2, 0, "$.id: an array has a null count out of range"},
+        {3, 0, 1, 2, 0, "$.id: an array has nulls, but no validity bitmap"},
+        {3, 0, 0, 0, 0, "$.id: an array has another number of buffers than its type"},
+        {3, 0, 0, 1, 0, "$.id: an array has another number of buffers than its type"},
+        {3, 0, 0, 3, 0, "$.id: an array has another number of buffers than its type"},
+        {3, 0, 0, -1, 0, "$.id: an array has another number of buffers than its type"},
+        {3, 0, 0, 2, 1, "$.id: an array has another number of children than its type"},
+        {3, 0, 0, 2, -1, "$.id: an array has another number of children than its type"},
+        {2, 0, 0, 2, 0, "$.id: a child array is shorter than its parent needs"},
+    };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        arrow_made *m = table();
+        struct ArrowArray *id = m->array_children[0];
+        id->length = rows[i].length, id->offset = rows[i].offset, id->null_count = rows[i].null_count;
+        id->n_buffers = rows[i].n_buffers, id->n_children = rows[i].n_children;
+        check_refused(m, RS_E_IN_BROKEN, rows[i].text);
+    }
+}
+
+static void test_broken_pointers(void) {
+    arrow_made *m = table();
+    m->array_children[0] = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$.id: an array is missing");
+    m = table();
+    m->array.children = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$: the children of an array are missing");
+    m = table();
+    m->array_children[0]->release = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$.id: a released array");
+    m = table();
+    m->array_children[0]->buffers = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$.id: the buffers of an array are missing");
+    m = table();
+    m->array_children[0]->buffers[1] = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$.id: a buffer of an array is missing");
+    m = table();
+    m->array_children[1]->buffers[2] = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$.name: the data of text or bytes are missing");
+    m = table();
+    m->array_children[0]->dictionary = m->array_children[1];
+    check_refused(m, RS_E_IN_BROKEN, "$.id: an array has a dictionary where its type has none");
+    m = arrow_set_dictionary(arrow_ints("", THREE, 1), arrow_ints("", THREE, 3));
+    m->array.dictionary = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$: an array has a dictionary where its type has none, or none");
+    m = arrow_make("vu", "", 1, 4);
+    arrow_set(m, 1, "\1\0\0\0aaaabbbbcccc", 16), arrow_set(m, 2, "x", 1);
+    check_refused(m, RS_E_IN_BROKEN, "$: an array of views lacks the sizes of its buffers");
+}
+
+static void test_broken_offsets(void) {
+    static const int32_t falling[] = {0, 3, 1, 4}, negative[] = {-1, 0, 0, 0}, past[] = {0, 1, 2, 4};
+    check_refused(arrow_texts("u", "", falling, 3, "abcd"), RS_E_IN_BROKEN,
+                  "$: the offsets of text or bytes are negative or decrease");
+    check_refused(arrow_texts("z", "", negative, 3, "abcd"), RS_E_IN_BROKEN,
+                  "$: the offsets of text or bytes are negative or decrease");
+    check_refused(arrow_add(arrow_set(arrow_make("+l", "", 3, 2), 1, falling, sizeof falling),
+                            arrow_ints("item", THREE, 3)),
+                  RS_E_IN_BROKEN, "$: the offsets of lists are negative or decrease");
+    check_refused(arrow_add(arrow_set(arrow_make("+l", "", 3, 2), 1, past, sizeof past), arrow_ints("item", THREE, 3)),
+                  RS_E_IN_BROKEN, "$: a list passes the end of its child array");
+    check_refused(arrow_add(arrow_make("+w:2", "", 2, 1), arrow_ints("item", THREE, 3)), RS_E_IN_BROKEN,
+                  "$[]: a child array is shorter than its parent needs");
+    {
+        static const int32_t offsets[] = {0, -1, 2, 1}, sizes[] = {1, 1, 2, -1};
+        unsigned i;
+        for (i = 1; i < 4; i++) {
+            arrow_made *m = arrow_make("+vl", "", 1, 3);
+            arrow_set(arrow_set(m, 1, offsets + i, 4), 2, sizes + i, 4);
+            check_refused(arrow_add(m, arrow_ints("item", THREE, 3)), RS_E_IN_BROKEN,
+                          i == 2 ? "$: a list passes the end of its child" : "$: a list view has a negative offset");
+        }
+    }
+}
+
+static void test_text_that_is_not_utf8(void) {
+    static const char *const texts[] = {"\x80",
+                                        "\xC0\x80",
+                                        "\xC3",
+                                        "\xE0\x9F\xBF",
+                                        "\xED\xA0\x80",
+                                        "\xF0\x8F\xBF\xBF",
+                                        "\xF4\x90\x80\x80",
+                                        "\xFF",
+                                        "aaaaaaaaaaaa\xE2\x82"};
+    size_t i;
+    for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const int32_t offsets[] = {0, (int32_t)strlen(texts[i])};
+        check_refused(arrow_texts("u", "", offsets, 1, texts[i]), RS_E_IN_BROKEN, "$: text that is not UTF-8");
+    }
+}
+
+static void test_broken_views(void) {
+    static const struct {
+        int32_t length, block, offset;
+        const char *text;
+    } rows[] = {
+        {-1, 0, 0, "$: a view has a negative length"},
+        {INT32_MIN, 0, 0, "$: a view has a negative length"},
+        {13, 1, 0, "$: a view names a buffer that is not there"},
+        {13, -1, 0, "$: a view names a buffer that is not there"},
+        {13, 0, -1, "$: a view passes the end of its buffer"},
+        {13, 0, 8, "$: a view passes the end of its buffer"},
+        {13, 0, INT32_MAX, "$: a view passes the end of its buffer"},
+        {21, 0, 0, "$: a view passes the end of its buffer"},
+    };
+    const int64_t size = 20;
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        arrow_made *m = arrow_make("vu", "", 1, 4);
+        const int32_t view[] = {rows[i].length, 0, rows[i].block, rows[i].offset};
+        arrow_set(arrow_set(m, 1, view, sizeof view), 2, "01234567890123456789", 20);
+        check_refused(arrow_set(m, 3, &size, sizeof size), RS_E_IN_BROKEN, rows[i].text);
+    }
+}
+
+static void test_broken_dictionaries(void) {
+    static const int32_t past[] = {0, 3}, negative[] = {0, -1};
+    const uint8_t far[] = {200};
+    check_refused(arrow_set_dictionary(arrow_ints("", past, 2), arrow_ints("", THREE, 3)), RS_E_IN_BROKEN,
+                  "$: an index passes the end of the dictionary");
+    check_refused(arrow_set_dictionary(arrow_ints("", negative, 2), arrow_ints("", THREE, 3)), RS_E_IN_BROKEN,
+                  "$: an index passes the end of the dictionary");
+    check_refused(arrow_set_dictionary(arrow_set(arrow_make("C", "", 1, 2), 1, far, 1), arrow_ints("", THREE, 3)),
+                  RS_E_IN_BROKEN, "$: an index passes the end of the dictionary");
+}
+
+static arrow_made *runs(const int32_t *ends, int64_t n, int64_t length) {
+    arrow_made *m = arrow_add(arrow_make("+r", "", length, 0), arrow_ints("run_ends", ends, n));
+    return arrow_add(m, arrow_ints("values", THREE, 3));
+}
+
+static void test_broken_runs(void) {
+    static const int32_t early[] = {1, 2, 3}, same[] = {1, 1, 5}, falling[] = {3, 2, 5}, zero[] = {0, 2, 5};
+    const uint8_t bits = 0x03;
+    arrow_made *m;
+    check_refused(runs(early, 3, 4), RS_E_IN_BROKEN, "$: the runs end before the array does");
+    check_refused(runs(early, 0, 1), RS_E_IN_BROKEN, "$: the runs end before the array does");
+    check_refused(runs(same, 3, 4), RS_E_IN_BROKEN, "$: the run ends do not increase");
+    check_refused(runs(falling, 3, 4), RS_E_IN_BROKEN, "$: the run ends do not increase");
+    check_refused(runs(zero, 3, 4), RS_E_IN_BROKEN, "$: the run ends do not increase");
+    m = runs(early, 3, 3);
+    m->array_children[1]->length = 2;
+    check_refused(m, RS_E_IN_BROKEN, "$: there are fewer values than runs");
+    m = runs(early, 3, 3);
+    m->array_children[0]->null_count = 1;
+    m->array_children[0]->buffers[0] = &bits;
+    check_refused(m, RS_E_IN_BROKEN, "$: a run end is null");
+}
+
+static arrow_made *a_union(const char *format, const int8_t *ids, const int32_t *offsets, int64_t n) {
+    arrow_made *m = arrow_set(arrow_make(format, "", n, offsets == NULL ? 1 : 2), 0, ids, (size_t)n);
+    if (offsets != NULL) arrow_set(m, 1, offsets, (size_t)n * 4);
+    return arrow_add(arrow_add(m, arrow_ints("i", THREE, 3)), arrow_texts("u", "s", OFFSETS, 3, "abcd"));
+}
+
+static void test_broken_unions(void) {
+    static const int8_t unknown[] = {3}, negative[] = {-1}, good[] = {5};
+    static const int32_t past[] = {3}, below[] = {-1};
+    arrow_made *m;
+    check_refused(a_union("+us:5,0", unknown, NULL, 1), RS_E_IN_BROKEN, "$: a union has a type id");
+    check_refused(a_union("+us:5,0", negative, NULL, 1), RS_E_IN_BROKEN, "$: a union has a type id");
+    check_refused(a_union("+ud:5,0", good, past, 1), RS_E_IN_BROKEN, "$: an offset of a union passes the end");
+    check_refused(a_union("+ud:5,0", good, below, 1), RS_E_IN_BROKEN, "$: an offset of a union passes the end");
+    m = a_union("+us:5,0", good, NULL, 1);
+    m->array_children[1]->length = 0;
+    check_refused(m, RS_E_IN_BROKEN, "$: a child array is shorter than its parent needs");
+    m = a_union("+ud:5,0", good, past, 1);
+    m->buffers[1] = NULL;
+    check_refused(m, RS_E_IN_BROKEN, "$: a buffer of an array is missing");
+}
+
+/* A list of nulls takes no memory of the producer, but a byte a value here. */
+static void test_a_record_of_too_many_values(void) {
+    static const int64_t offsets[] = {0, (INT64_C(1) << 28) + 1};
+    arrow_made *m = arrow_set(arrow_make("+L", "", 1, 2), 1, offsets, sizeof offsets);
+    check_refused(arrow_add(m, arrow_make("n", "item", offsets[1], 0)), RS_E_IN_TYPE,
+                  "$: a record of more than 268,435,456 values");
+    m = arrow_add(arrow_make("+w:2147483647", "", 1, 1), arrow_make("n", "item", INT64_C(1) << 40, 0));
+    check_refused(m, RS_E_IN_TYPE, "$: a record of more than 268,435,456 values");
+}
+
+/* ---- After an error ---- */
+
+static void test_rows_before_and_after_a_bad_one(void) {
+    static const int32_t days[] = {0, INT32_MAX, 1};
+    const uint8_t first[] = {0x11, 13, 0, 0x05, 0x3B, 0xF9, 0x0A, 0},
+                  third[] = {0x11, 13, 0, 0x05, 0x3C, 0xF9, 0x0A, 0};
+    arrow_made *m = arrow_set(arrow_make("tdD", "", 3, 2), 1, days, sizeof days);
+    rs_arrow_in in = {0};
+    rs_batch batch = {0};
+    rs_buffer wanted = {0};
+    rs_error err;
+    REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
+    REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
+    CHECK_CODE(rs_arrow_in_append_batch(&in, &batch, UINT64_MAX, SIZE_MAX, &err), RS_E_IN_VALUE, &err);
+    CHECK_U64(err.record, 1);
+    CHECK_U64(in.next, 1);
+    in.next = 2;
+    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, UINT64_MAX, SIZE_MAX, &err), &err);
+    make_bytes(&wanted, first, sizeof first), make_bytes(&wanted, third, sizeof third);
+    CHECK_U64(rs_batch_n_records(&batch), 2);
+    CHECK(batch.raw.size_bytes == wanted.size_bytes && memcmp(batch.raw.data, wanted.data, wanted.size_bytes) == 0);
+    rs_arrow_in_close(&in);
+    rs_batch_clear(&batch);
+    rs_buffer_clear(&wanted);
+    arrow_drop();
+}
+
+static void test_limits_of_one_call(void) {
+    arrow_made *m = table();
+    rs_arrow_in in = {0};
+    rs_batch batch = {0};
+    rs_error err;
+    REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
+    REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
+    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, 2, SIZE_MAX, &err), &err);
+    CHECK_U64(in.next, 2);
+    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, 2, rs_batch_size(&batch), &err), &err);
+    CHECK_U64(in.next, 2);
+    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, 0, SIZE_MAX, &err), &err);
+    CHECK_U64(in.next, 2);
+    m->array.length = -1;
+    CHECK_CODE(rs_arrow_in_bind(&in, &m->array, &err), RS_E_IN_BROKEN, &err);
+    CHECK_U64(in.n_rows, 0);
+    rs_arrow_in_close(&in);
+    rs_batch_clear(&batch);
+    arrow_drop();
+}
+
+/* ---- Streams ---- */
+
+typedef struct stream_state {
+    arrow_made *made;
+    int arrays, fail_at, code; /* number of arrays; the call of get_next that fails, and its code */
+    int calls, released;
+    const char *message;
+    bool bad_array, fail_schema, released_schema;
+} stream_state;
+
+static int stream_schema(struct ArrowArrayStream *self, struct ArrowSchema *out) {
+    stream_state *s = (stream_state *)self->private_data;
+    if (s->fail_schema) return s->code;
+    *out = s->made->schema;
+    if (s->released_schema) out->release = NULL;
+    return 0;
+}
+
+static int stream_next(struct ArrowArrayStream *self, struct ArrowArray *out) {
+    stream_state *s = (stream_state *)self->private_data;
+    int call = s->calls++;
+    *out = s->made->array; /* also when it fails: a producer may leave anything behind */
+    if (call == s->fail_at) return s->code;
+    if (call >= s->arrays) out->release = NULL;
+    if (s->bad_array) out->n_buffers = 9;
+    return 0;
+}
+
+static const char *stream_message(struct ArrowArrayStream *self) {
+    return ((stream_state *)self->private_data)->message;
+}
+
+static void stream_release(struct ArrowArrayStream *self) {
+    ((stream_state *)self->private_data)->released++;
+    self->release = NULL;
+}
+
+static struct ArrowArrayStream stream_of(stream_state *state) {
+    struct ArrowArrayStream stream = {stream_schema, stream_next, stream_message, stream_release, state};
+    state->made = table();
+    return stream;
+}
+
+/* Reads a stream to its end or first error; *rows counts. Then asks once more: the producer is not called again. */
+static rs_status drain(stream_state *state, uint64_t *rows, rs_error *err) {
+    struct ArrowArrayStream stream = stream_of(state);
+    struct ArrowArray array = {0};
+    rs_arrow_in in = {0};
+    int calls;
+    rs_status status = rs_arrow_in_open_stream(&in, &stream, &PLAIN, err);
+    *rows = 0;
+    while (status == RS_OK && !in.ended) {
+        status = rs_arrow_in_next(&in, &stream, &array, err);
+        *rows += in.n_rows;
+    }
+    calls = state->calls;
+    if (in.ended) CHECK_OK(rs_arrow_in_next(&in, &stream, &array, err), err);
+    CHECK_U64(state->calls, calls);
+    CHECK(array.release == NULL);
+    rs_arrow_in_close(&in);
+    rs_arrow_stream_release(&stream);
+    rs_arrow_stream_release(&stream);
+    CHECK_U64(state->released, 1);
+    return status;
+}
+
+static void test_a_stream(void) {
+    stream_state state = {.arrays = 3, .fail_at = -1};
+    rs_error err;
+    uint64_t rows;
+    CHECK_OK(drain(&state, &rows, &err), &err);
+    CHECK_U64(rows, 9);
+    CHECK_U64(state.calls, 4);
+    CHECK_U64(state.made->arrays_released, 3);
+    CHECK_U64(state.made->schemas_released, 1);
+    arrow_drop();
+}
+
+static void test_streams_that_fail(void) {
+    stream_state with = {.arrays = 3, .fail_at = 1, .code = 5, .message = "the disk is gone"};
+    stream_state without = {.arrays = 3, .fail_at = 0, .code = 12};
+    stream_state empty = {.arrays = 3, .fail_at = 0, .code = 12, .message = ""};
+    stream_state schema = {.arrays = 3, .fail_at = -1, .code = 22, .fail_schema = true, .message = "no schema"};
+    stream_state released = {.arrays = 3, .fail_at = -1, .released_schema = true};
+    stream_state bad = {.arrays = 3, .fail_at = -1, .bad_array = true};
+    rs_error err;
+    uint64_t rows;
+    CHECK_CODE(drain(&with, &rows, &err), RS_E_IN_FAILED, &err);
+    CHECK_STR(err.message, "the disk is gone");
+    CHECK_U64(err.sys_errno, 5);
+    CHECK_U64(rows, 3);
+    CHECK_U64(with.made->arrays_released, 1); /* what the failed call wrote is not released */
+    CHECK_CODE(drain(&without, &rows, &err), RS_E_IN_FAILED, &err);
+    CHECK_STR(err.message, "it gave no reason");
+    CHECK_CODE(drain(&empty, &rows, &err), RS_E_IN_FAILED, &err);
+    CHECK_STR(err.message, "it gave no reason");
+    CHECK_CODE(drain(&schema, &rows, &err), RS_E_IN_FAILED, &err);
+    CHECK_STR(err.message, "no schema");
+    CHECK_CODE(drain(&released, &rows, &err), RS_E_IN_BROKEN, &err);
+    CHECK_STR(err.message, "$: a released schema");
+    CHECK_CODE(drain(&bad, &rows, &err), RS_E_IN_BROKEN, &err);
+    CHECK_U64(bad.made->arrays_released, 1);
+    arrow_drop();
+}
+
+static void test_streams_without_functions(void) {
+    stream_state state = {.arrays = 1, .fail_at = -1};
+    rs_arrow_in in = {0};
+    rs_error err;
+    unsigned i;
+    for (i = 0; i < 3; i++) {
+        struct ArrowArrayStream stream = stream_of(&state);
+        if (i == 0) stream.get_schema = NULL;
+        if (i == 1) stream.get_next = NULL;
+        if (i == 2) stream.release = NULL;
+        CHECK_CODE(rs_arrow_in_open_stream(&in, &stream, &PLAIN, &err), RS_E_IN_BROKEN, &err);
+    }
+    {
+        struct ArrowArrayStream stream = stream_of(&state);
+        stream.get_last_error = NULL;
+        state.fail_schema = true;
+        state.code = 5;
+        CHECK_CODE(rs_arrow_in_open_stream(&in, &stream, &PLAIN, &err), RS_E_IN_FAILED, &err);
+        CHECK_STR(err.message, "it gave no reason");
+    }
+    arrow_drop();
+}
+
+/* ---- Into a builder ---- */
+
+static void test_a_builder_gets_whole_blocks(void) {
+    enum { ROWS = 200000 };
+    int64_t *values = (int64_t *)arrow_keep(malloc(ROWS * sizeof *values));
+    arrow_made *m = arrow_make("l", "", ROWS, 2);
+    rs_segment_writer writer;
+    rs_segment segment;
+    rs_builder builder;
+    rs_arrow_in in = {0};
+    rs_error err;
+    unsigned calls = 0;
+    int64_t i;
+    for (i = 0; i < ROWS; i++) values[i] = i * 1000003;
+    m->buffers[1] = values;
+    REQUIRE_OK(rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err), &err);
+    REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
+    REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
+    REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
+    for (; in.next < in.n_rows; calls++) {
+        REQUIRE_OK(rs_arrow_in_append(&in, &builder, UINT64_MAX, &err), &err);
+    }
+    CHECK_U64(calls, 4); /* three blocks of 65,536 records, and the rest */
+    CHECK_U64(builder.n_records, ROWS);
+    CHECK_OK(rs_builder_finish(&builder, &err), &err);
+    CHECK_CODE(rs_arrow_in_bind(&in, &m->array, &err), RS_OK, &err);
+    CHECK_CODE(rs_arrow_in_append(&in, &builder, 1, &err), RS_E_STATE_FINISHED, &err);
+    rs_builder_close(&builder);
+    REQUIRE_OK(rs_segment_writer_finish(&writer, &segment, &err), &err);
+    rs_segment_close(&segment);
+    rs_arrow_in_close(&in);
+    arrow_drop();
+}
+
+int main(void) {
+    RUN(test_rows_of_a_table_are_dicts);
+    RUN(test_an_offset_and_nulls);
+    RUN(test_units_of_text);
+    RUN(test_run_ends_and_their_bounds);
+    RUN(test_nothing_is_read_of_an_empty_array);
+    RUN(test_wanted_columns);
+    RUN(test_broken_types);
+    RUN(test_broken_children);
+    RUN(test_depth);
+    RUN(test_a_long_path_is_cut);
+    RUN(test_metadata);
+    RUN(test_broken_numbers);
+    RUN(test_broken_pointers);
+    RUN(test_broken_offsets);
+    RUN(test_text_that_is_not_utf8);
+    RUN(test_broken_views);
+    RUN(test_broken_dictionaries);
+    RUN(test_broken_runs);
+    RUN(test_broken_unions);
+    RUN(test_a_record_of_too_many_values);
+    RUN(test_rows_before_and_after_a_bad_one);
+    RUN(test_limits_of_one_call);
+    RUN(test_a_stream);
+    RUN(test_streams_that_fail);
+    RUN(test_streams_without_functions);
+    RUN(test_a_builder_gets_whole_blocks);
+    return rs_test_finish("test_arrow_in");
+}
