@@ -76,6 +76,10 @@ cdef class ArrowReader:
             PyMem_Free(names)
 
     def __dealloc__(self):
+        self.close()
+
+    cpdef close(self):
+        """Releases what the producer gave. The traceback of an error keeps the reader alive, so its user closes it."""
         rs_arrow_array_release(&self.array)
         rs_arrow_in_close(&self.rows)
         rs_arrow_stream_release(&self.stream)
@@ -135,13 +139,14 @@ cdef class ArrowReader:
         is none."""
         cdef rs_error err
         cdef rs_status status
-        if self.stream.release == NULL:  # the only array is bound already
+        if self.stream.release == NULL:  # the only array is bound already, or the reader is closed
             found = self.array.release != NULL and not self.rows.ended
             self.rows.ended = True
             return found
         with nogil:
             status = rs_arrow_in_next(&self.rows, &self.stream, &self.array, &err)
         self.check(status, &err)
+        PyErr_CheckSignals()
         return not self.rows.ended
 
     @property

@@ -81,9 +81,12 @@ class TableFeed(Feed):
     def _append(self, table, builder, bar):
         names = None if self.columns is None else [name.encode("utf-8", "surrogatepass") for name in self.columns]
         reader = native.ArrowReader(table, zone_spans, names, self.missing == "absent", self.nanoseconds)
-        while reader.next():
-            while reader.left:
-                bar.advance(reader.append_to(builder, _BAR_ROWS if bar.drawn is not None else reader.left))
+        try:
+            while reader.next():
+                while reader.left:
+                    bar.advance(reader.append_to(builder, _BAR_ROWS if bar.drawn is not None else reader.left))
+        finally:
+            reader.close()
 
 
 class ArrowFeed(TableFeed):

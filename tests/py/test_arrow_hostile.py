@@ -1,0 +1,281 @@
+"""Producers of Arrow that break the rules of the interface, made with ctypes: each is an InputError, and everything is
+released exactly once. The rules themselves are tested in tests/c/test_arrow_in.c."""
+
+import ctypes
+import gc
+
+import pytest
+
+from recstore import InputError, RecordList
+
+I64, PTR = ctypes.c_int64, ctypes.c_void_p
+RELEASE = ctypes.CFUNCTYPE(None, PTR)
+
+
+class Schema(ctypes.Structure):
+    _fields_ = [
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_char_p),
+        ("flags", I64),
+        ("n_children", I64),
+        ("children", PTR),
+        ("dictionary", PTR),
+        ("release", PTR),
+        ("private_data", PTR),
+    ]
+
+
+class Array(ctypes.Structure):
+    _fields_ = [
+        ("length", I64),
+        ("null_count", I64),
+        ("offset", I64),
+        ("n_buffers", I64),
+        ("n_children", I64),
+        ("buffers", PTR),
+        ("children", PTR),
+        ("dictionary", PTR),
+        ("release", PTR),
+        ("private_data", PTR),
+    ]
+
+
+class Stream(ctypes.Structure):
+    _fields_ = [
+        ("get_schema", PTR),
+        ("get_next", PTR),
+        ("get_last_error", PTR),
+        ("release", PTR),
+        ("private_data", PTR),
+    ]
+
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [PTR, ctypes.c_char_p, PTR]
+NAMES = {Schema: b"arrow_schema", Array: b"arrow_array", Stream: b"arrow_array_stream"}
+
+
+def capsule(struct, name=None):
+    return new_capsule(ctypes.addressof(struct), NAMES[type(struct)] if name is None else name, None)
+
+
+class Producer:
+    """A column of three 32-bit ints. `broken` sets fields of its array, or of its schema."""
+
+    def __init__(self, schema=(), array=()):
+        self.numbers = (ctypes.c_int32 * 3)(7, -1, 300)
+        self.buffers = (PTR * 2)(None, ctypes.addressof(self.numbers))
+        self.released = {"schema": 0, "array": 0}
+        self.keep = [RELEASE(self._releasing("schema", Schema)), RELEASE(self._releasing("array", Array))]
+        self.schema = Schema(format=b"i", release=ctypes.cast(self.keep[0], PTR))
+        self.array = Array(
+            length=3, n_buffers=2, buffers=ctypes.addressof(self.buffers), release=ctypes.cast(self.keep[1], PTR)
+        )
+        for struct, changes in ((self.schema, schema), (self.array, array)):
+            for name, value in dict(changes).items():
+                setattr(struct, name, value)
+
+    def _releasing(self, what, kind):
+        def release(pointer):
+            self.released[what] += 1
+            kind.from_address(pointer).release = None
+
+        return release
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return capsule(self.schema), capsule(self.array)
+
+
+def test_a_producer_in_order():
+    producer = Producer()
+    with RecordList(producer) as x:
+        assert x.to_list() == [7, -1, 300]
+    gc.collect()
+    assert producer.released == {"schema": 1, "array": 1}
+
+
+@pytest.mark.parametrize(
+    "schema, array, message",
+    [
+        ({"format": None}, {}, "a type without a format string"),
+        ({"format": b"?"}, {}, r"no Arrow type with the format \?"),
+        ({"n_children": 1}, {}, "wrong number of children"),
+        ({"n_children": 2**62}, {}, "a number of children that is out of range"),
+        ({}, {"length": -1}, "a length or offset that is out of range"),
+        ({}, {"length": 2**63 - 1, "offset": 2**63 - 1}, "a length or offset that is out of range"),
+        ({}, {"null_count": 9}, "a null count out of range"),
+        ({}, {"n_buffers": 3}, "another number of buffers"),
+        ({}, {"buffers": None}, "the buffers of an array are missing"),
+        ({}, {"n_children": 1}, "another number of children"),
+        ({}, {"dictionary": 8}, "a dictionary where its type has none"),
+        ({"format": b"tdD"}, {"n_children": -5}, "another number of children"),
+    ],
+)
+def test_a_broken_producer(schema, array, message):
+    producer = Producer(schema, array)
+    with pytest.raises(InputError, match=f"the Arrow data of Producer: .*{message}"):
+        RecordList(producer)
+    gc.collect()
+    assert producer.released == {"schema": 1, "array": 1}
+
+
+@pytest.mark.parametrize("which", ["schema", "array"])
+def test_a_producer_that_was_read_before(which):
+    producer = Producer()
+    getattr(producer, which).release = None
+    with pytest.raises(InputError, match="the Arrow array of Producer was read before; give a fresh one"):
+        RecordList(producer)
+    assert sum(producer.released.values()) == 0
+
+
+def test_a_value_that_cannot_be_stored_releases_what_was_read():
+    producer = Producer({"format": b"tdD"})
+    producer.numbers[2] = 2**31 - 1
+    with pytest.raises(TypeError, match=r"record 2: \$: a date outside"):
+        RecordList(producer)
+    gc.collect()
+    assert producer.released == {"schema": 1, "array": 1}
+
+
+class Gives:
+    """An object whose methods return what is given."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.value
+
+
+class Streams(Gives):
+    __arrow_c_array__ = None
+    del __arrow_c_array__
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.value
+
+
+def test_objects_in_place_of_capsules():
+    producer = Producer()
+    wrong = [
+        Streams(None),
+        Streams(3),
+        Streams(capsule(producer.schema)),
+        Streams(capsule(producer.schema, b"dltensor")),
+        Gives((None, None)),
+        Gives((capsule(producer.array), capsule(producer.schema))),
+        Gives((capsule(producer.schema), "array")),
+    ]
+    for one in wrong:
+        with pytest.raises(InputError, match=f"{type(one).__name__} gave a .* in place of a capsule 'arrow_"):
+            RecordList(one)
+    for one in (Gives(None), Gives((1, 2, 3)), Gives(capsule(producer.schema))):
+        with pytest.raises((TypeError, ValueError)):
+            RecordList(one)
+    assert sum(producer.released.values()) == 0
+
+
+def test_an_exception_of_the_method_is_raised():
+    class Raises:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise ZeroDivisionError("of the producer")
+
+    with pytest.raises(ZeroDivisionError, match="of the producer"):
+        RecordList(Raises())
+
+
+# ---- Streams ----
+
+
+class StreamProducer:
+    """A stream of one column, given `arrays` times, then `code` instead of the end if it is not 0."""
+
+    def __init__(self, arrays=2, code=0, message=None, array=(), schema_code=0):
+        self.one = Producer(array=array)
+        self.arrays, self.code, self.message, self.schema_code = arrays, code, message, schema_code
+        self.asked = self.released = 0
+        get = ctypes.CFUNCTYPE(ctypes.c_int, PTR, PTR)
+        self.keep = [
+            get(self.get_schema),
+            get(self.get_next),
+            ctypes.CFUNCTYPE(PTR, PTR)(self.last_error),
+            RELEASE(self.release),
+        ]
+        self.stream = Stream(*(ctypes.cast(one, PTR) for one in self.keep))
+        self.text = None if message is None else ctypes.create_string_buffer(message)
+
+    def get_schema(self, stream, out):
+        ctypes.memmove(out, ctypes.addressof(self.one.schema), ctypes.sizeof(Schema))
+        return self.schema_code
+
+    def get_next(self, stream, out):
+        self.asked += 1
+        ctypes.memmove(out, ctypes.addressof(self.one.array), ctypes.sizeof(Array))
+        if self.asked > self.arrays:
+            Array.from_address(out).release = None
+            return self.code
+        return 0
+
+    def last_error(self, stream):
+        return None if self.text is None else ctypes.addressof(self.text)
+
+    def release(self, pointer):
+        self.released += 1
+        Stream.from_address(pointer).release = None
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return capsule(self.stream)
+
+
+def test_a_stream_in_order():
+    producer = StreamProducer()
+    with RecordList(producer) as x:
+        assert x.to_list() == [7, -1, 300] * 2
+    gc.collect()
+    assert (producer.asked, producer.released, producer.one.released) == (3, 1, {"schema": 1, "array": 2})
+    with pytest.raises(InputError, match="the Arrow stream of StreamProducer was read before; give a fresh one"):
+        RecordList(producer)
+
+
+@pytest.mark.parametrize(
+    "message, shown",
+    [(b"the disk is gone", "the disk is gone"), (None, "it gave no reason"), (b"\xff" * 1000, "\ufffd" * 100)],
+    ids=["message", "no message", "bytes"],
+)
+def test_a_stream_that_fails(message, shown):
+    producer = StreamProducer(code=5, message=message)
+    with pytest.raises(InputError) as raised:
+        RecordList(producer)
+    assert f"the Arrow stream of StreamProducer failed: {shown}" in str(raised.value)
+    assert str(raised.value).endswith("(error 5)")
+    gc.collect()
+    assert (producer.released, producer.one.released) == (1, {"schema": 1, "array": 2})
+
+
+def test_a_stream_without_a_schema():
+    producer = StreamProducer(schema_code=22, message=b"no schema")
+    with pytest.raises(InputError, match=r"failed: no schema \(error 22\)"):
+        RecordList(producer)
+    gc.collect()
+    assert (producer.released, producer.one.released["schema"]) == (1, 0)
+
+
+def test_a_stream_with_a_broken_array():
+    producer = StreamProducer(array={"n_buffers": 1})
+    with pytest.raises(InputError, match="another number of buffers"):
+        RecordList(producer)
+    gc.collect()
+    assert (producer.asked, producer.released, producer.one.released) == (1, 1, {"schema": 1, "array": 1})
+
+
+def test_a_long_append_can_be_interrupted():
+    """Ctrl-C within an array of 2^40 nulls, which takes its producer no memory."""
+    import _thread
+    import threading
+
+    timer = threading.Timer(0.2, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        RecordList(Producer({"format": b"n"}, {"length": 2**40, "n_buffers": 0}))
+    timer.join()
