@@ -147,6 +147,20 @@ def job_readers(**arguments):
     return readers.job(**arguments)
 
 
+def job_ranks(**arguments):
+    """A row of the suite `ranks`."""
+    import ranks
+
+    return ranks.job(**arguments)
+
+
+def job_rank(**arguments):
+    """One rank of that suite."""
+    import ranks
+
+    return ranks.rank(**arguments)
+
+
 def job_speech(**arguments):
     """As job_workers, over a speech Dataset."""
     import speech
@@ -226,6 +240,8 @@ JOBS = {
     "build": job_build,
     "handle": job_handle,
     "import": job_import,
+    "rank": job_rank,
+    "ranks": job_ranks,
     "scale": job_scale,
     "readers": job_readers,
     "speech": job_speech,

@@ -18,6 +18,7 @@ import measures
 import memory_jobs
 import names
 import output
+import ranks
 import readers
 import scale
 import speech
@@ -38,6 +39,7 @@ SUITES = (
     "readers",
     "speech",
     "scale",
+    "ranks",
 )
 ALIASES = {"name": "attach"}
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -75,6 +77,7 @@ def main():
         run_readers,
         run_speech,
         run_scale,
+        run_ranks,
     )
     for run in runs:
         run(wanted, options, found)
@@ -260,6 +263,25 @@ def run_speech(wanted, options, found):
     memory_jobs.compare_workers(rows)
     title = f"speech: a Dataset of {rows[0]['records']:,} utterances, {options.workers} workers, a full pass each"
     keep(found, "speech", rows, f"{title} ({found['notes']['speech']})")
+
+
+def run_ranks(wanted, options, found):
+    if "ranks" not in wanted:
+        return
+    rows, count = [], 3 if options.quick else ranks.RANKS
+    try:
+        for source in ranks.SOURCES:
+            log(f"ranks: making the {source}")
+            path, records = ranks.ready(source, options.quick)
+            for container in ranks.CONTAINERS:
+                log(f"ranks: {source}, {container}")
+                arguments = {"source": source, "container": container, "path": path, "count": records}
+                rows.append(memory_jobs.start("ranks", ranks=count, workers=options.workers, **arguments))
+    except data.Missing as error:
+        skip(found, "ranks", str(error))
+        return
+    title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
+    keep(found, "ranks", ranks.compare(rows), title)
 
 
 def job_rows(found, suite, jobs):

@@ -108,6 +108,15 @@ def _check_call(build, fingerprint, files, keep, timeout, index_by, group_by):
         raise ValueError(f"timeout is a number of seconds, not {timeout!r}")
 
 
+def shared_with(reader, name, build, fingerprint, files=None, keep=False, dir=None, timeout=None):
+    """As `shared`. `reader` is a function that gives the trust.Reader for the store."""
+    named_segments.check_name(name)
+    _check_call(build, fingerprint, files, keep, timeout, None, None)
+    target = named_segments.Target(name, fingerprints.full(build, fingerprint, files), _seconds(keep), dir)
+    named_segments.collect(target.folder)
+    return _Call(target, build, False, timeout, None, reader).run()
+
+
 def attach(name, fingerprint=None, *, files=None, dir=None, classes=(), allow_pickle=False, arrays="copy"):
     """The store of this name, which some process of this user holds or which was kept.
 
@@ -174,8 +183,9 @@ def collect(*, dir=None):
 class _Call:
     """One call of `shared`: it attaches, or waits, or builds."""
 
-    def __init__(self, target, build, isolate, timeout, indexes=None):
+    def __init__(self, target, build, isolate, timeout, indexes=None, reader=None):
         self.target, self.build, self.isolate, self.indexes = target, build, isolate, indexes or {}
+        self.reader = reader or _untrusting
         self.timeout = timeout
         self.begin = time.monotonic()
         self.next_word = _FIRST_WORD
@@ -220,7 +230,7 @@ class _Call:
             self.target.replaces = True
             return None
         _log_attached(segment, label)
-        return _container(segment, _untrusting())
+        return _container(segment, self.reader())
 
     # ---- Waiting ----
 
@@ -284,7 +294,7 @@ class _Call:
 
     def make(self):
         try:
-            return _build(self.build(), self.target, _untrusting(), self.indexes)
+            return _build(self.build(), self.target, self.reader(), self.indexes)
         except SegmentExistsError:
             # The child of a builder that was killed (isolate=True) may have published after our last look.
             store = self.attach()

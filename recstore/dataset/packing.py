@@ -39,43 +39,53 @@ class Packed:
     def __init__(self, plan, strict):
         self.plan, self.strict = plan, strict
         self.made, self.store, self.columns, self.clusters, self.mapping = {}, None, {}, [], None
+
+    def chosen(self):
+        """The candidates that are to be packed. Packing takes those out that turn out not to be storable."""
+        return [candidate for candidate in self.plan.candidates.values() if candidate.kind is not None]
+
+    def build(self):
+        """Packs the values into a new segment, of which no process knows yet. Returns its RecordList, or None if there
+        is nothing to pack."""
         while True:
-            todo = [candidate for candidate in plan.candidates.values() if candidate.kind is not None]
+            todo = self.chosen()
             if not todo:
-                return
+                return None
             segment, wasted = self._build(todo)
             if wasted * 100 <= _MOST_WASTED * segment.nbytes:
                 break
             segment.close()
-        if all(candidate.kind is None for candidate in todo):
+        if not self.chosen():
             segment.close()
-            return
+            return None
         registry.announce(segment)
-        from recstore.records import RecordList
+        return registry.container_of(segment)
 
-        self.store = RecordList.__new__(RecordList)._set(native.Selection.whole(segment))
-        self._make([candidate for candidate in todo if candidate.kind is not None])
+    def append_to(self, builder):
+        """Appends the values to a builder. Returns the runs of records that are wasted: a value that turns out not to
+        be storable leaves the records before its bad one behind."""
+        self.columns, self.clusters = {}, []
+        wasted, todo = [], self.chosen()
+        for candidate in todo:
+            if candidate.kind in (LIST, DICT):
+                before = builder.records
+                try:
+                    self._append(builder, candidate)
+                except EncodeError as e:
+                    reason = share_plan.reason_of(e)
+                    if self.strict:
+                        raise EncodeError(f"{candidate.path}: {reason}; nothing was replaced") from None
+                    candidate.skip(reason)
+                    self.columns.pop(id(candidate), None)
+                    wasted.append((before, builder.records))
+        self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
+        return wasted
 
     def _build(self, todo):
-        """The segment of all candidates, and how many of its bytes are wasted: a value that turns out not to be
-        storable leaves the records before its bad one behind."""
+        """The segment of all candidates, and how many of its bytes are wasted."""
         builder = destination.new_builder(native.Builder, self.plan.options)
-        self.columns, self.clusters = {}, []
-        wasted = []
         try:
-            for candidate in todo:
-                if candidate.kind in (LIST, DICT):
-                    before = builder.records
-                    try:
-                        self._append(builder, candidate)
-                    except EncodeError as e:
-                        reason = share_plan.reason_of(e)
-                        if self.strict:
-                            raise EncodeError(f"{candidate.path}: {reason}; nothing was replaced") from None
-                        candidate.skip(reason)
-                        self.columns.pop(id(candidate), None)
-                        wasted.append((before, builder.records))
-            self._append_arrays(builder, [candidate for candidate in todo if candidate.kind in (ARRAY, TENSOR)])
+            wasted = self.append_to(builder)
             segment = builder.finish()
         except BaseException:
             builder.abort()
@@ -83,9 +93,8 @@ class Packed:
         blocks = Blocks(segment)
         for candidate in todo:
             if candidate.kind in (LIST, DICT):
-                candidate.after = sum(
-                    blocks.bytes_of(column.start, column.stop) for column in self.columns[id(candidate)]
-                )
+                columns = self.columns[id(candidate)]
+                candidate.after = sum(blocks.bytes_of(column.start, column.stop) for column in columns)
         return segment, sum(blocks.bytes_of(*run) for run in wasted)
 
     def _append(self, builder, candidate):
@@ -154,7 +163,9 @@ class Packed:
 
     # ---- The new values ----
 
-    def _make(self, todo):
+    def place(self, store):
+        """Makes the new values over `store`, a RecordList that begins with the records of this one."""
+        self.store, todo = store, self.chosen()
         for candidate in todo:
             for column in self.columns.get(id(candidate), ()):
                 if column.source is None:
@@ -192,9 +203,8 @@ class Packed:
             cluster.offset = offset
             compact = len(cluster.members) == 1
             for candidate in cluster.members:
-                self.made[id(candidate.value)] = _placed(
-                    candidate, self.mapping, offset, None if compact else cluster.low
-                )
+                placement = Placement.of(candidate, None if compact else cluster.low)
+                self.made[id(candidate.value)] = placement.value(self.mapping, offset)
 
 
 class Blocks:
@@ -243,24 +253,42 @@ def _is_dense(tensor):
     return shared_arrays.span_of(tensor) == tensor.numel()
 
 
-def _placed(candidate, mapping, offset, low):
-    """The new array or tensor, at `offset` of the mapping. A member of a cluster of several lies as far behind it as
-    the old one lay behind `low`, the first address of the cluster."""
-    from recstore.dataset import shared_arrays
+class Placement:
+    """The form of an array or tensor in the bytes of its cluster, `delta` bytes behind their beginning. Can be pickled.
 
-    value = candidate.value
-    if candidate.kind is TENSOR:
+    The strides of a tensor count elements.
+    """
+
+    __slots__ = ("kind", "dtype", "shape", "strides", "delta")
+
+    def __init__(self, kind, dtype, shape, strides, delta):
+        self.kind, self.dtype, self.shape, self.strides, self.delta = kind, dtype, shape, strides, delta
+
+    def __reduce__(self):
+        return Placement, (self.kind, self.dtype, self.shape, self.strides, self.delta)
+
+    @staticmethod
+    def of(candidate, low):
+        """That of a candidate. A member of a cluster of several lies as far behind its beginning as the old one lay
+        behind `low`, the first address of the cluster; `low` is None for a single member."""
+        value = candidate.value
+        if candidate.kind is TENSOR:
+            delta = 0 if low is None else value.data_ptr() - low
+            strides = value.stride() if low is not None or _is_dense(value) else value.contiguous().stride()
+            return Placement(TENSOR, value.dtype, tuple(value.shape), strides, delta)
         if low is not None:
-            offset += value.data_ptr() - low
-        strides = value.stride() if low is not None or _is_dense(value) else value.contiguous().stride()
-        return shared_arrays.tensor_at(mapping, offset, value.dtype, tuple(value.shape), strides)
-    if low is not None:
-        offset += value.__array_interface__["data"][0] - low
-        return shared_arrays.array_at(mapping, offset, value.dtype, value.shape, value.strides)
-    fortran = value.flags.f_contiguous and not value.flags.c_contiguous
-    return shared_arrays.array_at(
-        mapping, offset, value.dtype, value.shape, _strides(value.shape, value.dtype.itemsize, fortran)
-    )
+            delta = value.__array_interface__["data"][0] - low
+            return Placement(ARRAY, value.dtype, value.shape, value.strides, delta)
+        fortran = value.flags.f_contiguous and not value.flags.c_contiguous
+        strides = _strides(value.shape, value.dtype.itemsize, fortran)
+        return Placement(ARRAY, value.dtype, value.shape, strides, 0)
+
+    def value(self, mapping, offset):
+        """The new array or tensor over a mapping in which the cluster begins at `offset`."""
+        from recstore.dataset import shared_arrays
+
+        make = shared_arrays.tensor_at if self.kind == TENSOR else shared_arrays.array_at
+        return make(mapping, offset + self.delta, self.dtype, self.shape, self.strides)
 
 
 def _strides(shape, step, fortran):

@@ -16,6 +16,7 @@ _FEW = 16
 _PART_ENTRIES = 64
 _PART_BYTES = 64 * 1024
 _MOST_PARTS = 10_000
+_MOST_NAMED = 5  # values that an error names
 _DEEPEST = 100  # objects in objects: the walk takes several of Python's thousand frames for each
 
 LIST, DICT, ARRAY, TENSOR = "list", "dict", "array", "tensor"
@@ -416,3 +417,15 @@ def _itself(root):
     if object_graph.is_a(root, dict):
         return "it is the object given, which only its holder can replace: x = recstore.RecordDict(x)"
     return "it is the object given, which only its holder can replace"
+
+
+def refuse(plan):
+    """EncodeError when the plan leaves a value that was to be replaced; ValueError for a pattern that names nothing."""
+    bad = [candidate for candidate in plan.candidates.values() if candidate.kind is None and not candidate.chosen]
+    if bad:
+        said = "; ".join(f"{one.path or 'the object'}: {one.reason}" for one in bad[:_MOST_NAMED])
+        more = f"; and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
+        raise EncodeError(f"{said}{more}; nothing was replaced; strict=False leaves them as they are")
+    unused = plan.patterns.unused()
+    if unused:
+        raise ValueError(f"no attribute goes by {', '.join(map(repr, unused))}; nothing was replaced")

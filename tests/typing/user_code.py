@@ -354,3 +354,15 @@ assert_type(recstore.read_csv("*.csv", dtypes={"id": int}, errors="skip"), Recor
 assert_type(recstore.read_parquet(pathlib.Path("x"), columns=["a"], where=lambda r: r["a"] > 1), RecordList[dict[str, Any]])
 assert_type(recstore.read_arrow(["a.arrow"], limit=5, shared="x", keep="2h", workers=2), RecordList[dict[str, Any]])
 recstore.read_csv("x.csv", errors="ignore")  # type: ignore[arg-type]
+
+# ---- A dataset for all ranks ----
+
+
+class Images:
+    samples: list[Sample]
+
+
+assert_type(recstore.share_dataset(Images()), SharingReport)
+assert_type(recstore.share_dataset(Images, shared="images"), Images)
+assert_type(recstore.share_dataset(lambda: Images(), shared="images", keep="2h", files=["a.json"]), Images)
+assert_type(recstore.share_dataset(Images(), shared="images"), Images)

@@ -1,0 +1,280 @@
+"""share_dataset with a name: one process of a machine makes the dataset and stores its large data, the others attach.
+
+The segment holds the data as packing writes it, and one record more: a pickle of the rest of the dataset, in which a
+number stands in place of each large value. An attaching process unpickles that record and puts values over the segment
+in the places of the numbers, so it never runs the factory. If the rest cannot be pickled, the record has the reason,
+and each process runs the factory. It then packs its data for itself and replaces them by those of the first process
+that packed equal ones.
+"""
+
+import functools
+import io
+import pickle
+import types
+
+from recstore import sharing
+from recstore._core import trust
+from recstore.build import build_options, fingerprints
+from recstore.build.sources import Feed
+from recstore.dataset import object_sizes, packing, share_plan, swap
+from recstore.dataset.share_plan import DICT, LIST
+from recstore.errors import Error
+from recstore.values import factories
+
+_MARK = "recstore dataset"
+
+
+class Request:
+    """The arguments of share_dataset with a name."""
+
+    def __init__(self, threshold, only, skip, name, strict=False, on_unsupported="error", **options):
+        self.threshold, self.only, self.skip, self.strict = object_sizes.parse(threshold), only, skip, strict
+        self.on_unsupported, self.name, self.sharing_options = on_unsupported, name, options
+
+    def plan(self, obj):
+        options = build_options.Options(self.on_unsupported)
+        return share_plan.Plan(obj, self.threshold, share_plan.Patterns(self.only, self.skip), options)
+
+    def packed(self, obj):
+        plan = self.plan(obj)
+        if self.strict:
+            share_plan.refuse(plan)
+        return packing.Packed(plan, self.strict)
+
+    def store(self, feed, fingerprint):
+        """The store of a feed. The segment of this name is trusted: its owner and mode say that this user wrote it."""
+        given = {**self.sharing_options, "fingerprint": fingerprint}
+        return sharing.shared_with(_trusting, self.name, lambda: feed, **given)
+
+    def fingerprint(self, factory):
+        given = self.sharing_options.get("fingerprint")
+        if given is not None:
+            return given
+        if self.sharing_options.get("keep") is True and self.sharing_options.get("files") is None:
+            raise ValueError("keep=True needs fingerprint= or files=: a dataset that stays must be known by its data")
+        how = dict(threshold=self.threshold, only=self.only, skip=self.skip, on_unsupported=self.on_unsupported)
+        return f"{fingerprints.derive(factory)}-{fingerprints.derive(functools.partial(dict, **how))}"
+
+
+def _trusting():
+    return trust.Reader()
+
+
+def share(obj, request):
+    """The dataset, its large data shared: that of a factory, or `obj` itself."""
+    return _share_made(obj, request) if is_factory(obj) else _share_loaded(obj, request, "")
+
+
+def is_factory(obj):
+    """Whether the argument of share_dataset makes a dataset: whether it is a function, a class or a functools.partial.
+    Any other callable object is a dataset."""
+    return isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial))
+
+
+# ---- A factory ----
+
+
+def _share_made(factory, request):
+    feed = _Making(factory, request)
+    fingerprint = request.fingerprint(factory)
+    store = request.store(feed, fingerprint)
+    note = store[-1] if len(store) else None
+    if type(note) is not dict or _MARK not in note:
+        raise Error(f"{store!r} holds no dataset; choose another name or fingerprint")
+    if note["reason"] is not None:
+        _logger().warning("each process makes the dataset %r: %s", request.name, note["reason"])
+        obj = factory() if feed.packed is None else feed.obj
+        feed = None
+        store.close()
+        return _share_loaded(obj, request, f"{fingerprint}+")
+    if feed.packed is None:
+        return _Unpickler(note["rest"], note["layout"], store).load()
+    feed.packed.place(store)
+    swap.Swap(feed.packed.plan, feed.packed.made).do()
+    return feed.obj
+
+
+def _logger():
+    import logging
+
+    return logging.getLogger("recstore")
+
+
+class _Making(Feed):
+    """Runs the factory, and appends the data of its dataset and the record of the rest. `packed` is then set."""
+
+    def __init__(self, factory, request):
+        self.factory, self.request = factory, request
+        self.options = build_options.Options(request.on_unsupported)
+        self.obj = self.packed = None
+
+    def fill(self, builder, options):
+        self.obj = self.factory()
+        if self.obj is None:
+            raise TypeError("the factory returned None; it returns the dataset")
+        packed = self.request.packed(self.obj)
+        reason = _no_pickle(packed, self.obj)
+        rest = layout = None
+        if reason is None:
+            packed.append_to(builder)
+            rest, layout = _pickled(packed, self.obj), pickle.dumps(layout_of(packed), 5)
+        builder.end_block()
+        builder.append({_MARK: 1, "rest": rest, "layout": layout, "reason": reason})
+        self.packed = packed
+
+
+def _no_pickle(packed, obj):
+    """Why the rest of the dataset cannot be sent to other processes; None if it can."""
+    if packed.plan.stores:
+        path = packed.plan.stores[0][0]
+        return f"{path or 'it'} is a store, which the dataset shares by itself"
+    try:
+        _pickled(packed, obj)
+    except Exception as error:
+        return f"without its large data it cannot be pickled: {type(error).__name__}: {error}"
+    return None
+
+
+# ---- The rest of a dataset ----
+
+
+def layout_of(packed):
+    """The places of the packed values in a segment: a list that can be pickled, with an entry for each value, `(kind,
+    path, columns, factory, placed)`.
+
+    `columns` are those of a list or dict, each `(start, stop, number of the source's value, positions)`. `factory` is
+    the number of a default factory. `placed` is, of an array or tensor, `(record, Placement)`.
+    """
+    todo = packed.chosen()
+    numbers = {id(packed.columns[id(one)][0]): n for n, one in enumerate(todo) if one.kind in (LIST, DICT)}
+    clusters = {id(one): cluster for cluster in packed.clusters for one in cluster.members}
+    out = []
+    for one in todo:
+        columns = factory = placed = None
+        if one.kind in (LIST, DICT):
+            columns = [
+                (c.start, c.stop, None if c.source is None else numbers[id(c.source)], c.positions)
+                for c in packed.columns[id(one)]
+            ]
+            factory = getattr(one.value, "default_factory", None)
+            factory = None if factory is None else factories.FACTORIES.index(factory)
+        else:
+            cluster = clusters[id(one)]
+            low = None if len(cluster.members) == 1 else cluster.low
+            placed = cluster.record, packing.Placement.of(one, low)
+        out.append((one.kind, one.path, columns, factory, placed))
+    return out
+
+
+class Values:
+    """The values of a layout over a store, each made when it is first asked for."""
+
+    def __init__(self, layout, store):
+        self.layout, self.store = layout, store
+        self.made, self.views, self.offsets, self.mapping = {}, {}, None, None
+
+    def __getitem__(self, number):
+        if number not in self.made:
+            kind, path, columns, factory, placed = self.layout[number]
+            if kind == LIST:
+                made = self.view(number, 0)
+                made._shared_as = path
+            elif kind == DICT:
+                from recstore import dicts
+
+                factory = None if factory is None else factories.FACTORIES[factory]
+                made = dicts.over(self.view(number, 0), self.view(number, 1), factory)
+                made._shared_as = path
+            else:
+                made = self.array(*placed)
+            self.made[number] = made
+        return self.made[number]
+
+    def view(self, number, column):
+        key = number, column
+        if key not in self.views:
+            start, stop, source, positions = self.layout[number][2][column]
+            made = self.store[start:stop] if source is None else self.view(source, 0)._take(positions)
+            self.views[key] = made
+        return self.views[key]
+
+    def array(self, record, placement):
+        from recstore.dataset import shared_arrays
+
+        if self.mapping is None:
+            self.mapping = shared_arrays.mapping_over(self.store)
+            records = sorted({one[4][0] for one in self.layout if one[4] is not None})
+            self.offsets = dict(zip(records, shared_arrays.offsets(self.store, records)))
+        return placement.value(self.mapping, self.offsets[record])
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles a dataset, with the number of a packed value in its place."""
+
+    def __init__(self, file, packed):
+        super().__init__(file, 5)
+        self.numbers = {id(one.value): number for number, one in enumerate(packed.chosen())}
+
+    def persistent_id(self, value):
+        return self.numbers.get(id(value))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, rest, layout, store):
+        super().__init__(io.BytesIO(rest))
+        self.values = Values(pickle.loads(layout), store)
+
+    def persistent_load(self, number):
+        return self.values[number]
+
+
+def _pickled(packed, obj):
+    file = io.BytesIO()
+    _Pickler(file, packed).dump(obj)
+    return file.getvalue()
+
+
+# ---- A dataset that each process has loaded ----
+
+
+def _share_loaded(obj, request, prefix):
+    """Replaces the data of `obj` by those of the first process that stored equal ones."""
+    packed = request.packed(obj)
+    own = packed.build()
+    if own is None:
+        return obj
+    layout = layout_of(packed)
+    given = request.sharing_options.get("fingerprint") if not prefix else None
+    content = fingerprints.derive(functools.partial(dict, records=own.fingerprint, layout=_plain(layout)))
+    store = request.store(_Copying(own, layout, request), f"{prefix or (given + '+' if given else '')}{content}")
+    packed.place(store)
+    swap.Swap(packed.plan, packed.made).do()
+    own.close()
+    return obj
+
+
+def _plain(layout):
+    """The layout as a text."""
+    out = []
+    for kind, path, columns, factory, placed in layout:
+        if placed is not None:
+            record, one = placed
+            placed = record, str(one.dtype), tuple(one.shape), tuple(one.strides), one.delta
+        columns = columns and [(a, b, source, positions and positions.tolist()) for a, b, source, positions in columns]
+        out.append((kind, path, columns, factory, placed))
+    return repr(out)
+
+
+class _Copying(Feed):
+    """The records of a store that was just packed, in blocks as packing makes them."""
+
+    def __init__(self, store, layout, request):
+        self.store = store
+        runs = [column for _, _, columns, _, _ in layout for column in columns or () if column[2] is None]
+        self.ends = sorted({0, *(stop for _, stop, _, _ in runs), len(store)})
+        self.options = build_options.Options(request.on_unsupported)
+
+    def fill(self, builder, options):
+        for start, stop in zip(self.ends, self.ends[1:]):
+            builder.extend(self.store[start:stop])
+            builder.end_block()

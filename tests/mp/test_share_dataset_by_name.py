@@ -1,0 +1,198 @@
+"""share_dataset(..., shared="name"): one process makes the dataset, the others attach before they load."""
+
+import multiprocessing
+
+import numpy as np
+import pytest
+from mp import shared_datasets as datasets
+from mp.sharers import FORK, left, notes, open_gate, until
+from mp.workers import run_worker
+
+import recstore
+from recstore import share_dataset
+from recstore.shm import process_memory
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def ranks(context, n, kind, name, log, options=None, *arguments):
+    """Starts n ranks. Gives their processes and pipes."""
+    crew = []
+    for _ in range(n):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=datasets.rank, args=(theirs, kind, name, log, options or {}, *arguments))
+        process.start()
+        theirs.close()
+        crew.append((process, ours))
+    return crew
+
+
+def answers(crew):
+    out = []
+    for _, pipe in crew:
+        assert pipe.poll(120)
+        out.append(pipe.recv())
+    return out
+
+
+def dismiss(crew):
+    for process, pipe in crew:
+        try:
+            pipe.send("end")
+        except BrokenPipeError:
+            pass  # it has ended with an error
+        process.join(60)
+        pipe.close()
+        process.close()
+
+
+@pytest.mark.parametrize("context", [FORK, SPAWN], ids=["fork", "spawn"])
+def test_one_rank_makes_the_dataset_and_the_others_attach_before_they_load(context, name, log):
+    crew = ranks(context, 4, datasets.Dataset, name, log)
+    assert answers(crew) == [datasets.expected()] * 4
+    assert len(notes(log)) == 1 and len(recstore.segments(name)) == 1
+    dismiss(crew)
+    assert left(name) == []
+
+
+def test_others_wait_while_one_makes_it(name, log, tmp_path):
+    gate = str(tmp_path / "gate")
+    crew = ranks(FORK, 3, datasets.Dataset, name, log, {}, 1, gate)
+    until(lambda: notes(log))
+    assert not any(pipe.poll(0.3) for _, pipe in crew)
+    open_gate(gate)
+    assert answers(crew) == [datasets.expected()] * 3 and len(notes(log)) == 1
+    dismiss(crew)
+
+
+@pytest.mark.parametrize("kind", [datasets.Unpicklable, datasets.Holding])
+def test_a_dataset_that_cannot_be_sent_is_made_by_each_rank_and_then_shared(kind, name, log):
+    crew = ranks(FORK, 3, kind, name, log)
+    assert answers(crew) == [datasets.expected()] * 3
+    assert len(notes(log)) == 3 and len(recstore.segments(name)) == 1
+    dismiss(crew)
+    assert left(name) == []
+
+
+def test_the_reason_is_said(name, log, messages):
+    dataset = share_dataset(datasets.factory(datasets.Unpicklable, log), datasets.LEAST, shared=name)
+    (message,) = [one for one in messages() if "each process makes" in one]
+    assert "cannot be pickled: " in message and "lambda" in message
+    del dataset
+
+
+def test_a_loaded_dataset_attaches_to_equal_data_only(name, log):
+    first, again, other = datasets.Dataset(log), datasets.Dataset(log), datasets.Dataset(log, 2)
+    for dataset in (first, again, other):
+        assert share_dataset(dataset, datasets.LEAST, shared=name) is dataset
+    assert [datasets.description(one) for one in (first, again, other)] == [datasets.expected(n) for n in (1, 1, 2)]
+    assert first.samples.segments[0].id == again.samples.segments[0].id != other.samples.segments[0].id
+    assert len(recstore.segments(name)) == 2
+
+
+def test_workers_read_a_dataset_that_was_attached(context, name, log):
+    make = datasets.factory(datasets.Dataset, log)
+    kept = share_dataset(make, datasets.LEAST, shared=name)
+    dataset = share_dataset(make, datasets.LEAST, shared=name)
+    assert dataset is not kept and len(notes(log)) == 1
+    assert run_worker(context, datasets.send_description, dataset) == datasets.expected()
+
+
+def test_another_argument_or_option_is_another_dataset(name, log):
+    held = [
+        share_dataset(datasets.factory(datasets.Dataset, log, *arguments), datasets.LEAST, shared=name, **options)
+        for arguments, options in (((), {}), ((2,), {}), ((), {"skip": "array"}), ((), {}))
+    ]
+    assert len(notes(log)) == 3 == len(recstore.segments(name))
+    assert type(held[2].array) is np.ndarray and held[2].array.flags.writeable
+    assert [one.scale for one in held] == [1, 2, 1, 1]
+
+
+def test_kept_datasets_outlive_their_processes(name, log, tmp_path):
+    path = tmp_path / "data"
+    path.write_text("1")
+    options = {"keep": True, "files": [str(path)]}
+    for made in (1, 1):
+        crew = ranks(FORK, 1, datasets.Dataset, name, log, options)
+        assert answers(crew) == [datasets.expected()]
+        dismiss(crew)
+        assert len(notes(log)) == made
+    path.write_text("22")
+    crew = ranks(FORK, 1, datasets.Dataset, name, log, options)
+    assert answers(crew) == [datasets.expected()] and len(notes(log)) == 2
+    dismiss(crew)
+    assert recstore.unlink(name) == 2
+
+
+def test_an_exception_of_the_constructor_reaches_all_and_leaves_nothing(name, log):
+    with pytest.raises(OSError, match="the disk is gone"):
+        share_dataset(datasets.factory(datasets.Failing, log), shared=name)
+    assert left(name) == [] and len(notes(log)) == 1
+    with pytest.raises(TypeError, match="returned None"):
+        share_dataset(datasets.factory(lambda log: None, log), shared=name, fingerprint="1")
+
+
+def test_strict_says_what_cannot_be_stored(name, log):
+    def make():
+        dataset = datasets.Dataset(log)
+        dataset.odd = [object() for _ in range(1000)]
+        return dataset
+
+    with pytest.raises(recstore.EncodeError, match="odd"):
+        share_dataset(make, datasets.LEAST, shared=name, strict=True, fingerprint="1")
+    assert left(name) == []
+
+
+def test_a_value_that_fails_late_stays_with_the_rest(name, log):
+    make = datasets.factory(datasets.Late, log)
+    held = [share_dataset(make, datasets.LEAST, shared=name) for _ in range(2)]
+    assert len(notes(log)) == 1
+    for one in held:
+        assert type(one.good) is recstore.RecordView and type(one.bad) is list and one.bad[777] == {"i": complex}
+
+
+def test_a_store_of_another_kind_is_refused(name):
+    with recstore.shared(name, lambda: [1, 2], fingerprint="1"):
+        with pytest.raises(recstore.Error, match="holds no dataset"):
+            share_dataset(lambda: None, shared=name, fingerprint="1")
+
+
+@pytest.mark.parametrize(
+    "options, error, text",
+    [
+        ({"shared": "a", "dry_run": True}, TypeError, "'dry_run' with shared="),
+        ({"shared": "a", "backing": "shm"}, TypeError, "'backing' with shared="),
+        ({"keep": True}, TypeError, "'keep' without shared="),
+        ({"colour": 1}, TypeError, "unexpected keyword argument 'colour'$"),
+        ({"shared": "a", "keep": True}, ValueError, "files="),
+    ],
+)
+def test_options_that_do_not_belong_are_refused(options, error, text, log):
+    with pytest.raises(error, match=text):
+        share_dataset(datasets.factory(datasets.Dataset, log), **options)
+    assert notes(log) == []
+
+
+def test_the_ranks_hold_one_copy(name, log):
+    """The memory of four attached ranks is less than that of two ranks that hold the data themselves."""
+    if process_memory.usage() is None:
+        pytest.skip("needs smaps_rollup")
+    plain = _held(None, log)
+    assert _held(name, log) < plain / 2
+
+
+def _held(name, log):
+    crew = [_holder(name, log) for _ in range(4)]
+    for _, pipe in crew:
+        assert pipe.poll(120) and pipe.recv() == 200_000
+    total = sum(process_memory.usage(process.pid).uss for process, _ in crew)
+    dismiss(crew)
+    return total
+
+
+def _holder(name, log):
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=datasets.hold_large, args=(theirs, name, log))
+    process.start()
+    theirs.close()
+    return process, ours
