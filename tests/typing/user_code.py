@@ -294,8 +294,8 @@ assert_type(shared_report.rows, list[Row])
 assert_type(shared_report.skipped[0].after, int | None)
 assert_type(shared_report.store, RecordList[Any] | None)
 assert_type(shared_report.undo(), int)
-recstore.share_dataset(samples, 1.5)  # type: ignore[arg-type]
-recstore.share_dataset(samples, backing="disk")  # type: ignore[arg-type]
+recstore.share_dataset(samples, 1.5)  # type: ignore[call-overload]
+recstore.share_dataset(samples, backing="disk")  # type: ignore[call-overload]
 audited = recstore.audit(samples, workers=8, ranks=2, threshold=1 << 20)
 assert_type(audited, Audit)
 assert_type(audited.pickled, int | None)
