@@ -4,6 +4,7 @@ from typing import Any
 
 from typing_extensions import assert_type
 
+from recstore.integrations.lhotse import CutSet, RecordingSet, SupervisionSet, load_manifest
 from recstore.integrations.mmengine import BaseDataset
 from recstore.integrations.pycocotools import COCO
 from recstore.integrations.torchvision import CocoDetection, ImageFolder
@@ -28,3 +29,9 @@ class Boxes(BaseDataset):
 assert_type(Boxes(ann_file="train.json", shared="boxes").data_list[0], dict[str, Any])
 assert_type(Boxes().get_subset(3), Boxes)
 Boxes(shared=1)  # type: ignore[arg-type]
+
+cuts = CutSet.from_file("cuts.jsonl.gz", shared="cuts", workers=2)
+assert_type(cuts.shuffle(), CutSet)
+assert_type(CutSet.from_jsonl_lazy("cuts.jsonl"), CutSet)
+assert_type(load_manifest("cuts.jsonl"), CutSet | RecordingSet | SupervisionSet)
+CutSet.from_file("cuts.jsonl", lazy=True)  # type: ignore[call-arg]

@@ -1,0 +1,150 @@
+"""Manifests of lhotse over stores: `CutSet`, `RecordingSet` and `SupervisionSet` that read their items one by one, with
+random access. One process of a machine reads the JSONL file."""
+
+import random
+from array import array
+
+import lhotse
+from lhotse.lazy import LazyIteratorChain
+from lhotse.serialization import deserialize_item, resolve_manifest_set_class
+from lhotse.utils import split_sequence
+
+from recstore.io import jsonl
+
+__all__ = ["CutSet", "Items", "RecordingSet", "SupervisionSet", "load_manifest"]
+
+
+class Items:
+    """The items of a manifest, such as cuts, over a store of their dicts. To lhotse it is a lazy manifest: every
+    iteration makes new objects, and no list of them is held.
+
+    ``items[3]`` is an item, ``items["id"]`` the one with that id, and ``items[2:5]`` or ``items[[3, 1]]`` other Items
+    over the same store. The first lookup of an id makes an index. Safe to read from several threads at once.
+    """
+
+    def __init__(self, store):
+        self.store = store
+        self._by_id = None
+
+    def __len__(self):
+        return len(self.store)
+
+    def __iter__(self):
+        return map(deserialize_item, self.store)
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return deserialize_item(self.by_id[key])
+        found = self.store[key]
+        return deserialize_item(found) if isinstance(found, dict) else Items(found)
+
+    def __add__(self, other):
+        return Items(self.store + other.store) if isinstance(other, Items) else LazyIteratorChain(self, other)
+
+    def __eq__(self, other):
+        return self.store == other.store if isinstance(other, Items) else NotImplemented
+
+    __hash__ = None
+
+    @property
+    def by_id(self):
+        """A RecordDict from each id to the dict of its item."""
+        if self._by_id is None:
+            self._by_id = self.store.index_by("id")
+        return self._by_id
+
+    def __repr__(self):
+        return f"Items({self.store!r})"
+
+
+class _OverStore:
+    """The methods of manifests that a store answers by itself. Manifests that come of it by `filter` and `map` are
+    lhotse's own lazy ones."""
+
+    @classmethod
+    def from_jsonl_lazy(cls, path, **options):
+        """The manifest of JSONL files, also packed ones.
+
+        Args:
+            path: a path, a pattern or a list of these, as :func:`recstore.read_jsonl` takes it.
+            options: those of :func:`recstore.read_jsonl`: ``shared="name"`` for one copy on a machine, with `keep`,
+                `fingerprint`, `dir` and `timeout`; and others.
+
+        Raises OSError for a file that cannot be read, and InputError for a bad line.
+        """
+        return cls(Items(jsonl.read_jsonl(path, **options)))
+
+    from_jsonl = from_file = from_jsonl_lazy
+
+    @property
+    def ids(self):
+        """The ids of the items."""
+        return self.data.store.field("id") if isinstance(self.data, Items) else (item.id for item in self)
+
+    def __contains__(self, other):
+        if not isinstance(self.data, Items):
+            return super().__contains__(other)
+        return (other if isinstance(other, str) else other.id) in self.data.by_id
+
+    def shuffle(self, rng=None, buffer_size=10_000):
+        """The manifest in the order that `rng` gives a list of it: a full shuffle, not one within a buffer."""
+        if not isinstance(self.data, Items):
+            return super().shuffle(rng, buffer_size)
+        order = array("q", range(len(self)))
+        (rng or random).shuffle(order)
+        return type(self)(self.data[order])
+
+    def split(self, num_splits, shuffle=False, drop_last=False):
+        """The manifest in `num_splits` parts of equal size, as a list."""
+        if not isinstance(self.data, Items):
+            return super().split(num_splits, shuffle=shuffle, drop_last=drop_last)
+        parts = split_sequence(range(len(self)), num_splits=num_splits, shuffle=shuffle, drop_last=drop_last)
+        return [type(self)(self.data[part]) for part in parts]
+
+    def subset(self, first=None, last=None, **chosen):
+        """The first or last items; other choices as lhotse makes them."""
+        count = first if last is None else last
+        others = [value for value in (first if last is not None else None, *chosen.values()) if value is not None]
+        if not isinstance(self.data, Items) or others or count is None or count <= 0:
+            return super().subset(first=first, last=last, **chosen)
+        return type(self)(self.data[:count] if last is None else self.data[-count:])
+
+
+class CutSet(_OverStore, lhotse.CutSet):
+    """lhotse's CutSet over a store; `from_file`, `from_jsonl` and `from_jsonl_lazy` take ``shared="name"``.
+
+    All samplers that take lazy manifests work, `SimpleCutSampler` with a full shuffle.
+
+    >>> import json, os, tempfile
+    >>> cut = {"id": "a", "start": 0, "duration": 2.5, "channel": 0, "supervisions": [], "type": "MonoCut"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "cuts.jsonl")
+    ...     with open(path, "w") as file: file.writelines(json.dumps({**cut, "id": name}) + chr(10) for name in "abc")
+    ...     cuts = CutSet.from_file(path)
+    >>> cuts["b"].duration, cuts[-1].id, "x" in cuts, cuts.is_lazy
+    (2.5, 'c', False, True)
+    """
+
+
+class RecordingSet(_OverStore, lhotse.RecordingSet):
+    """lhotse's RecordingSet over a store; see :class:`CutSet`."""
+
+
+class SupervisionSet(_OverStore, lhotse.SupervisionSet):
+    """lhotse's SupervisionSet over a store; see :class:`CutSet`."""
+
+
+def load_manifest(path, **options):
+    """The CutSet, RecordingSet or SupervisionSet over a store of JSONL files, by the kind of the first item. `path` and
+    `options` are as of :func:`recstore.read_jsonl`.
+
+    Raises OSError, InputError, and ValueError for files without an item or with items of another kind.
+    """
+    items = Items(jsonl.read_jsonl(path, **options))
+    if not len(items):
+        raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
+    kind = resolve_manifest_set_class(items[0])
+    for cls in (CutSet, RecordingSet, SupervisionSet):
+        if issubclass(cls, kind):
+            return cls(items)
+    raise ValueError(f"{path}: a {kind.__name__} cannot be over a store; load it with lhotse.load_manifest")
