@@ -351,7 +351,9 @@ recstore.read_jsonl("train.jsonl", errors="ignore")  # type: ignore[arg-type]
 assert_type(recstore.read_json("coco.json", records="annotations", shared="coco", keep="2h"), RecordList[Any])
 assert_type(recstore.read_json("coco.json", records=("words",), entries=True), RecordDict[str, Any])
 assert_type(recstore.read_csv("*.csv", dtypes={"id": int}, errors="skip"), RecordList[dict[str, Any]])
-assert_type(recstore.read_parquet(pathlib.Path("x"), columns=["a"], where=lambda r: r["a"] > 1), RecordList[dict[str, Any]])
+assert_type(
+    recstore.read_parquet(pathlib.Path("x"), columns=["a"], where=lambda r: r["a"] > 1), RecordList[dict[str, Any]]
+)
 assert_type(recstore.read_arrow(["a.arrow"], limit=5, shared="x", keep="2h", workers=2), RecordList[dict[str, Any]])
 recstore.read_csv("x.csv", errors="ignore")  # type: ignore[arg-type]
 

@@ -1,0 +1,175 @@
+"""Real files, each read by one line and compared value by value with the obvious way to read it in Python."""
+
+import csv
+import gzip
+import io
+import json
+import lzma
+import os
+import pathlib
+import zipfile
+
+import pytest
+
+import recstore
+
+FOLDER = pathlib.Path(os.environ.get("RECSTORE_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared/data")
+if not FOLDER.is_dir():
+    pytest.skip("no real files here: set RECSTORE_DATA to a folder that has them", allow_module_level=True)
+
+
+def text_of(path):
+    """The unpacked text of a file."""
+    if path.suffix == ".zip":
+        archive = zipfile.ZipFile(path)
+        return archive.read(archive.namelist()[0]).decode()
+    opener = {".xz": lzma.open, ".gz": gzip.open}[path.suffix]
+    with opener(path) as file:
+        return file.read().decode("utf-8-sig")
+
+
+def json_at(*keys):
+    """The value of a JSON file under these keys."""
+
+    def obvious(path):
+        value = json.loads(text_of(path))
+        for key in keys:
+            value = value[key]
+        return value
+
+    return obvious
+
+
+def json_lines(path):
+    return [json.loads(line) for line in text_of(path).split("\n") if line.strip()]
+
+
+def lines(path):
+    return [line for line in text_of(path).split("\n") if line]
+
+
+def typed(cells):
+    """The cells of a column as read_csv documents it: ints if all are, else floats if all are, else text; None for an
+    empty cell."""
+    for kind in (int, float):
+        try:
+            return [None if cell == "" else kind(cell) for cell in cells]
+        except ValueError:
+            continue
+    return [None if cell == "" else cell for cell in cells]
+
+
+def rows(delimiter=",", names=None, quoting=csv.QUOTE_MINIMAL, skip=False):
+    """The rows of a CSV file as dicts, each column of the narrowest type that all of its cells have."""
+
+    def obvious(path):
+        text = io.StringIO(text_of(path), newline="")
+        found = list(csv.reader(text, delimiter=delimiter, quoting=quoting))
+        heads = names or found.pop(0)
+        if skip:
+            found = [row for row in found if len(row) == len(heads)]
+        columns = [typed(cells) for cells in zip(*found, strict=True)]
+        return [dict(zip(heads, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    return obvious
+
+
+def read_json(records=None, **options):
+    return lambda path: recstore.read_json(path, records=records, **options)
+
+
+def read_csv(**options):
+    return lambda path: recstore.read_csv(path, **options)
+
+
+COCO = "images", "annotations", "categories"
+CASES = {
+    "chinese-poetry/poet.tang.jsonl.xz": [(recstore.read_jsonl, json_lines)],
+    "coco/COCO-MINI_instances_train2017.json.xz": [(read_json(key), json_at(key)) for key in COCO],
+    "coco/COCO-MINI_instances_val2017.json.xz": [(read_json(key), json_at(key)) for key in COCO],
+    "coco/COCO-MINI_person_keypoints_train2017.json.xz": [
+        (read_json(key), json_at(key)) for key in ("images", "annotations")
+    ],
+    "coco/COCO_Tiny_instances_val2017.json.xz": [(read_json(key), json_at(key)) for key in COCO],
+    "coco/captions_val2017.json.xz": [(read_json(key), json_at(key)) for key in ("images", "annotations")],
+    "coco/coco_karpathy_train_list.txt.xz": [(recstore.read_lines, lines)],
+    "coco/instances_val2017.first647.json.xz": [(read_json(key), json_at(key)) for key in COCO],
+    "coco/results/instances_val2014_fakesegm100_results.json.xz": [(recstore.read_json, json_at())],
+    "coco/val2017_boxes_yolov4.txt.xz": [(recstore.read_lines, lines)],
+    "commonvoice/sentences.tsv.xz": [
+        (
+            # One sentence holds a carriage return, which ends a line in csv too: its second half has one cell.
+            read_csv(delimiter="\t", header=["language", "sentence"], quote=None, errors="skip"),
+            rows("\t", ["language", "sentence"], csv.QUOTE_NONE, skip=True),
+        )
+    ],
+    "imagenet/ImageNet_val.txt.xz": [
+        (read_csv(delimiter=" ", header=["path", "label"]), rows(" ", ["path", "label"])),
+        (recstore.read_lines, lines),
+    ],
+    "imagenet/simclr_10percent.txt.xz": [(recstore.read_lines, lines)],
+    "imagenet/timm/imagenet_real_labels.json.xz": [(recstore.read_json, json_at())],
+    "imagenet/timm/imagenet_synset_to_definition.txt.xz": [
+        (
+            read_csv(delimiter="\t", header=["synset", "definition"], quote=None),
+            rows("\t", ["synset", "definition"], csv.QUOTE_NONE),
+        )
+    ],
+    "map/bpe_simple_vocab_16e6.txt.gz": [(recstore.read_lines, lines)],
+    "map/cmudict.dict.xz": [(recstore.read_lines, lines)],
+    "map/gpt2_encoder.json.xz": [(read_json(entries=True), json_at())],
+    "map/words_dictionary.zip": [(read_json(entries=True), json_at())],
+    "nested/cmrc2018/cmrc2018_dev.json.xz": [(read_json(None), json_at())],
+    "nested/countries.json.xz": [(recstore.read_json, json_at())],
+    "nested/gemoji_emoji.json.xz": [(recstore.read_json, json_at())],
+    "nested/llamafactory/glaive_toolcall_zh_demo.json.xz": [(recstore.read_json, json_at())],
+    "nested/nlvr2/dev.jsonl.xz": [(recstore.read_jsonl, json_lines)],
+    "nested/vega_movies.json.xz": [(recstore.read_json, json_at())],
+    "nested/vqarad_train.json.xz": [(recstore.read_json, json_at())],
+    "nested/xquad/xquad.ar.json.xz": [(read_json("data"), json_at("data"))],
+    "nested/xquad/xquad.zh.json.xz": [(read_json("data"), json_at("data"))],
+    "sgd/dev.jsonl.xz": [(recstore.read_jsonl, json_lines)],
+    "speech/LibriMix/libri2mix_train-clean-100.csv.xz": [(read_csv(), rows())],
+    "speech/vits/ljs_audio_text_train_filelist.txt.cleaned.xz": [
+        (read_csv(delimiter="|", header=["wav", "text"], quote=None), rows("|", ["wav", "text"], csv.QUOTE_NONE))
+    ],
+    "speech/vits/vctk_audio_sid_text_train_filelist.txt.xz": [
+        (
+            read_csv(delimiter="|", header=["wav", "speaker", "text"], quote=None),
+            rows("|", ["wav", "speaker", "text"], csv.QUOTE_NONE),
+        )
+    ],
+    "speech/voxceleb1_veri_test.txt.xz": [
+        (read_csv(delimiter=" ", header=["same", "a", "b"]), rows(" ", ["same", "a", "b"]))
+    ],
+    "tabular/ourairports_runways.csv.xz": [(read_csv(), rows())],
+    "tabular/tate_artist_data.csv.xz": [(read_csv(), rows())],
+    "tabular/vega_birdstrikes.csv.xz": [(read_csv(), rows())],
+    "taco/annotations.json.xz": [
+        (read_json(key), json_at(key)) for key in (*COCO, "scene_annotations", "scene_categories")
+    ],
+    "tate/artworks.jsonl.xz": [(recstore.read_jsonl, json_lines)],
+}
+
+
+def test_no_file_is_left_out():
+    there = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.suffix in (".xz", ".gz", ".zip")}
+    assert there - CASES.keys() == set()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_line_gives_what_python_gives(name):
+    path = FOLDER / name
+    if not path.exists():
+        pytest.skip(f"{name} is not among the real files here")
+    for read, obvious in CASES[name]:
+        with read(path) as x:
+            expected = obvious(path)
+            assert len(x) == len(expected)
+            if isinstance(expected, dict):
+                assert x.to_dict() == expected
+                assert list(x) == list(expected)
+            else:
+                for record, value in zip(x, expected, strict=True):
+                    assert record == value
+                    assert repr(record) == repr(value)  # the types too: 1 is 1.0
