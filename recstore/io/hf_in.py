@@ -91,8 +91,26 @@ class IterableFeed(TableFeed):
         if not self.plain:
             yield from _lists(self.dataset)
             return
+        if self.dataset.features is None:
+            # Each batch of such a dataset has the types of its own values, and datasets itself cannot join two of them.
+            yield from _lists(map(self.chosen, self.dataset))
+            return
         for batch in self.dataset.with_format("arrow").iter(batch_size=1000):
             yield _decoded(batch, self)
+
+    def chosen(self, row):
+        """The wanted part of a row of Python objects."""
+        for name in self.columns or ():
+            if name not in row:
+                raise InputError(f"the dataset has no column {name!r}; it has {', '.join(map(repr, row))}"[:500])
+        row = row if self.columns is None else {name: row[name] for name in self.columns}
+        return _without_missing(row) if self.missing == "absent" else row
+
+
+def _without_missing(value):
+    if type(value) is dict:
+        return {key: _without_missing(one) for key, one in value.items() if one is not None}
+    return [_without_missing(one) for one in value] if type(value) is list else value
 
 
 def _lists(rows, size=64):

@@ -60,7 +60,7 @@ class PandasFeed(TableFeed):
         kinds = [_type_of(pyarrow, take(self.frame, name)) for name in names]
         for begin in range(0, self.rows, _ROWS):
             part = self.frame.iloc[begin : begin + _ROWS]
-            yield self.part(pyarrow, names, kinds, [take(part, name) for name in names])
+            yield self.part(pyarrow, names, kinds, [take(part, name) for name in names], len(part))
 
     def chosen(self):
         """`(names, take)`: the names of the columns that are read, and the function that gives one, a Series, of a
@@ -86,16 +86,16 @@ class PandasFeed(TableFeed):
 
         return list(places) if self.wanted is None else self.wanted, take
 
-    def part(self, pyarrow, names, kinds, columns):
+    def part(self, pyarrow, names, kinds, columns, n):
         """Some rows: a table, or a list of records where a column keeps its objects."""
         arrays = [
             None if kind is None else _array(pyarrow, column, kind) for column, kind in zip(columns, kinds, strict=True)
         ]
         held = [number for number, array in enumerate(arrays) if array is not None]
         table = pyarrow.Table.from_arrays([arrays[n] for n in held], [names[n] for n in held])
-        if len(held) == len(names):
+        if held and len(held) == len(names):
             return table
-        rows = plain_rows(table, self) if held else [{}] * len(columns[0])
+        rows = plain_rows(table, self) if held else [{}] * n
         objects = {names[n]: column.tolist() for n, column in enumerate(columns) if arrays[n] is None}
         drop = self.missing == "absent"
         out = []

@@ -1,0 +1,174 @@
+"""DataFrames and Series of pandas: the values of pyarrow's own conversion, named levels of the index, columns of
+objects that Arrow cannot hold."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pytest
+from alike import alike
+
+import recstore
+from recstore import EncodeError, InputError, RecordList
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pandas_in = pytest.importorskip("recstore.io.pandas_in")
+
+FRAME = pd.DataFrame(
+    {
+        "i": [1, 2, 3],
+        "x": [1.5, np.nan, -0.0],
+        "when": pd.to_datetime(["2024-01-01 12:00", None, "2024-06-30 00:01"]).as_unit("us"),
+        "zoned": pd.to_datetime(["2024-01-01", "2024-07-01", None]).as_unit("us").tz_localize("Europe/Paris"),
+        "kind": pd.Categorical(["a", "b", None]),
+        "flag": pd.array([True, None, False], "boolean"),
+        "text": ["x", None, "é"],
+        "lists": [[1, 2], None, []],
+        "dicts": [{"a": 1}, {"a": None}, None],
+        "decimals": [decimal.Decimal("1.50"), None, decimal.Decimal("2")],
+        "dates": [datetime.date(2024, 1, 1), None, datetime.date(1, 1, 1)],
+        "spans": pd.to_timedelta([1, None, 2], "s").as_unit("us"),
+    }
+)
+
+
+def arrow_rows(frame, **options):
+    return pa.Table.from_pandas(frame, **options).to_pylist()
+
+
+def test_a_frame_gives_what_pyarrow_makes_of_it():
+    rows = arrow_rows(FRAME, preserve_index=False)
+    with RecordList(FRAME) as x, recstore.from_pandas(FRAME) as y, RecordList.from_arrow(FRAME) as z:
+        assert alike(x.to_list(), rows) and alike(y.to_list(), rows) and alike(z.to_list(), rows)
+
+
+def test_missing_values_are_none():
+    frame = pd.DataFrame({"x": [np.nan, 1.0], "t": pd.to_datetime([None, "2024-01-01"]), "o": [None, "a"]})
+    with RecordList(frame) as x:
+        assert x[0] == {"x": None, "t": None, "o": None}
+        assert x[1] == {"x": 1.0, "t": datetime.datetime(2024, 1, 1), "o": "a"}
+    with recstore.from_pandas(frame, missing="absent") as x:
+        assert x[0] == {}
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, 11, 35])
+def test_a_frame_is_converted_in_parts_of_one_type(monkeypatch, n):
+    monkeypatch.setattr(pandas_in, "_ROWS", 10)
+    frame = pd.DataFrame(
+        {
+            "i": range(n),
+            "late": [None] * min(n, 15) + [0.5] * max(0, n - 15),  # a first part without values
+            "mixed": np.array([1] * min(n, 20) + [2.5] * max(0, n - 20), object),
+        }
+    )
+    with RecordList(frame) as x:
+        assert alike(x.to_list(), arrow_rows(frame, preserve_index=False))
+
+
+def test_only_levels_with_a_name_are_columns():
+    plain = pd.DataFrame({"a": [1, 2]}, index=[10, 20])
+    with RecordList(plain) as x:
+        assert x.to_list() == [{"a": 1}, {"a": 2}]
+    named = pd.DataFrame({"a": [1, 2]}, index=pd.Index([10, 20], name="id"))
+    with RecordList(named) as x:
+        assert alike(x.to_list(), arrow_rows(named)) and x[1] == {"a": 2, "id": 20}
+    levels = pd.MultiIndex.from_tuples([("p", 1, 7), ("q", 2, 8)], names=["k", None, "n"])
+    with RecordList(pd.DataFrame({"a": [1, 2]}, index=levels)) as x:
+        assert x.to_list() == [{"a": 1, "k": "p", "n": 7}, {"a": 2, "k": "q", "n": 8}]
+    with recstore.from_pandas(named, columns=["id", "a"]) as x:
+        assert list(x[0].items()) == [("id", 10), ("a", 1)]
+    with RecordList(pd.DataFrame({"a": [1]}, index=pd.RangeIndex(1, name="row"))) as x:
+        assert x.to_list() == [{"a": 1, "row": 0}]
+
+
+def test_labels_of_columns_become_text():
+    frame = pd.DataFrame([[1, 2]], columns=[0, ("a", "b")])
+    with RecordList(frame) as x:
+        assert x.to_list() == [{"0": 1, "('a', 'b')": 2}]
+
+
+def test_two_columns_of_one_name():
+    for frame in (
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pd.DataFrame([[1, 2]], columns=[1, "1"]),
+        pd.DataFrame({"a": [1]}, index=pd.Index([1], name="a")),
+    ):
+        with pytest.raises(InputError, match="two columns have the name '(a|1)'; rename one of them"):
+            RecordList(frame)
+
+
+def test_objects_that_arrow_cannot_hold_stay_as_they_are():
+    objects = [3, "text", {"a": 1, "b": [None]}, None, (1, 2), float("nan"), 2**70]
+    frame = pd.DataFrame({"i": range(7), "any": np.array([None] * 7, object), "x": [0.5, np.nan] * 3 + [1.0]})
+    for number, one in enumerate(objects):
+        frame.at[number, "any"] = one
+    with RecordList(frame) as x:
+        assert alike(x.field("any").to_list(), objects)
+        assert x.field("x").to_list() == [0.5, None] * 3 + [1.0] and list(x[0]) == ["i", "any", "x"]
+    with recstore.from_pandas(frame, columns=["any"], missing="absent") as x:
+        assert x[0] == {"any": 3} and x[3] == {}
+    with RecordList(frame["any"]) as x:
+        assert alike(x.to_list(), objects)
+    frame.at[0, "any"] = object()
+    with pytest.raises(EncodeError, match="cannot store object"):
+        RecordList(frame)
+    with recstore.from_pandas(frame, on_unsupported="pickle") as x:
+        assert type(x[0]["any"]) is object
+
+
+def test_a_series():
+    for series in (FRAME[name] for name in FRAME):
+        with RecordList(series) as x:
+            assert alike(x.to_list(), pa.Array.from_pandas(series).to_pylist())
+    with recstore.from_pandas(FRAME["i"]) as x:
+        assert x.to_list() == [1, 2, 3]
+    with pytest.raises(InputError, match="columns= is for tables"):
+        recstore.from_pandas(FRAME["i"], columns=["i"])
+
+
+def test_nanoseconds():
+    frame = pd.DataFrame({"t": pd.to_datetime([0, 1500], unit="ns")})
+    with pytest.raises(EncodeError, match=r'record 1: \$.t: .*nanoseconds="floor" or "numpy"'):
+        RecordList(frame)
+    with recstore.from_pandas(frame, nanoseconds="floor") as x:
+        assert x[1] == {"t": datetime.datetime(1970, 1, 1, 0, 0, 0, 1)}
+
+
+def test_frames_without_rows_or_columns():
+    for frame in (pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame({"a": [1, 2]})[[]]):
+        with RecordList(frame) as x:
+            assert x.to_list() == [{}] * len(frame)
+
+
+def test_a_column_that_is_not_there():
+    with pytest.raises(InputError, match="the table has no column 'b'; it has 'a'"):
+        recstore.from_pandas(pd.DataFrame({"a": [1]}), columns=["b"])
+
+
+def test_what_is_not_of_pandas():
+    for wrong in (pa.table({"a": [1]}), {"a": [1]}, [1], None):
+        with pytest.raises(TypeError, match="from_pandas reads a DataFrame or Series of pandas, not a"):
+            recstore.from_pandas(wrong)
+
+
+def test_a_subclass_with_an_export_of_its_own_uses_it():
+    class Own(pd.DataFrame):
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table({"own": [1]}).__arrow_c_stream__(requested_schema)
+
+    with RecordList(Own({"a": [1]})) as x:
+        assert x.to_list() == [{"own": 1}]
+
+
+def test_without_pyarrow(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install pyarrow; or give its rows, df.to_dict"):
+        RecordList(FRAME)
+
+
+def test_workers_read_frames():
+    with RecordList([FRAME, FRAME[:1]], workers=2) as x:
+        assert len(x) == 4 and x[3]["i"] == 1
