@@ -1,4 +1,4 @@
-"""`COCO`, the class of pycocotools over a store: the annotation file is parsed by one process of a machine."""
+"""`COCO`, the class of pycocotools over stores: the annotation file is parsed by one process of a machine."""
 
 from collections import defaultdict
 
@@ -20,10 +20,11 @@ class COCO(_COCO):
         annotation_file: the path of a JSON file, also of a packed one such as ``.json.gz``, or a URL that fsspec knows.
             None makes an empty object, as pycocotools does.
         options: those of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
-            `timeout` as of :func:`recstore.shared`. One process of the machine then parses the file, and the others
-            attach. Without `shared` this process has a store of its own, which its workers read without a copy.
+            `timeout` as of :func:`recstore.shared`. One process of the machine then parses the file and makes the
+            indexes, and the others attach, to stores named "name", "name.images" and "name.rest". Without `shared` this
+            process has stores of its own, which its workers read without a copy.
 
-    ``dataset`` has a :class:`recstore.RecordView` for each list of the file. ``anns``, ``imgs``, ``cats``,
+    ``dataset`` has a :class:`recstore.RecordList` for each list of the file. ``anns``, ``imgs``, ``cats``,
     ``imgToAnns`` and ``catToImgs`` are :class:`recstore.RecordDict` over the same bytes. Every read gives new objects:
     to change an annotation in one place does not change it in another. `loadRes` gives a plain object of pycocotools
     with the results.
@@ -48,8 +49,18 @@ class COCO(_COCO):
             if options:
                 raise TypeError(f"COCO(): without a file there is nothing for {', '.join(options)}")
             return
-        feed = _Document(inputs.resolve(annotation_file))
-        lists, rest = parts.of(reading.store("COCO", feed, options))
+        for name in ("name", "index_by", "group_by"):
+            if name in options:
+                raise TypeError(f"COCO() got an unexpected keyword argument {name!r}")
+        files = inputs.resolve(annotation_file)
+        feeds = {name: JsonFeed(files, (name,), False, None, None, None) for name in _APART}
+        lists, rest = parts.of(reading.store("COCO", _Document(files), _shared_as(options, ".rest"), records=None))
+        for name in rest["apart"]:
+            indexes = {"index_by": "id"}
+            if name == "annotations":
+                indexes["group_by"] = ["image_id", *["category_id"] * ("categories" in rest["order"])]
+            chosen = {**_shared_as(options, _APART[name]), **indexes}
+            lists[name] = reading.store("COCO", feeds[name], chosen, records=name)
         values = rest["values"]
         self.dataset = {name: values[name] if name in values else lists[name] for name in rest["order"]}
         self.createIndex()
@@ -75,14 +86,24 @@ class COCO(_COCO):
             self.cats = self.dataset["categories"].index_by("id")
 
 
+# The arrays with stores of their own, which have saved indexes: the end of the store's name.
+_APART = {"annotations": "", "images": ".images"}
+
+
+def _shared_as(options, ending):
+    name = options.get("shared")
+    return {**options, "shared": name + ending} if isinstance(name, str) else options
+
+
 class _Document(parts.PartsFeed):
-    """The arrays of a COCO document, read in pieces, and in the rest everything else with the order of the keys."""
+    """The other arrays of a COCO document, read in pieces, and in the rest everything else: the order of the keys, the
+    names of arrays in stores of their own, and the values that are no arrays."""
 
     def parts(self, bar):
         if len(self.files) != 1:
             raise InputError(f"COCO reads one file, and {len(self.files)} were given; make one object for each")
         file = next(bar.files())
-        self.order, self.values = {}, {}
+        self.order, self.apart, self.values = {}, {}, {}
         with reading.errors_of(file), file.open() as opened:
             document = json_document.Document(opened, file.name)
             document.begin()
@@ -90,8 +111,14 @@ class _Document(parts.PartsFeed):
                 raise InputError(f"{file.name}: the JSON is no object; a COCO file is one, with images and annotations")
             for name in document.members():
                 self.order[name] = None
-                if document.need() == ord("["):
+                is_array = document.need() == ord("[")
+                if is_array:
                     self.values.pop(name, None)  # of a repeated key the last value counts
+                if is_array and name in _APART:
+                    self.apart[name] = None
+                    document.skip((name,))
+                    bar.moved()
+                elif is_array:
                     yield name, self.elements(document, name, bar)
                 elif document.need() == ord("{"):
                     self.values[name] = {k: v for one in self.elements(document, name, bar) for k, v in one.items()}
@@ -107,4 +134,5 @@ class _Document(parts.PartsFeed):
             yield from piece.values()
 
     def rest(self):
-        return {"order": list(self.order), "values": self.values}
+        apart = [name for name in self.apart if name not in self.values]
+        return {"order": list(self.order), "apart": apart, "values": self.values}
