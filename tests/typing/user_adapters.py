@@ -4,6 +4,8 @@ from typing import Any
 
 from typing_extensions import assert_type
 
+from recstore import RecordList
+from recstore.integrations.detectron2 import get_detection_dataset_dicts, serializer
 from recstore.integrations.lhotse import CutSet, RecordingSet, SupervisionSet, load_manifest
 from recstore.integrations.mmengine import BaseDataset
 from recstore.integrations.pycocotools import COCO
@@ -35,3 +37,7 @@ assert_type(cuts.shuffle(), CutSet)
 assert_type(CutSet.from_jsonl_lazy("cuts.jsonl"), CutSet)
 assert_type(load_manifest("cuts.jsonl"), CutSet | RecordingSet | SupervisionSet)
 CutSet.from_file("cuts.jsonl", lazy=True)  # type: ignore[call-arg]
+
+dicts = get_detection_dataset_dicts(["coco_2017_train"], filter_empty=False, shared="coco", keep="2h")
+assert_type(dicts[0], dict[str, Any])
+assert_type(serializer("coco")([{"image_id": 1}]), RecordList[dict[str, Any]])

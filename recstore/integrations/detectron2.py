@@ -1,0 +1,172 @@
+"""detectron2's dataset dicts over a store: one process of a machine parses, filters and completes them."""
+
+import functools
+import os
+import types
+
+from detectron2 import data
+from detectron2.structures import BoxMode
+
+from recstore import records, sharing
+from recstore.build import fingerprints
+from recstore.errors import EncodeError
+from recstore.integrations import parts
+from recstore.io import reading
+from recstore.values.classes import register
+
+__all__ = ["get", "get_detection_dataset_dicts", "serializer"]
+
+register(BoxMode)  # each annotation has one; without it attached processes would read Records in its place
+
+_SHARING = ("shared", "keep", "fingerprint", "dir", "timeout")
+_LIST = "dataset_dicts"
+_PLAIN = (type(None), bool, int, float, str, bytes, os.PathLike)
+
+
+def get_detection_dataset_dicts(names, *args, **options):
+    """The dataset dicts of registered datasets as a :class:`recstore.RecordView`, in place of the function of this name
+    in ``detectron2.data``.
+
+    Args:
+        names: a name in ``DatasetCatalog``, or a list of them.
+        args, options: those of detectron2's function, such as `filter_empty` and `proposal_files`; and
+            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`. One process
+            of the machine then calls detectron2's function. The others attach, parse nothing, and get the entries of
+            ``MetadataCatalog`` that it has for these names. Without `shared` this process has a store of its own, which
+            its workers read without a copy.
+
+    Pass the result on: ``build_detection_train_loader(cfg, dataset=dicts)``. detectron2 then neither copies nor
+    serializes it.
+
+    The fingerprint is derived from the code of the registered functions, but not of the functions that these call; from
+    all arguments; and from the size and time of the local files that arguments and metadata name. Raises what
+    detectron2 raises; EncodeError for dicts or metadata that cannot be stored. Safe to read from several threads at
+    once.
+    """
+    names = [names] if isinstance(names, str) else list(names)
+    own = {name: options.pop(name) for name in _SHARING if name in options}
+    load = functools.partial(data.get_detection_dataset_dicts, names, *args, **options)
+    return _loaded("get_detection_dataset_dicts", names, load, own)
+
+
+def get(name, **options):
+    """The dicts of one registered dataset, unfiltered, in place of ``DatasetCatalog.get``. `options` and the result are
+    those of :func:`get_detection_dataset_dicts`."""
+    for option in options:
+        if option not in _SHARING:
+            raise TypeError(f"get() got an unexpected keyword argument {option!r}")
+    return _loaded("get", [name], functools.partial(data.DatasetCatalog.get, name), options)
+
+
+def serializer(shared=None, **options):
+    """A function for the argument `serialize` of ``detectron2.data.DatasetFromList``, and for
+    ``set_default_dataset_from_list_serialize_method``: it turns a list of dicts into a store.
+
+        with set_default_dataset_from_list_serialize_method(serializer(shared="coco-train")):
+            loader = build_detection_train_loader(cfg)
+
+    With ``shared="name"`` all processes of the machine that bring equal lists have one store; `options` are then
+    `keep`, `dir` and `timeout` as of :func:`recstore.shared`. Each process holds its list until then: only
+    :func:`get_detection_dataset_dicts` saves that.
+    """
+    for option in options:
+        if option not in _SHARING or shared is None or option == "fingerprint":
+            raise TypeError(f"serializer() got an unexpected keyword argument {option!r}")
+
+    def serialize(dicts):
+        own = records.RecordList(dicts)
+        if shared is None:
+            return own
+        store = sharing.shared(shared, lambda: own, fingerprint=own.fingerprint, **options)
+        own.close()
+        return store
+
+    return serialize
+
+
+def _loaded(caller, names, load, options):
+    if options.get("shared") is not None and options.get("fingerprint") is None:
+        options["fingerprint"] = _fingerprint(caller, names, load)
+    lists, rest = parts.of(reading.store(caller, _Dicts(names, load), options))
+    for name, known in rest["metadata"].items():
+        metadata = data.MetadataCatalog.get(name)
+        for key, value in known.items():
+            if key not in vars(metadata):
+                setattr(metadata, key, value)
+    return lists[_LIST]
+
+
+class _Dicts(parts.PartsFeed):
+    """The dicts that `load` returns, and the metadata of their datasets."""
+
+    def __init__(self, names, load):
+        super().__init__([])
+        self.names, self.load = names, load
+
+    def parts(self, bar):
+        found = self.load()
+        yield _LIST, found if hasattr(found, "__iter__") else map(found.__getitem__, range(len(found)))
+
+    def rest(self):
+        metadata = {name: dict(data.MetadataCatalog.get(name).as_dict()) for name in self.names}
+        for name, known in metadata.items():
+            for key, value in known.items():
+                _require_storable(name, key, value)
+        return {"metadata": metadata}
+
+
+def _require_storable(name, key, value):
+    try:
+        records.RecordList([value]).close()
+    except EncodeError as error:
+        raise EncodeError(
+            f"{key} in the metadata of the dataset {name!r} cannot be stored: {error}; set it in every process, after"
+            " the dataset was loaded"
+        ) from None
+
+
+# ---- The fingerprint ----
+
+
+def _fingerprint(caller, names, load):
+    """The globals of the registered functions do not count, because the catalogs of detectron2 are among them, and
+    loading changes these."""
+    functions = [data.DatasetCatalog[name] for name in names if name in data.DatasetCatalog]
+    given = [_parts(function) for function in functions]
+    known = [data.MetadataCatalog.get(name).as_dict().get("json_file") for name in names]
+    values = list(_flat([caller, *given, *known, *load.args, *load.keywords.items()]))
+    plain = [value for value in values if isinstance(value, (*_PLAIN, types.CodeType))]
+    files = sorted({os.fspath(text) for text in plain if isinstance(text, (str, os.PathLike)) and os.path.isfile(text)})
+    return fingerprints.derive(functools.partial(dict, plain=plain, stamps=fingerprints.of_files(files)))
+
+
+def _parts(function):
+    """The code of a function and the values that it was made with: arguments of functools.partial, closure, defaults,
+    the object of a method."""
+    out = []
+    while isinstance(function, functools.partial):
+        out += [*function.args, *function.keywords.items()]
+        function = function.func
+    if isinstance(function, types.MethodType):
+        out += vars(function.__self__).items() if hasattr(function.__self__, "__dict__") else ()
+        function = function.__func__
+    if not isinstance(function, types.FunctionType):  # an object with __call__, or a builtin function
+        out += getattr(function, "__dict__", {}).items()
+        return [*out, type(function).__module__, type(function).__qualname__, getattr(function, "__qualname__", "")]
+    for cell in function.__closure__ or ():
+        try:
+            out.append(cell.cell_contents)
+        except ValueError:
+            continue  # the variable has no value yet
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
+    return [*out, *defaults, function.__module__, function.__qualname__, function.__code__]
+
+
+def _flat(values):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        elif isinstance(value, dict):
+            yield from _flat([*value.keys(), *value.values()])
+        else:
+            yield value

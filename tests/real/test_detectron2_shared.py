@@ -1,0 +1,121 @@
+"""recstore.integrations.detectron2 against detectron2, or, where that is missing, against modules with its public interface (detection.py)."""
+
+import pytest
+
+pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+import torch.utils.data
+from real import detection, ranks
+from real.detection import adapter, data
+
+import recstore
+from recstore import RecordView
+
+
+def test_the_real_package():
+    """Says which one the other tests ran with."""
+    if not detection.real:
+        pytest.skip("detectron2 is not installed; the other tests ran with a stand-in for its interface")
+
+
+@pytest.fixture
+def name(tmp_path, request):
+    """The name of a registered dataset of 30 images, of which 28 have boxes."""
+    name = f"{request.node.name} {tmp_path}"
+    detection.register(name, detection.write(tmp_path / "boxes.json", 30))
+    detection.loads.clear()
+    yield name
+    data.DatasetCatalog.remove(name)
+
+
+def test_the_same_dicts_and_metadata(name):
+    plain = data.get_detection_dataset_dicts(name)
+    whole = data.DatasetCatalog.get(name)
+    metadata = data.MetadataCatalog.get(name).as_dict()
+    shared = ranks.fresh_name()
+    detection.loads.clear()
+    first = adapter.get_detection_dataset_dicts(name, shared=shared)
+    del data.MetadataCatalog[name]  # as in a rank that has not loaded
+    data.MetadataCatalog.get(name).json_file = metadata["json_file"]
+    second = adapter.get_detection_dataset_dicts([name], shared=shared)
+    assert len(detection.loads) == 1, "the second one attached"
+    assert data.MetadataCatalog.get(name).as_dict() == metadata and metadata["thing_classes"] == ["cat", "dog"]
+    for dicts in (first, second, adapter.get_detection_dataset_dicts(name)):
+        assert type(dicts) is RecordView and not isinstance(dicts, list)
+        assert dicts.to_list() == plain and len(dicts) == 28
+        assert type(dicts[3]["annotations"][0]["bbox_mode"]) is detection.Mode
+    assert adapter.get(name, shared=shared).to_list() == whole and len(whole) == 30
+    assert len(adapter.get_detection_dataset_dicts(name, filter_empty=False, shared=shared)) == 30
+
+
+def test_another_file_or_argument_is_another_store(name, tmp_path):
+    shared = ranks.fresh_name()
+    kept = [adapter.get_detection_dataset_dicts(name, shared=shared)]
+    kept.append(adapter.get_detection_dataset_dicts(name, shared=shared))
+    assert len(recstore.segments(shared)) == 1
+    kept.append(adapter.get_detection_dataset_dicts(name, True, shared=shared))
+    kept.append(adapter.get_detection_dataset_dicts(name, filter_empty=False, shared=shared))
+    detection.write(tmp_path / "boxes.json", 20)
+    kept.append(adapter.get_detection_dataset_dicts(name, shared=shared))
+    assert len(kept[-1]) == 18 and len(recstore.segments(shared)) == 4
+
+
+def test_a_function_of_an_installed_package_counts_with_what_it_was_made_with(tmp_path):
+    """register_coco_instances registers a lambda over its arguments."""
+    paths = [detection.write(tmp_path / f"{n}.json", n) for n in (5, 6)]
+
+    def registered(path):
+        return lambda: detection.load(path, "closure")
+
+    assert adapter._parts(registered(paths[0]))[0] == paths[0]
+    shared, kept = ranks.fresh_name(), []
+    for path in paths:
+        data.DatasetCatalog.register("closure", registered(path))
+        kept.append(adapter.get("closure", shared=shared))
+        data.DatasetCatalog.remove("closure")
+    assert [len(dicts) for dicts in kept] == [5, 6]
+
+
+def test_metadata_that_cannot_be_stored(name):
+    data.MetadataCatalog.get(name).evaluator = print
+    shared = ranks.fresh_name()
+    with pytest.raises(recstore.EncodeError, match="evaluator in the metadata of the dataset .* cannot be stored"):
+        adapter.get(name, shared=shared)
+    assert len(recstore.segments(shared)) == 0
+    del data.MetadataCatalog[name]
+
+
+def test_dataset_from_list(name):
+    plain, shared = data.DatasetCatalog.get(name), ranks.fresh_name()
+    for serialize in (recstore.RecordList, adapter.serializer(), adapter.serializer(shared, keep=False)):
+        dataset = data.DatasetFromList(plain, serialize=serialize)
+        assert [dataset[i] for i in range(len(dataset))] == plain
+    again = data.DatasetFromList(plain, serialize=adapter.serializer(shared))
+    other = data.DatasetFromList(plain[:5], serialize=adapter.serializer(shared))
+    assert len(recstore.segments(shared)) == 2 and (len(again), len(other)) == (30, 5)
+    from detectron2.data.common import set_default_dataset_from_list_serialize_method
+
+    with set_default_dataset_from_list_serialize_method(adapter.serializer(shared)):
+        assert data.DatasetFromList(plain)[3] == plain[3]
+    for wrong in ({"keep": True}, {"shared": "a", "fingerprint": "1"}, {"shared": "a", "colour": 1}):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            adapter.serializer(**wrong)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        adapter.get(name, colour=1)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers(name, method):
+    dicts = adapter.get_detection_dataset_dicts(name, shared=ranks.fresh_name())
+    dataset = detection.Mapped(dicts)
+    loader = torch.utils.data.DataLoader(dataset, 4, num_workers=2, multiprocessing_context=method, collate_fn=list)
+    got = [one for batch in loader for one in batch]
+    assert got == [dataset[i] for i in range(28)] and all(kind for _, boxes in got for _, kind in boxes)
+
+
+def test_memory_of_four_ranks(tmp_path):
+    path = detection.write(tmp_path / "large.json", 15_000)
+    ways = (detection.load_plain, path), (detection.load_shared, path, ranks.fresh_name())
+    plain, shared = ranks.compare(*ways, modules=["real.detection"])
+    assert shared.held < plain.held / 2
+    assert shared.peak < plain.peak / 1.5
