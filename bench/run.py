@@ -12,7 +12,6 @@ import sys
 
 import data
 import dicts
-import saved_indexes
 import fields
 import measures
 import memory_jobs
@@ -20,6 +19,7 @@ import names
 import output
 import ranks
 import readers
+import saved_indexes
 import scale
 import speech
 import views
