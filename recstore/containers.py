@@ -82,8 +82,8 @@ class Container:
         positions they are made of. Equal records that one release of recstore stored with the same options have the
         same one, unless they hold sets, whose order differs between processes.
 
-        The first call in a process reads the whole store, more than a gigabyte a second; a view then takes time for
-        each of its records. Raises ClosedError, SegmentNotFoundError and CorruptError. Safe from several threads at
+        The first call in a process reads the whole store, at some 700 MB a second; a view then takes time for each of
+        its records. Raises ClosedError, SegmentNotFoundError and CorruptError. Safe from several threads at
         once.
 
         >>> from recstore import RecordList

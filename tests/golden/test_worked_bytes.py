@@ -7,8 +7,9 @@ from collections import deque
 
 import pytest
 from golden import page
-from ref import mapping, reader
+from ref import mapping, reader, saved_indexes
 from ref import mapping_writer as mw
+from ref import saved_index_writer as sw
 from ref import writer as w
 
 import recstore
@@ -210,3 +211,27 @@ def test_both_read_the_mapping(tmp_path):
         assert list(x.items()) == [("a", 3), ("b", 2), (7, 4)]
         for text, *_, value in LOOKUPS:
             assert x.get(python(text)) == (python(value) if value else None)
+
+
+# ---- a saved index ---------------------------------------------------------------------------------------------------
+
+GROUPED = [{"k": key} for key in ("a", "b", "a", 7)]
+
+
+def test_both_read_the_saved_index(tmp_path, monkeypatch):
+    (lines,) = page.indented(page.section("A saved index", 3))
+    raw = page.put_together(page.dump(lines))
+    monkeypatch.setattr(mw.key_index_of, "__defaults__", (SECOND_SEED, 0))
+    assert sw.saved_index(GROUPED, sw.GROUPS, (("k",),)) == (32769, raw, 3)
+    data = sw.segment(GROUPED, [(32769, raw, 3)])
+    (index,) = saved_indexes.check(data)
+    assert [index.find(key) for key in ("a", "b", 7.0, "c")] == [[0, 2], [1], [3], []]
+    (tmp_path / "x.rec").write_bytes(data)
+    with recstore.open(tmp_path / "x.rec", verify="full") as x:
+        found = x.group_by("k")
+        assert found.key_index.saved is not None
+        assert {key: group.to_list() for key, group in found.items()} == {
+            "a": [GROUPED[0], GROUPED[2]],
+            "b": [GROUPED[1]],
+            7: [GROUPED[3]],
+        }
