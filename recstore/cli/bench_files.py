@@ -1,10 +1,10 @@
 """The user's own file for `recstore bench`: JSON, JSON lines, CSV, Parquet or text, by its name or `--format`."""
 
 import csv
-import json
-import os
 
 from recstore.cli.records import SourceError, guarded, open_text, read_jsonl, read_paths
+from recstore.errors import InputError
+from recstore.io import documents, inputs
 
 FORMATS = ("json", "jsonl", "csv", "tsv", "parquet", "text")
 _BY_SUFFIX = {
@@ -16,15 +16,11 @@ _BY_SUFFIX = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_PACKED = (".gz", ".bz2", ".xz")
 
 
 def format_of(path):
     """One of FORMATS by the suffix of the file's name; text for an unknown suffix."""
-    stem, suffix = os.path.splitext(path)
-    if suffix in _PACKED:
-        suffix = os.path.splitext(stem)[1]
-    return _BY_SUFFIX.get(suffix.lower(), "text")
+    return _BY_SUFFIX.get(inputs.suffix_of(path), "text")
 
 
 def read(path, form=None, where=None):
@@ -36,8 +32,7 @@ def read(path, form=None, where=None):
     if where is not None and form != "json":
         raise SourceError(f"--records is for JSON files, and {path} is read as {form}")
     if form == "json":
-        # Read at once, because the description of the records depends on the content.
-        what, found = guarded(path, lambda: _read_json(path, where))
+        what, found = guarded(path, lambda: _read_json(path, where))  # which yields two things
         return what, found
     reader, what = {
         "jsonl": (read_jsonl, "one JSON value a line"),
@@ -51,41 +46,30 @@ def read(path, form=None, where=None):
 
 def _read_json(path, where):
     """The pair that `read` returns."""
-    try:
-        with open_text(path) as file:
-            content = json.load(file)
-    except ValueError as error:
-        hint = "; one value a line is read with --format jsonl" if "Extra data" in str(error) else ""
-        raise SourceError(f"{path}: not JSON: {error}{hint}") from None
-    return _records_in(path, content, where)
-
-
-def _records_in(path, content, where):
-    """The list of records within the content of a JSON file."""
     if where is not None:
-        for key in where.split("."):
-            if not isinstance(content, dict) or key not in content:
-                raise SourceError(f"{path}: no {key!r} on the way to {where!r}{_keys(content)}")
-            content = content[key]
-        if not isinstance(content, list):
-            raise SourceError(f"{path}: the value under {where!r} is not a list{_keys(content)}")
-        return f"the list under {where!r}", content
-    if isinstance(content, list):
-        return "the list", content
-    if not isinstance(content, dict):
+        return f"the list under {where!r}", _records(path, tuple(where.split(".")))
+    (file,) = inputs.resolve(path)
+    try:
+        first, found = documents.survey(file)
+    except InputError as error:
+        hint = "; --format jsonl reads one value a line" if "read_jsonl" in str(error) else ""
+        raise SourceError(f"{error}{hint}") from None
+    if first == ord("["):
+        return "the list", _records(path, ())
+    if first != ord("{"):
         raise SourceError(f"{path}: neither a list nor an object")
-    lists = {key: value for key, value in content.items() if isinstance(value, list)}
+    lists = {keys[0]: count for keys, is_object, count in found if len(keys) == 1 and not is_object}
     if not lists:
-        return 'the entries of the object, as {"key": ..., "value": ...}', [
-            {"key": k, "value": v} for k, v in content.items()
-        ]
-    key = max(lists, key=lambda one: len(lists[one]))
-    others = ", ".join(f"{other} ({len(value):,})" for other, value in lists.items() if other != key)
-    return f"the list under {key!r}{f', not {others}' if others else ''}; --records says another one", lists[key]
+        pairs = _records(path, (), True)
+        return 'the entries of the object, as {"key": ..., "value": ...}', ({"key": k, "value": v} for k, v in pairs)
+    key = max(lists, key=lists.get)
+    others = ", ".join(f"{other} ({count:,})" for other, count in lists.items() if other != key)
+    what = f"the list under {key!r}{f', not {others}' if others else ''}; --records says another one"
+    return what, _records(path, (key,))
 
 
-def _keys(content):
-    return f"; there are: {', '.join(map(repr, list(content)[:20]))}" if isinstance(content, dict) else ""
+def _records(path, keys, entries=False):
+    return guarded(path, documents.JsonFeed(inputs.resolve(path), keys, entries).records)
 
 
 def _read_csv(path, form):

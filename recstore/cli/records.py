@@ -7,7 +7,6 @@ objects, as a program that loads metadata does.
 """
 
 import itertools
-import json
 import lzma
 import marshal
 import os
@@ -17,6 +16,9 @@ import struct
 import sys
 import sysconfig
 import zlib
+
+from recstore.errors import InputError
+from recstore.io import documents, inputs, jsonl, lines
 
 _LENGTH = struct.Struct("<Q")
 _PICKLED = 1 << 63
@@ -40,6 +42,8 @@ def guarded(path, read):
     """The records of `read()`. Any failure becomes a SourceError, which names the file and says what to do."""
     try:
         yield from read()
+    except InputError as error:
+        raise SourceError(str(error)) from None
     except (lzma.LZMAError, EOFError, zlib.error) as error:
         raise SourceError(f"{path}: cannot be unpacked: {error}; fetch or pack the file again") from None
     except OSError as error:
@@ -81,37 +85,17 @@ def installed_files():
 
 def read_coco(path):
     """The annotations of a COCO file."""
-    with open_text(path) as file:
-        try:
-            content = json.load(file)
-        except ValueError as error:
-            raise SourceError(f"{path}: not JSON: {error}") from None
-    annotations = content.get("annotations") if isinstance(content, dict) else None
-    if not isinstance(annotations, list):
-        raise SourceError(f'{path}: no list under "annotations", so not a COCO file')
-    return annotations
+    return documents.JsonFeed(inputs.resolve(path), ("annotations",)).records()
 
 
 def read_paths(path):
     """One string a line, empty lines left out."""
-    with open_text(path) as file:
-        for line in file:
-            line = line.rstrip("\r\n")
-            if line:
-                yield line
+    return lines.LinesFeed(inputs.resolve(path)).records()
 
 
 def read_jsonl(path):
     """One JSON value a line, empty lines left out."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                said = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-                raise SourceError(f"{path}, line {number}: not JSON: {said}") from None
+    return jsonl.JsonlFeed(inputs.resolve(path)).records()
 
 
 def open_text(path, newline=None):

@@ -68,15 +68,22 @@ def _keys(records):
 class JsonFeed(reading.FileFeed):
     """The elements of an array in each of some files. `keys` lead to it."""
 
-    def __init__(self, files, keys, entries, columns, where, limit):
+    def __init__(self, files, keys, entries=False, columns=None, where=None, limit=None):
         super().__init__(files)
         self.keys, self.pairs = keys, bool(entries)
-        self.columns, self.where, self.limit = columns, where, limit
+        self.columns, self.where, self.limit = reading.keys_of(columns), where, limit
 
     def fill(self, builder, options):
         with reading.FileBar(self.files, options) as bar, self.named(bar):
-            pieces = (piece for file in bar.files() for piece in self.pieces(file, bar))
-            json_values.fill(builder, pieces, self.columns, self.where, self.limit, self.pairs)
+            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.limit, self.pairs)
+
+    def records(self):
+        """Yields the records, or the pairs."""
+        with reading.FileBar(self.files, None) as bar:
+            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.limit, self.pairs)
+
+    def all_pieces(self, bar):
+        return (piece for file in bar.files() for piece in self.pieces(file, bar))
 
     def pieces(self, file, bar):
         """Yields the json_values.Pieces of a file."""
@@ -180,7 +187,7 @@ class JsonFeed(reading.FileFeed):
         return [shard for files in reading.grouped(self.files, _RANGE) for shard in self.shards_of(files)]
 
     def shards_of(self, files):
-        rest = self.keys, self.pairs, self.columns, self.where, None
+        rest = self.keys, self.pairs, self.columns, self.where
         if len(files) == 1 and reading.divisible(files[0]):
             with files[0].open() as opened:
                 return [RangeFeed(one, files, *rest) for one in self.ranges(files[0], opened, _RANGE)]
@@ -197,3 +204,15 @@ class RangeFeed(JsonFeed):
     def pieces(self, file, bar):
         with reading.errors_of(file), file.open() as opened:
             yield from self.pieces_of_range(file, opened, bar, *self.range)
+
+
+def survey(file):
+    """`(first byte, containers)` of the document in an Input: its beginning says whether it is an array, an object or
+    something else; the containers are those of Document.noted."""
+    with reading.errors_of(file), file.open() as opened:
+        document = Document(opened, file.name)
+        document.begin()
+        first = document.need()
+        document.survey(())
+        document.end()
+        return first, document.noted

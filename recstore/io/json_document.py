@@ -155,6 +155,10 @@ class Document:
         when a key on the way is repeated in its object: what was found before does not count. The end of the document
         is checked."""
         yield from self._search((), tuple(keys), again)
+        self.end()
+
+    def end(self):
+        """Raises InputError if something follows."""
         if self.peek() is not None:
             raise self.wrong("something follows the document; read_jsonl reads one value a line")
 

@@ -86,18 +86,23 @@ class Piece:
 
 def fill(builder, pieces, columns=None, where=None, limit=None, pairs=False):
     """Appends the values of all pieces to a builder; with `pairs`, the members of objects."""
-    if columns is None and where is None and limit is None:
-        for piece in pieces:
-            piece.append(builder, pairs)
+    if columns is not None or where is not None or limit is not None:
+        builder.extend(rows(pieces, columns, where, limit, pairs))
         return
+    for piece in pieces:
+        piece.append(builder, pairs)
+
+
+def rows(pieces, columns=None, where=None, limit=None, pairs=False):
+    """Yields the values of all pieces that are asked for; with `pairs`, the members of objects."""
     values = (value for piece in pieces for value in piece.values())
     if not pairs:
-        builder.extend(reading.chosen(values, columns, where, limit))
+        yield from reading.chosen(values, columns, where, limit)
         return
-    rows = reading.chosen((pair for value in values for pair in value.items()), None, where, limit)
-    if columns is not None:
-        rows = ((key, value) for key, value in rows for value in reading.chosen([value], columns))
-    builder.extend(rows)
+    members = (pair for value in values for pair in value.items())
+    for key, value in reading.chosen(members, None, where, limit):
+        for one in reading.chosen([value], columns):
+            yield key, one
 
 
 def without_mark(text, name):

@@ -2,12 +2,10 @@
 
 from recstore.build import build_options
 from recstore.errors import InputError
-from recstore.io import inputs, json_values, reading
+from recstore.io import inputs, json_values, line_blocks, reading
 
 __all__ = ["read_jsonl"]
 
-_BLOCK = 1 << 18  # bytes that are read at once
-_RANGE = 16 << 20  # bytes of a shard
 _MOST_NAMED = 10
 
 
@@ -49,22 +47,30 @@ class JsonlFeed(reading.FileFeed):
     """The values of the lines of some files. `range` is None, or `(start, end)`: of the only file, the lines that begin
     between these places."""
 
-    def __init__(self, files, errors, columns, where, limit, range=None):
+    def __init__(self, files, errors="raise", columns=None, where=None, limit=None, range=None):
         super().__init__(files)
-        self.errors, self.columns, self.where, self.limit, self.range = errors, columns, where, limit, range
+        self.errors, self.range = errors, range
+        self.columns, self.where, self.limit = reading.keys_of(columns), where, limit
         self.bad = {}  # name of a file -> [number of bad lines, number of the first]
 
     def fill(self, builder, options):
         with reading.FileBar(self.files, options) as bar, self.named(bar):
-            pieces = (piece for file in bar.files() for piece in self.pieces(file, bar))
-            json_values.fill(builder, pieces, self.columns, self.where, self.limit)
+            json_values.fill(builder, self.all_pieces(bar), self.columns, self.where, self.limit)
+
+    def records(self):
+        """Yields the records."""
+        with reading.FileBar(self.files, None) as bar:
+            yield from json_values.rows(self.all_pieces(bar), self.columns, self.where, self.limit)
+
+    def all_pieces(self, bar):
+        return (piece for file in bar.files() for piece in self.pieces(file, bar))
 
     def pieces(self, file, bar):
         """Yields the json_values.Pieces of a file."""
         start, end = self.range or (0, None)
         before = 0
         with reading.errors_of(file), file.open() as opened:
-            for block in blocks(opened, start, end):
+            for block in line_blocks.blocks(opened, start, end):
                 if before == 0 and start == 0:
                     block = json_values.without_mark(block, file.name)
                 texts = block.split(b"\n")
@@ -98,7 +104,7 @@ class JsonlFeed(reading.FileFeed):
             return 0
         left, lines = self.range[0] - 1, 1  # the first line begins behind the next line end
         with file.open() as opened:
-            while left > 0 and (block := opened.read(min(left, _BLOCK))):
+            while left > 0 and (block := opened.read(min(left, line_blocks.BLOCK))):
                 lines += block.count(b"\n")
                 left -= len(block)
         return lines
@@ -106,13 +112,8 @@ class JsonlFeed(reading.FileFeed):
     def shards(self):
         if self.limit is not None:
             return [self]
-        found = []
-        for files in reading.grouped(self.files, _RANGE):
-            ranges = [None]
-            if len(files) == 1 and reading.divisible(files[0]):
-                ranges = [(at, at + _RANGE) for at in range(0, files[0].size, _RANGE)] or ranges
-            found += [JsonlFeed(files, self.errors, self.columns, self.where, None, one) for one in ranges]
-        return found
+        rest = self.errors, self.columns, self.where, None
+        return [JsonlFeed(files, *rest, part) for files, part in line_blocks.shares(self.files)]
 
     def report(self):
         return self.bad
@@ -135,41 +136,3 @@ def _warn(bad):
     more = f", and of {len(named) - _MOST_NAMED:,} further files" if len(named) > _MOST_NAMED else ""
     text = f"read_jsonl left {total:,} bad lines out: {', '.join(named[:_MOST_NAMED])}{more}"
     logging.getLogger("recstore").warning(text)
-
-
-def blocks(file, start=0, end=None):
-    """Yields runs of whole lines of a binary file object; the last line may lack its end. With `start` and `end` these
-    are the lines that begin from the one place to before the other."""
-    if start:
-        file.seek(start - 1)
-        if not _skip_line(file):
-            return
-        start = file.tell()
-    if end is not None and start >= end:
-        return
-    held = []  # the parts of a line that has not ended
-    while block := file.read(_BLOCK):
-        last = end is not None and start + len(block) >= end
-        # The last line is the one with the byte before `end`.
-        cut = block.find(b"\n", max(0, end - 1 - start)) + 1 if last else 0
-        last = cut > 0
-        cut = cut or block.rfind(b"\n") + 1
-        if cut:
-            yield b"".join([*held, block[:cut]])
-            held = []
-        if last:
-            return
-        held.append(block[cut:])
-        start += len(block)
-    if any(held):
-        yield b"".join(held)
-
-
-def _skip_line(file):
-    """Moves behind the next line end. False if there is none."""
-    while block := file.read(_BLOCK):
-        found = block.find(b"\n")
-        if found >= 0:
-            file.seek(found + 1 - len(block), 1)
-            return True
-    return False

@@ -1,10 +1,13 @@
 """`read_lines`: the lines of text files."""
 
+import codecs
 import io
 
-from recstore.io import inputs, reading
+from recstore.io import inputs, line_blocks, reading
 
 __all__ = ["read_lines"]
+
+_BYTEWISE = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")  # a line end is one byte, which stands for nothing else
 
 
 def read_lines(path, *, encoding="utf-8", where=None, limit=None, **options):
@@ -18,7 +21,7 @@ def read_lines(path, *, encoding="utf-8", where=None, limit=None, **options):
             byte order mark is left out.
         where: a function; only lines for which it is true are stored.
         limit: the most lines to store.
-        options: those of :class:`recstore.RecordList`, `workers` counting a file as a shard; and ``shared="name"``
+        options: those of :class:`recstore.RecordList`, `workers` reading large files in ranges; and ``shared="name"``
             with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process of the machine
             reads the files, and the others attach.
 
@@ -34,28 +37,57 @@ def read_lines(path, *, encoding="utf-8", where=None, limit=None, **options):
 
 
 class LinesFeed(reading.FileFeed):
-    """The lines of files."""
+    """The lines of files. `range` is None, or of the only file the places between which the lines begin."""
 
-    def __init__(self, files, encoding, where, limit):
+    def __init__(self, files, encoding="utf-8", where=None, limit=None, range=None):
         super().__init__(files)
-        self.encoding, self.where, self.limit = encoding, where, limit
+        self.encoding, self.where, self.limit, self.range = encoding, where, limit, range
+        self.codec = codecs.lookup(encoding).name
 
     def fill(self, builder, options):
-        with reading.FileBar(self.files, options) as bar:
-            lines = (line for file in bar.files() for line in self.lines(file, bar))
-            builder.extend(reading.chosen(lines, where=self.where, limit=self.limit))
+        with reading.FileBar(self.files, options) as bar, self.named(bar):
+            if self.where is not None or self.limit is not None:
+                builder.extend(self.rows(bar))
+                return
+            for run in self.runs(bar):
+                builder.extend(run)
 
-    def lines(self, file, bar):
-        encoding = "utf-8-sig" if self.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else self.encoding
-        with reading.errors_of(file), file.open() as opened:
-            with io.TextIOWrapper(opened, encoding, "surrogateescape") as text:
-                for line in text:
-                    bar.step()
-                    line = line.rstrip("\n")
-                    if line:
-                        yield line
+    def records(self):
+        """Yields the lines."""
+        with reading.FileBar(self.files, None) as bar:
+            yield from self.rows(bar)
+
+    def rows(self, bar):
+        lines = (line for run in self.runs(bar) for line in run)
+        return reading.chosen(lines, where=self.where, limit=self.limit)
+
+    def runs(self, bar):
+        """Yields iterators over lines that stand one after another."""
+        for file in bar.files():
+            with reading.errors_of(file), file.open() as opened:
+                yield from self.blocks(opened, bar) if self.codec in _BYTEWISE else self.stream(opened, bar)
+
+    def blocks(self, opened, bar):
+        """The runs of a file in an encoding where the byte of a line end is nothing else."""
+        start, end = self.range or (0, None)
+        codec = self.codec.removesuffix("-sig")
+        mark = codec == "utf-8" and start == 0
+        for block in line_blocks.blocks(opened, start, end):
+            text = block.decode("utf-8-sig" if mark else codec, "surrogateescape")
+            mark = False
+            if "\r" in text:
+                text = text.replace("\r\n", "\n").replace("\r", "\n")
+            yield filter(None, text.split("\n"))
+            bar.moved()
+
+    def stream(self, opened, bar):
+        with io.TextIOWrapper(opened, self.encoding, "surrogateescape") as text:
+            while lines := text.readlines(line_blocks.BLOCK):
+                yield filter(None, (line.rstrip("\n") for line in lines))
+                bar.moved()
 
     def shards(self):
         if self.limit is not None:
             return [self]
-        return [LinesFeed([file], self.encoding, self.where, None) for file in self.files]
+        shares = line_blocks.shares(self.files) if self.codec in _BYTEWISE else (([one], None) for one in self.files)
+        return [LinesFeed(files, self.encoding, self.where, None, part) for files, part in shares]

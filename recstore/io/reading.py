@@ -162,6 +162,13 @@ def errors_of(file):
         raise InputError(f"{file.name}: cannot be unpacked: {error}; fetch or pack the file again") from None
 
 
+def keys_of(columns):
+    """The argument `columns` of a reader of dicts as a list, or None. Raises TypeError for a str."""
+    if isinstance(columns, (str, bytes)):
+        raise TypeError(f"columns is a list of keys; write columns=[{columns!r}]")
+    return None if columns is None else list(columns)
+
+
 def chosen(rows, columns=None, where=None, limit=None):
     """The records that a reader is asked for, of an iterable of decoded ones: those for which `where(record)` is true,
     of dicts only the keys `columns`, at most `limit` of them."""

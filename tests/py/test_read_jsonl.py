@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.io import inputs, json_values, jsonl
+from recstore.io import inputs, json_values, jsonl, line_blocks
 
 
 def read(text, **options):
@@ -31,7 +31,7 @@ def decoder(request, monkeypatch):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 1000])
 def test_lines_of_every_kind(decoder, monkeypatch, size):
-    monkeypatch.setattr(jsonl, "_BLOCK", size)
+    monkeypatch.setattr(line_blocks, "BLOCK", size)
     text = b'\xef\xbb\xbf{"a": 1}\r\n\n  \n[NaN, 18446744073709551616]\n"\\ud800"\n 5 \n\r\n{"last": "line"}'
     wanted = [{"a": 1}, [float("nan"), 2**64], "\ud800", 5, {"last": "line"}]
     assert repr(read(text)) == repr(wanted)
@@ -51,27 +51,27 @@ def test_files_without_values(text):
 )
 def test_any_lines_cut_anywhere(values, ends, size):
     text = "".join(json.dumps(value) + ends[i % len(ends)] for i, value in enumerate(values)).encode()
-    before, jsonl._BLOCK = jsonl._BLOCK, size
+    before, line_blocks.BLOCK = line_blocks.BLOCK, size
     try:
         assert repr(read(text)) == repr([json.loads(line) for line in text.split(b"\n") if line.strip()])
     finally:
-        jsonl._BLOCK = before
+        line_blocks.BLOCK = before
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([b"", b"1", b"22", b"x" * 9]), max_size=12), st.integers(1, 9), st.integers(1, 9))
 def test_every_line_is_in_one_range(lines, size, block):
     """The ranges of a file have its lines, each once and in order, wherever the cuts fall."""
-    before, jsonl._BLOCK = jsonl._BLOCK, block
+    before, line_blocks.BLOCK = line_blocks.BLOCK, block
     try:
         for text in (b"\n".join(lines), b"\n".join(lines) + b"\n"):
-            parts = [b"".join(jsonl.blocks(io.BytesIO(text), at, at + size)) for at in range(0, len(text), size)]
+            parts = [b"".join(line_blocks.blocks(io.BytesIO(text), at, at + size)) for at in range(0, len(text), size)]
             assert b"".join(parts) == text
             assert all(
                 part.endswith(b"\n") for part in parts[:-1] if part and part != parts[-1] and text.endswith(b"\n")
             )
     finally:
-        jsonl._BLOCK = before
+        line_blocks.BLOCK = before
 
 
 BAD = [
@@ -129,7 +129,7 @@ def test_skipped_lines_are_counted_in_one_warning(tmp_path, caplog):
 
 
 def test_workers_read_ranges_of_lines(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(jsonl, "_RANGE", 100)
+    monkeypatch.setattr(line_blocks, "RANGE", 100)
     path = tmp_path / "large.jsonl"
     values = [{"id": i, "text": "x" * (i * 7 % 50)} for i in range(300)]
     path.write_text("\n".join(map(json.dumps, values)))

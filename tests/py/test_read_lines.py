@@ -1,0 +1,63 @@
+"""`read_lines` (recstore/io/lines.py) in blocks and ranges, against open() in text mode. What all readers share is tested in
+test_inputs.py."""
+
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import recstore
+from recstore.io import inputs, line_blocks, lines
+
+
+def as_open_reads(text, encoding):
+    with io.TextIOWrapper(io.BytesIO(text), encoding, "surrogateescape") as file:
+        return [line.rstrip("\n") for line in file if line != "\n"]
+
+
+def read(text, **options):
+    with recstore.read_lines(io.BytesIO(text), **options) as x:
+        return x.to_list()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"\n", b"\r\n", b"\r", "é日😀".encode(), b"\xff", b"\xe6\x97", b"\x0b", b"\xc2\x85"])
+    ),
+    st.sampled_from(["utf-8", "UTF_8", "latin-1", "ascii", "utf-8-sig"]),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_lines_are_those_of_open(parts, encoding, size, mark):
+    text = b"\xef\xbb\xbf" * mark + b"".join(parts)
+    before, line_blocks.BLOCK = line_blocks.BLOCK, size
+    try:
+        wanted = as_open_reads(text, "utf-8-sig" if encoding.lower().startswith("utf") else encoding)
+        assert read(text, encoding=encoding) == wanted
+    finally:
+        line_blocks.BLOCK = before
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "shift_jis", "cp1252", "utf-32"])
+def test_other_encodings(encoding, monkeypatch):
+    monkeypatch.setattr(line_blocks, "BLOCK", 50)
+    text = "\n".join(f"path {i} \u010a.jpg" if encoding.startswith("utf") else f"path {i}" for i in range(100))
+    assert read(text.encode(encoding), encoding=encoding) == text.split("\n")
+
+
+def test_workers_read_ranges(tmp_path, monkeypatch):
+    monkeypatch.setattr(line_blocks, "RANGE", 100)
+    path = tmp_path / "list.txt"
+    wanted = [f"{'x' * (i * 7 % 30)}{i}" for i in range(500)]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(wanted).encode())
+    assert len(lines.LinesFeed([inputs.LocalFile(str(path))]).shards()) > 50
+    assert len(lines.LinesFeed([inputs.LocalFile(str(path))], "utf-16").shards()) == 1
+    with recstore.read_lines([path, path], workers=2) as x:
+        assert x.to_list() == wanted * 2
+
+
+def test_an_encoding_that_does_not_exist():
+    with pytest.raises(LookupError, match="no-such"):
+        read(b"", encoding="no-such")
