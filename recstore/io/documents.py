@@ -49,7 +49,7 @@ def read_json(path, *, records=None, entries=False, columns=None, where=None, li
     """
     keys = _keys(records)
     feed = JsonFeed(inputs.resolve(path), keys, entries, columns, where, limit)
-    content = {"records": keys, "entries": bool(entries), "columns": columns, "where": where, "limit": limit}
+    content = {"records": keys, "entries": feed.pairs, "columns": feed.columns, "where": where, "limit": limit}
     return reading.store("read_json", feed, options, **content)
 
 

@@ -39,7 +39,7 @@ def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **
     """
     build_options.check_choice("errors", errors, ("raise", "skip"))
     feed = JsonlFeed(inputs.resolve(path), errors, columns, where, limit)
-    content = {"errors": errors, "columns": columns, "where": where, "limit": limit}
+    content = {"errors": errors, "columns": feed.columns, "where": where, "limit": limit}
     return reading.store("read_jsonl", feed, options, **content)
 
 

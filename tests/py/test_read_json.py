@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recstore
-from recstore.io import documents, json_document, json_values
+from recstore.io import documents, inputs, json_document, json_values
 
 COCO = {
     "info": {"year": 2017, "note": 'a ] "quoted" } text \\'},
@@ -185,6 +185,63 @@ def test_large_elements_and_small_blocks(monkeypatch):
     assert read(json.dumps({"a": "y" * 3000, "b": elements}), records="b") == elements
 
 
+SEEDS = [
+    rb'[1, 2.5e3, -0, "a\"b\\", [true, false, null], {"k": {"x": []}, "k2": "\ud83d\ude00"}]',
+    b'[{"id": 1, "seg": [[1.5, 2]], "t": "x, ]"}, {"id": 22}]',
+    b'{"a": 1, "b": [1, 2], "c": {"d": "e"}, "a": NaN}',
+    b'{"x": {"y": "]"}, "items": [1], "z": {}}',
+    b"[]",
+    b" { } ",
+    b'["\xc3\xa9\xed\xa0\x80"]',
+]
+
+
+def mutated(draw):
+    """A document with a few bytes inserted, taken out, changed or repeated."""
+    text = bytearray(draw.choice(SEEDS))
+    for _ in range(draw.randrange(5)):
+        at, other = sorted((draw.randrange(len(text) + 1), draw.randrange(len(text) + 1)))
+        byte = draw.choice(b'[]{},:"\\ \n0123456789.eE+-truefalsnNaIity\x00\xff\xc3')
+        how = draw.randrange(4)
+        if how == 0:
+            text.insert(at, byte)
+        elif how == 1:
+            del text[at : at + 1]
+        elif how == 2:
+            text[at : at + 1] = bytes([byte])
+        else:
+            text[at:at] = text[at:other]
+    return bytes(text)
+
+
+def records_of(text, entries):
+    """The records without a store, which takes longer to make than these texts to read; None for an InputError."""
+    feed = documents.JsonFeed([inputs.FileObject(io.BytesIO(text))], (), entries)
+    try:
+        found = list(feed.records())
+    except recstore.InputError:
+        return None
+    return dict(found) if entries else found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_broken_documents_are_taken_and_refused_as_by_json(seed, monkeypatch):
+    draw = random.Random(seed)
+    taken = 0
+    for _ in range(1500):
+        text = mutated(draw)
+        monkeypatch.setattr(json_document, "BLOCK", draw.choice((1, 3, 17, 1000)))
+        try:
+            wanted = json_values.exact(text)
+        except ValueError:
+            wanted = None
+        for entries, kind in ((False, list), (True, dict)):
+            found = records_of(text, entries)
+            assert same(found, wanted if isinstance(wanted, kind) else None), text
+            taken += found is not None
+    assert taken > 300
+
+
 # ---- Choosing ----
 
 
@@ -218,9 +275,7 @@ def test_workers_read_ranges_and_files(tmp_path, monkeypatch):
     small = tmp_path / "small.json"
     small.write_text('{"annotations": [1, 2], "words": {"a": 5}}')
     files = [small, small, path, packed, small]
-    feed = documents.JsonFeed(
-        [recstore.io.inputs.LocalFile(str(one)) for one in files], ("annotations",), False, None, None, None
-    )
+    feed = documents.JsonFeed([inputs.LocalFile(str(one)) for one in files], ("annotations",), False, None, None, None)
     assert [type(shard).__name__ for shard in feed.shards()].count("RangeFeed") > 5
     with recstore.read_json(files, records="annotations", workers=2) as x:
         with recstore.read_json(files, records="annotations") as y:
@@ -367,6 +422,8 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
 
 
 def test_wrong_arguments():
+    with pytest.raises(TypeError, match=r"write columns=\['id'\]"):
+        read("[]", columns="id")
     for records in (5, ["a"], ("a", 5)):
         with pytest.raises(TypeError, match="dotted path"):
             read("[]", records=records)

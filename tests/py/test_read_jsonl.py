@@ -5,6 +5,7 @@ import json
 import logging
 import lzma
 import os
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -103,6 +104,23 @@ def test_a_value_over_two_lines_is_two_bad_lines():
     with pytest.raises(recstore.InputError, match="line 1:"):
         read(b"[1\n,2]\n")
     assert read(b"[1\n,2]\n3", errors="skip") == [3]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_broken_lines_are_taken_and_refused_as_by_json(decoder, seed):
+    draw = random.Random(seed)
+    lines = [b"5", b'"a\\nb"', b'{"a": [1.5, NaN], "b": "}"}', b"[18446744073709551616]", b"[[], {}]", b"null"]
+    for _ in range(1500):
+        line = bytearray(draw.choice(lines))
+        for _ in range(draw.randrange(3)):
+            at = draw.randrange(len(line) + 1)
+            line[at : at + draw.randrange(2)] = bytes([draw.choice(b'[]{},:"\\ 0159.e-tn\x00\xff')])
+        try:
+            wanted = [json_values.exact(bytes(line))] if line.strip() else []
+        except ValueError:
+            wanted = []
+        feed = jsonl.JsonlFeed([inputs.FileObject(io.BytesIO(line + b"\n"))], "skip")
+        assert repr(list(feed.records())) == repr(wanted), line
 
 
 def test_utf_16_is_refused():
