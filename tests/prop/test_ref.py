@@ -296,7 +296,7 @@ def test_tree_round_trip(case, width):
 
 
 @given(many_blocks())
-@slow_to_draw
+@settings(slow_to_draw, max_examples=40)
 def test_blocks_round_trip(case):
     data, expected = case
     assert same(reader.check(data), expected)
