@@ -44,14 +44,14 @@ def store(reader, feed, given, **content):
     if name is None:
         if chosen:
             raise TypeError(f"{reader}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
-        feed.options = build_options.Options(**building)
+        feed.options = _options(feed, building)
         if feed.pairs:
             return dicts.RecordDict._of_segment(streaming.build_mapping(feed, feed.options))
         return records.RecordList._of_segment(streaming.build_records(feed, feed.options))
     for option in ("name", "backing"):
         if option in building:
             raise TypeError(f"{reader}(): {option}= and shared= exclude each other; shared= names the store")
-    feed.options = build_options.Options(**building)
+    feed.options = _options(feed, building)
     how = {
         option: building[option]
         for option in ("on_unsupported", "compression", "arrays", "index_by", "group_by")
@@ -60,6 +60,15 @@ def store(reader, feed, given, **content):
     if chosen.get("fingerprint") is None:
         chosen["fingerprint"] = fingerprint(reader, feed, {**content, **how})
     return sharing.shared(name, lambda: feed, **chosen)
+
+
+def _options(feed, given):
+    """The build_options.Options of a build. A file object of the caller cannot be sent to workers: this process reads
+    it."""
+    options = build_options.Options(**given)
+    if any(isinstance(one, inputs.FileObject) for one in getattr(feed, "files", ())):
+        options.workers = 0
+    return options
 
 
 def fingerprint(reader, feed, content):

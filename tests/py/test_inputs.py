@@ -108,6 +108,12 @@ def test_workers_read_a_file_each(tmp_path):
         assert x.to_list() == [str(i) for i in range(5) for _ in range(3)]
 
 
+def test_a_file_object_is_read_by_its_own_process(tmp_path):
+    path = packed(tmp_path, "")
+    with open(path, "rb") as file, recstore.read_lines([file, path], workers=2) as x:
+        assert x.to_list() == LINES * 2
+
+
 def test_a_url_is_read_by_fsspec():
     fsspec = pytest.importorskip("fsspec")
     for name in ("a", "b"):
