@@ -76,12 +76,14 @@ class JsonlFeed(reading.FileFeed):
                 texts = block.split(b"\n")
                 if not texts[-1]:
                     del texts[-1]
-                yield json_values.Piece(texts, self.refusing(file, texts, before), block, 0, len(block))
+                refused = self.refusing(file, texts, before, block.endswith(b"\n"))
+                yield json_values.Piece(texts, refused, block, 0, len(block))
                 before += len(texts)
                 bar.moved()
 
-    def refusing(self, file, texts, before):
-        """The function that is called for a line that is no JSON. `before` counts the lines before `texts`."""
+    def refusing(self, file, texts, before, ended):
+        """The function that is called for a line that is no JSON. `before` counts the lines before `texts`; `ended` says
+        whether the last of them has its line end."""
 
         def refused(number, error):
             text = texts[number]
@@ -89,9 +91,9 @@ class JsonlFeed(reading.FileFeed):
                 return
             if self.errors == "raise":
                 line = before + number + 1 + self.lines_before(file)
-                raise InputError(
-                    f'{file.name}, line {line:,}: {json_values.reason(text, error)}; errors="skip" leaves bad lines out'
-                )
+                cut = "" if ended or number + 1 < len(texts) else "; the file ends here and may be cut off"
+                said = f'{json_values.reason(text, error)}{cut}; errors="skip" leaves bad lines out'
+                raise InputError(f"{file.name}, line {line:,}: {said}")
             if file.name not in self.bad:
                 self.bad[file.name] = [0, before + number + 1 + self.lines_before(file)]
             self.bad[file.name][0] += 1

@@ -100,6 +100,14 @@ def test_a_bad_line_is_named(tmp_path, decoder, line, said):
         assert x.to_list() == [{"a": 1}, 2]
 
 
+def test_a_last_line_that_is_cut_is_said_to_be():
+    with pytest.raises(recstore.InputError, match='line 2: .*may be cut off; errors="skip"'):
+        read(b'{"a": 1}\n{"a":')
+    with pytest.raises(recstore.InputError) as caught:
+        read(b'{"a": 1}\n{"a":\n')
+    assert "cut off" not in str(caught.value)
+
+
 def test_a_value_over_two_lines_is_two_bad_lines():
     with pytest.raises(recstore.InputError, match="line 1:"):
         read(b"[1\n,2]\n")
