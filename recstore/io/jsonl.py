@@ -82,8 +82,8 @@ class JsonlFeed(reading.FileFeed):
                 bar.moved()
 
     def refusing(self, file, texts, before, ended):
-        """The function that is called for a line that is no JSON. `before` counts the lines before `texts`; `ended` says
-        whether the last of them has its line end."""
+        """The function that is called for a line that is no JSON. `before` counts the lines before `texts`, and `ended`
+        says whether the last of them has its line end."""
 
         def refused(number, error):
             text = texts[number]
