@@ -3,6 +3,7 @@
  * rs_segment_writer_append (CMakeLists.txt). */
 #include "rs_built.h"
 #include "rs_columns.h"
+#include "rs_saved.h"
 #include "verify/rs_verify.h"
 #include "write/rs_builder.h"
 
@@ -127,9 +128,77 @@ static void test_space(void) {
     }
 }
 
+/* ---- Saved indexes ---- */
+
+static int64_t key_third(uint64_t i) { return (int64_t)(i % 3); }
+
+/* Adds an index of groups to `list`, whose label the extension copies. */
+static rs_status extend_once(const built *list, const saved_bytes *bytes, built *out) {
+    rs_segment_writer writer;
+    rs_extension extension;
+    rs_segment segment;
+    rs_status status = rs_segment_writer_open(&writer, RS_BACKING_ANONYMOUS, NULL, NULL, &err);
+    if (status == RS_OK) status = rs_segment_writer_append(&writer, list->data, list->size, &err);
+    if (status != RS_OK) return status;
+    steps = appends = 0;
+    live = 0;
+    counting = true;
+    status = rs_extension_begin(&extension, &writer, built_slice(list), &err);
+    if (status == RS_OK) status = rs_extension_add(&extension, &bytes->parts, &err);
+    if (status == RS_OK) status = rs_extension_finish(&extension, &err);
+    rs_extension_clear(&extension);
+    counting = false;
+    CHECK_U64((uint64_t)live, 0);
+    if (status == RS_OK && CHECK_OK(rs_segment_writer_finish(&writer, &segment, &err), &err)) {
+        out->data = make_exact(segment.data, segment.size_bytes), out->size = segment.size_bytes;
+        rs_segment_close(&segment);
+    }
+    rs_segment_writer_abort(&writer);
+    return status;
+}
+
+/* The deep check of the list with its index, while memory runs out. */
+static void check_failing(const built *b) {
+    uint64_t n;
+    fail_at = UINT64_MAX, steps = 0, counting = true;
+    CHECK_OK(rs_verify_segment(built_slice(b), NULL, &err), &err);
+    counting = false;
+    for (n = steps, fail_at = 0; fail_at < n; fail_at++) {
+        rs_status status;
+        steps = 0, live = 0, counting = true;
+        status = rs_verify_segment(built_slice(b), NULL, &err);
+        counting = false;
+        CHECK_CODE(status, RS_E_MEM, &err);
+        CHECK_U64((uint64_t)live, 0);
+    }
+    fail_at = UINT64_MAX;
+}
+
+static void test_saved_indexes(void) {
+    rs_segment_writer writer;
+    saved_bytes bytes = {0};
+    built list, out = {NULL, 0};
+    uint64_t n, m;
+    fail_at = refuse_at = UINT64_MAX;
+    REQUIRE(saved_list(key_third, 50, "\x04name\x01x", &writer, &list));
+    rs_segment_writer_abort(&writer);
+    saved_make(&bytes, RS_FMT_SAVED_GROUPS, key_third, 50);
+    CHECK_OK(extend_once(&list, &bytes, &out), &err);
+    n = steps, m = appends;
+    CHECK(n >= 3 && m >= 5);
+    for (fail_at = 0; fail_at < n; fail_at++) CHECK_CODE(extend_once(&list, &bytes, &out), RS_E_MEM, &err);
+    fail_at = UINT64_MAX;
+    for (refuse_at = 0; refuse_at < m; refuse_at++) CHECK_CODE(extend_once(&list, &bytes, &out), RS_E_SPACE, &err);
+    refuse_at = UINT64_MAX;
+    check_failing(&out);
+    saved_clear(&bytes);
+    built_clear(&list), built_clear(&out);
+}
+
 int main(void) {
     RUN(test_all_of_it_works);
     RUN(test_memory);
     RUN(test_space);
+    RUN(test_saved_indexes);
     return rs_test_finish("test_writer_failing");
 }
