@@ -60,7 +60,7 @@ def made_module(monkeypatch):
 
 def missing(code):
     """A module that a block imports and that need not be there."""
-    for name in ("torch", "lhotse", "mmengine", "pycocotools", "torchvision"):
+    for name in ("torch", "datasets", "lhotse", "mmengine", "pycocotools", "torchvision"):
         if re.search(rf"^\s*(import|from) (recstore\.integrations\.)?{name}\b", code, re.MULTILINE):
             try:
                 __import__(name)

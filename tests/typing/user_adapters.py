@@ -5,6 +5,7 @@ from typing import Any
 from typing_extensions import assert_type
 
 from recstore import RecordList
+from recstore.integrations.datasets import SharedDataset
 from recstore.integrations.detectron2 import get_detection_dataset_dicts, serializer
 from recstore.integrations.lhotse import CutSet, RecordingSet, SupervisionSet, load_manifest
 from recstore.integrations.mmengine import BaseDataset
@@ -41,3 +42,13 @@ CutSet.from_file("cuts.jsonl", lazy=True)  # type: ignore[call-arg]
 dicts = get_detection_dataset_dicts(["coco_2017_train"], filter_empty=False, shared="coco", keep="2h")
 assert_type(dicts[0], dict[str, Any])
 assert_type(serializer("coco")([{"image_id": 1}]), RecordList[dict[str, Any]])
+
+
+def sizes(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"size": [len(text) for text in batch["text"]]}
+
+
+rows = SharedDataset(list, shared="rows")
+assert_type(rows.with_transform(sizes).shuffle(seed=1)[3], dict[str, Any])
+assert_type(rows[2:5], dict[str, Any])
+rows.with_transform(3)  # type: ignore[arg-type]

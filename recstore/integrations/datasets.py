@@ -1,0 +1,189 @@
+"""`SharedDataset`: a dataset of Hugging Face's `datasets` as a store that one process of a machine makes, with the
+features' decoding and `with_transform` of a Dataset, and the way back to one."""
+
+import copy
+import operator
+
+import datasets
+import numpy as np
+from datasets.features.features import require_decoding
+
+from recstore.build import fingerprints
+from recstore.build.sources import Feed
+from recstore.io import hf_in, reading
+
+__all__ = ["SharedDataset"]
+
+_HOW = {"columns": None, "missing": "none", "nanoseconds": "exact"}
+
+
+class SharedDataset:
+    """The rows of a Hugging Face Dataset in a store, for a training loop.
+
+    Args:
+        source: a Dataset or IterableDataset; or a function without arguments that returns one. With `shared` only the
+            process that builds calls the function: ``lambda: load_dataset("imdb", split="train")``.
+        options: those of :class:`recstore.RecordList`; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+            `timeout` as of :func:`recstore.shared`. The fingerprint is that of the Dataset, or is derived from the code
+            of the function. An IterableDataset needs a `fingerprint`.
+
+    ``x[3]`` is a row as a dict, ``x[2:5]`` and ``x[[3, 1]]`` are dicts of columns, and ``x["text"]`` is a column: the
+    values are those of the Dataset, and images, audio and the like are decoded when they are read. A format or
+    transform of the Dataset is not taken over. ``store`` is the :class:`recstore.RecordList` of the rows as they are
+    stored. torch's DataLoader reads a batch at once.
+
+    Raises TypeError for another source; the exceptions of the function; EncodeError for a value that cannot be stored.
+    Safe to read from several threads at once, if the transform is.
+
+    >>> import datasets
+    >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 1, 0]})
+    >>> x = SharedDataset(rows).with_transform(lambda batch: {"size": [len(text) for text in batch["text"]]})
+    >>> len(x), x[1], x[:2], x.store[1]
+    (3, {'size': 1}, {'size': [1, 1]}, {'text': 'b', 'label': 1})
+    """
+
+    def __init__(self, source, **options):
+        feed = _Rows(source)
+        if options.get("shared") is not None and options.get("fingerprint") is None:
+            options["fingerprint"] = feed.fingerprint()
+        self.store = reading.store("SharedDataset", feed, options)
+        stored = self.store.attributes.get("features")
+        self.features = None if stored is None else datasets.Features.from_dict(stored)
+        self._decodes = self.features is not None and any(map(require_decoding, self.features.values()))
+        self._transform = None
+
+    # ---- Reading ----
+
+    def __len__(self):
+        return len(self.store)
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return self._column(key)
+        if hasattr(key, "__index__") and not getattr(key, "ndim", 0):
+            return self._rows([self.store[operator.index(key)]])[0]
+        return self._batch(self.store[key])
+
+    def __getitems__(self, indices):
+        """A list of the rows at `indices`, which go through the transform as one batch."""
+        return self._rows(self.store.get_many(indices))
+
+    def __iter__(self):
+        for row in self.store:
+            yield self._rows([row])[0]
+
+    def _decoded(self, row):
+        return self.features.decode_example(row) if self._decodes else row
+
+    def _batch(self, rows):
+        """Rows as a dict of columns, after the transform."""
+        decoded = [self._decoded(row) for row in rows]
+        names = self.column_names or list(dict.fromkeys(name for row in decoded for name in row))
+        batch = {name: [row.get(name) for row in decoded] for name in names}
+        return batch if self._transform is None else self._transform(batch)
+
+    def _rows(self, rows):
+        """The rows after the transform."""
+        if self._transform is None:
+            return [self._decoded(row) for row in rows]
+        batch = self._batch(rows)
+        count = len(next(iter(batch.values()), ()))
+        return [{name: column[i] for name, column in batch.items()} for i in range(count)]
+
+    def _column(self, name):
+        if self.features is not None and name not in self.features:
+            raise KeyError(f"the dataset has no column {name!r}; it has {', '.join(map(repr, self.features))}"[:500])
+        column = self.store.field((name,))
+        if not self._decodes or not require_decoding(self.features[name]):
+            return column
+        return [self.features.decode_example({name: value})[name] for value in column]
+
+    # ---- As a Dataset ----
+
+    @property
+    def column_names(self):
+        """The names of the columns; None if the source did not know them."""
+        return None if self.features is None else list(self.features)
+
+    @property
+    def num_rows(self):
+        """The number of rows."""
+        return len(self.store)
+
+    def with_transform(self, transform):
+        """The dataset with a function that is called with each batch that is read, a dict of columns, and returns
+        another, as of a Dataset; of a single row it is a batch of one. None removes the transform."""
+        out = copy.copy(self)
+        out._transform = transform
+        return out
+
+    def set_transform(self, transform):
+        """Sets the transform of this object; see :meth:`with_transform`."""
+        self._transform = transform
+
+    def select(self, indices):
+        """The dataset of the rows at `indices`, over the same store."""
+        out = copy.copy(self)
+        out.store = self.store[indices if hasattr(indices, "__len__") else list(indices)]
+        return out
+
+    def shuffle(self, seed=None):
+        """The dataset in the order in which a Dataset is after ``shuffle(seed=seed)``, over the same store."""
+        return self.select(np.random.default_rng(seed).permutation(len(self)))
+
+    def to_hf(self):
+        """The rows as a Dataset with the same features, without a Python object for a row. A transform does not take
+        part. Raises ImportError without pyarrow."""
+        import pyarrow
+
+        if self.features is not None and not len(self):
+            table = self.features.arrow_schema.empty_table()
+        else:
+            table = pyarrow.table(self.store)
+        if self.features is not None:
+            table = datasets.table.table_cast(table.select(self.column_names), self.features.arrow_schema)
+        info = datasets.DatasetInfo(features=self.features)
+        return datasets.Dataset(datasets.table.InMemoryTable(table), info=info)
+
+    def __repr__(self):
+        return f"SharedDataset(features={self.column_names}, num_rows={len(self)})"
+
+
+class _Rows(Feed):
+    """The rows of a dataset, or of the one that a function returns."""
+
+    def __init__(self, source):
+        self.source = source
+        self.is_dataset = type(source).__module__.partition(".")[0] == "datasets"
+        if not (self.is_dataset or callable(source)):
+            raise TypeError(
+                f"SharedDataset takes a Dataset, an IterableDataset or a function that returns one, not a"
+                f" {type(source).__name__}"
+            )
+
+    def shards(self):
+        return None
+
+    def fill(self, builder, options):
+        dataset = self.source if self.is_dataset else self.source()
+        feed = hf_in.feed_of(dataset.with_format(None), **_HOW) if _is_dataset(dataset) else None
+        if feed is None:
+            raise TypeError(f"the function returned a {type(dataset).__name__}, not a Dataset or IterableDataset")
+        feed.fill(builder, options)
+        feed.check()
+        self.attributes = None if dataset.features is None else {"features": dataset.features.to_dict()}
+
+    def fingerprint(self):
+        if not self.is_dataset:
+            return fingerprints.derive(self.source)
+        own = getattr(self.source, "_fingerprint", None)
+        if own is None:
+            raise TypeError(
+                f"SharedDataset(): a {type(self.source).__name__} has no fingerprint; give fingerprint=, a text that"
+                " says which data it is"
+            )
+        return f"datasets {own}"
+
+
+def _is_dataset(value):
+    return isinstance(value, (datasets.Dataset, datasets.IterableDataset, datasets.DatasetDict))
