@@ -33,6 +33,7 @@ class BuildOptions(TypedDict, total=False):
 class ReadOptions(BuildOptions, total=False):
     """The keyword arguments that all readers of files and tables take."""
 
+    save: Path | None
     shared: str | None
     keep: bool | str | float
     fingerprint: str | None

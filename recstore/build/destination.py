@@ -80,6 +80,8 @@ def explained(error, options):
     backing = _backing(options)
     if "file system" not in text and "quota" not in text:
         remedy = "free memory, or raise the limit of the container or job"
+    elif target is not None and target.name is None:
+        remedy = f"{target.folder} is on that file system; choose another folder, or make room"
     elif target is not None:
         where = target.folder
         remedy = f"dir= or RECSTORE_DIR shares through another folder than {where}"

@@ -57,6 +57,25 @@ def write_segment(segment, path, indexes=()):
     publish(path, lambda temporary: segment.write_to(temporary, indexes))
 
 
+class FileTarget:
+    """The destination of a build that writes the file `path`; the caller publishes the file."""
+
+    name = reader = None
+    replaces = False
+
+    def __init__(self, path):
+        self.path = path
+        self.folder = os.path.dirname(path) or "."
+
+    def new_builder(self, make, compress, writer):
+        if os.path.lexists(self.path):  # the first of the two passes over pairs with many repeated keys
+            os.unlink(self.path)
+        return make("file", name=self.path, compress=compress, writer=writer)
+
+    def publish(self, segment, replace=False):
+        pass
+
+
 def publish(path, write):
     """Calls `write` for a temporary path in the folder of `path`, then renames the file to `path`. After an error or a
     signal the temporary file is removed."""

@@ -1,26 +1,18 @@
-"""The user's own file for `recstore bench`: JSON, JSON lines, CSV, Parquet or text, by its name or `--format`."""
+"""The user's own file for `recstore bench`: a store or any file that commands read, by its name or `--format`."""
 
-import csv
+import argparse
 
-from recstore.cli.records import SourceError, guarded, open_text, read_jsonl, read_paths
+import recstore
+from recstore.cli import files
+from recstore.cli.files import Refused
+from recstore.cli.records import SourceError, guarded, read_jsonl, read_paths
 from recstore.errors import InputError
 from recstore.io import documents, inputs
 
-FORMATS = ("json", "jsonl", "csv", "tsv", "parquet", "text")
-_BY_SUFFIX = {
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
 
 def format_of(path):
-    """One of FORMATS by the suffix of the file's name; text for an unknown suffix."""
-    return _BY_SUFFIX.get(inputs.suffix_of(path), "text")
+    """One of files.FORMATS; text for an unknown suffix."""
+    return files.format_of(path) or "text"
 
 
 def read(path, form=None, where=None):
@@ -36,12 +28,10 @@ def read(path, form=None, where=None):
         return what, found
     reader, what = {
         "jsonl": (read_jsonl, "one JSON value a line"),
-        "csv": (_read_csv, "rows as dicts of text"),
-        "tsv": (_read_csv, "rows as dicts of text"),
-        "parquet": (_read_parquet, "rows as dicts"),
         "text": (read_paths, "lines as text"),
-    }[form]
-    return what, guarded(path, lambda: reader(path, form) if reader is _read_csv else reader(path))
+        "recs": (_read_store, "a store"),
+    }.get(form) or (lambda path: _read_table(path, form), "rows as dicts")
+    return what, guarded(path, lambda: reader(path))
 
 
 def _read_json(path, where):
@@ -72,36 +62,19 @@ def _records(path, keys, entries=False):
     return guarded(path, documents.JsonFeed(inputs.resolve(path), keys, entries).records)
 
 
-def _read_csv(path, form):
-    """A dict of text for each row. The csv module's limit on the size of a cell is lifted."""
-    csv.field_size_limit(2**31 - 1)
-    with open_text(path, newline="") as file:
-        rows = csv.reader(file, delimiter="\t" if form == "tsv" else ",")
-        try:
-            names = next(rows, [])
-            if names and names[0].startswith("\ufeff"):
-                names[0] = names[0][1:]
-            if len(set(names)) < len(names):
-                raise SourceError(f"{path}: two columns have one name")
-            for row in rows:
-                if not row:
-                    continue
-                if len(row) != len(names):
-                    raise SourceError(f"{path}, line {rows.line_num}: {len(row)} cells under {len(names)} names")
-                yield dict(zip(names, row, strict=True))
-        except csv.Error as error:
-            raise SourceError(f"{path}, line {rows.line_num}: {error}") from None
+def _read_table(path, form):
+    """The rows of a table."""
+    try:
+        with files.read(path, argparse.Namespace(format=form, limit=None)) as rows:
+            yield from rows
+    except Refused as error:
+        raise SourceError(f"{path}: {error}") from None
 
 
-def _read_parquet(path):
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise SourceError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from None
-    try:
-        with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                yield from batch.to_pylist()
-    except pyarrow.ArrowException as error:
-        raise SourceError(f"{path}: {str(error).splitlines()[0]}") from None
+def _read_store(path):
+    """The records of a saved store; of a mapping its entries, as {"key": ..., "value": ...}."""
+    with recstore.open(path) as store:
+        if isinstance(store, recstore.RecordDict):
+            yield from ({"key": key, "value": value} for key, value in store.items())
+        else:
+            yield from store

@@ -5,8 +5,8 @@ import os
 import sys
 
 import recstore
+from recstore.cli import build, cat, files, stores
 from recstore.cli import records as sources
-from recstore.cli import stores
 
 
 def main(arguments=None):
@@ -53,6 +53,8 @@ def _parser():
     demo.add_argument("--workers", type=_positive, default=4, metavar="N", help="4 unless told")
     demo.set_defaults(run=_demo)
     _add_bench(commands)
+    build.add(commands)
+    cat.add(commands)
     _add_stores(commands)
     doctor = commands.add_parser(
         "doctor",
@@ -66,17 +68,15 @@ def _parser():
 
 
 def _add_bench(commands):
-    from recstore.cli.bench_files import FORMATS
-
     bench = commands.add_parser(
         "bench",
         help="what your own records cost, here and in the rivals that are installed",
         description="Reads a file, builds every container that is installed, checks their answers, and prints bytes "
         "and nanoseconds a record and what workers take.",
     )
-    about = "JSON, JSON lines, CSV, TSV, Parquet or text; .gz, .bz2 and .xz are unpacked"
+    about = "JSON, JSON lines, CSV, TSV, Parquet, Arrow, text, or a saved store; packed ones are unpacked"
     bench.add_argument("file", metavar="FILE", help=about)
-    bench.add_argument("--format", choices=FORMATS, help="the format of the file, if its name does not tell")
+    bench.add_argument("--format", choices=files.FORMATS, help="the format of the file, if its name does not tell")
     about = "keys to the list in a JSON file, with dots between; its longest list unless told"
     bench.add_argument("--records", metavar="PATH", help=about)
     bench.add_argument("--limit", type=_positive, metavar="N", help="the first N records")
@@ -89,7 +89,7 @@ def _add_stores(commands):
     named = "a named store, or the file of a saved one (./x is always a file)"
     for name, run, about in (
         ("info", stores.info, "what a store holds"),
-        ("head", stores.head, "the first records of a store"),
+        ("head", stores.head, "the first records of a store, or of a file that recstore build reads"),
         ("verify", stores.verify, "check every byte of a store"),
     ):
         one = commands.add_parser(name, help=about)
@@ -97,6 +97,7 @@ def _add_stores(commands):
         one.add_argument("--fingerprint", metavar="F", help="which of several stores of one name")
         if name == "head":
             one.add_argument("-n", type=_positive, default=5, metavar="N", help="how many, 5 unless told")
+            files.add_reading(one, limit=False)
         _add_common(one)
         one.set_defaults(run=run)
     ls = commands.add_parser("ls", help="the named stores of this user")

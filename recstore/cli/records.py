@@ -7,7 +7,6 @@ objects, as a program that loads metadata does.
 """
 
 import itertools
-import lzma
 import marshal
 import os
 import pickle
@@ -15,7 +14,6 @@ import random
 import struct
 import sys
 import sysconfig
-import zlib
 
 from recstore.errors import InputError
 from recstore.io import documents, inputs, jsonl, lines
@@ -44,8 +42,6 @@ def guarded(path, read):
         yield from read()
     except InputError as error:
         raise SourceError(str(error)) from None
-    except (lzma.LZMAError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: cannot be unpacked: {error}; fetch or pack the file again") from None
     except OSError as error:
         reason = error.strerror or error
         raise SourceError(
@@ -96,25 +92,6 @@ def read_paths(path):
 def read_jsonl(path):
     """One JSON value a line, empty lines left out."""
     return jsonl.JsonlFeed(inputs.resolve(path)).records()
-
-
-def open_text(path, newline=None):
-    """A text file, unpacked on the way where its name ends in .gz, .bz2 or .xz."""
-    # surrogateescape: a list of file names need not be UTF-8, and a name must survive as os.fsdecode gives it.
-    how = {"encoding": "utf-8", "errors": "surrogateescape", "newline": newline}
-    if path.endswith(".gz"):
-        import gzip
-
-        return gzip.open(path, "rt", **how)
-    if path.endswith(".bz2"):
-        import bz2
-
-        return bz2.open(path, "rt", **how)
-    if path.endswith(".xz"):
-        import lzma
-
-        return lzma.open(path, "rt", **how)
-    return open(path, **how)
 
 
 def write_pool(records, path, source="the source"):

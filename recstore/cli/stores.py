@@ -7,15 +7,13 @@ trusted: no class is made and no pickle is loaded. Printed text is cut short and
 import dataclasses
 import errno
 import os
+import sys
 
 import recstore
+from recstore.cli import files
+from recstore.cli.files import Refused
 from recstore.cli.text import brief, plain, to_json
 from recstore.text import safe_text, size_text
-
-
-class Refused(Exception):
-    """The command cannot be run with these arguments; the message says why."""
-
 
 _COLUMNS = ("name", "fingerprint", "records", "nbytes", "age", "builder", "attached", "state", "keep", "path")
 
@@ -32,7 +30,7 @@ def list_segments(options):
 
 def info(options):
     """`info`"""
-    with _opened(options) as store:
+    with opened(options) as store:
         said = store.info()
         if options.json:
             print(to_json(_words(dataclasses.asdict(said))))
@@ -42,8 +40,29 @@ def info(options):
 
 
 def head(options):
-    """`head`: the first records, each in a line."""
-    with _opened(options) as store:
+    """`head`: the first records, each in a line; of a store or of a file that a reader knows."""
+    form = options.format or (files.format_of(options.what) if os.path.exists(options.what) else None)
+    if form in (None, "recs") or not options.format and _is_name(options):
+        files.refuse_reading(options)
+        return _head(options, opened(options), None)
+    options.limit = options.n + 1
+    given = sys.stdin.buffer if options.what == "-" else options.what
+    return _head(options, files.read(given, options, form, compression="none"), options.n)
+
+
+def _is_name(options):
+    """Whether the argument is the name of a store."""
+    if os.sep in options.what:
+        return False
+    try:
+        return bool(recstore.segments(options.what, dir=options.dir))
+    except ValueError:
+        return False
+
+
+def _head(options, store, most):
+    """Prints the first records. `most` is None for a store, else the number of records to show of those read."""
+    with store:
         is_mapping = isinstance(store, recstore.RecordDict)
         keys, values = (store.keys(), store.values()) if is_mapping else (range(len(store)), store)
         shown = [_entry(keys, values, at) for at in range(min(options.n, len(store)))]
@@ -61,7 +80,7 @@ def head(options):
     for key, value, error in shown:
         print(safe_text(f"{brief(key)}: {f'<not shown: {error}>' if error else brief(value)}").replace("\n", " "))
     if rest:
-        print(f"... {rest:,} more")
+        print(f"... {rest:,} more" if most is None else "... and more")
     return 0
 
 
@@ -75,7 +94,7 @@ def _entry(keys, values, at):
 
 def verify(options):
     """`verify`: all bytes."""
-    with _opened(options, verify="full") as store:
+    with opened(options, verify="full") as store:
         if options.json:
             print(to_json({"what": options.what, "good": True, "records": len(store), "nbytes": store.nbytes}))
         else:
@@ -119,7 +138,7 @@ def collect(options):
 # ---- Helpers ----
 
 
-def _opened(options, verify="header"):
+def opened(options, verify="header"):
     """The store that an argument names. SegmentNotFoundError, Refused, and the errors of attaching and opening."""
     what = options.what
     if os.sep in what and options.fingerprint is None:

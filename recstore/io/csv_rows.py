@@ -81,6 +81,8 @@ class Rows:
 
     def left_out(self):
         """The number of rows that `typed` left out, and the message for the first one."""
+        if self.rules.errors == "raise":  # pyarrow is ahead of the rows: it may have met a bad one below the limit
+            return 0, ""
         n = self.skipped + len(self.ragged)
         return n, self.first_skipped if self.skipped or not n else self.ragged_text()
 

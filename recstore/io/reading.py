@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from recstore import dicts, records, sharing
 from recstore._core import native
-from recstore.build import build_options, fingerprints, progress, streaming
+from recstore.build import build_options, fingerprints, progress, saving, streaming
 from recstore.build.sources import Feed
 from recstore.errors import EncodeError, InputError
 from recstore.io import inputs
@@ -31,12 +31,13 @@ def store(reader, feed, given, **content):
     `reader` is the name of the reader's function. `given` has the keyword
     arguments that all readers take: those of RecordList, and `shared`, `keep`, `fingerprint`, `dir`, `timeout`. With
     ``shared="name"`` one process of the machine reads, and the others attach. `content` has the arguments of the reader
-    on which the records depend; the fingerprint is derived from them and from the files.
+    on which the records depend; the fingerprint is derived from them and from the files. With ``save="path"`` the store
+    is built in that file instead of memory, and opened.
 
     Raises TypeError for an unknown keyword argument, and InputError if a file changes while it is read.
     """
     for name in given:
-        if name not in (*_BUILDING, *_SHARING, "shared"):
+        if name not in (*_BUILDING, *_SHARING, "shared", "save"):
             raise TypeError(f"{reader}() got an unexpected keyword argument {name!r}")
     name = given.get("shared")
     chosen = {option: given[option] for option in _SHARING if option in given}
@@ -44,12 +45,12 @@ def store(reader, feed, given, **content):
     if name is None:
         if chosen:
             raise TypeError(f"{reader}(): {', '.join(chosen)} belong to shared=, the name to share the store by")
+        if given.get("save") is not None:
+            return _saved(reader, feed, given["save"], building)
         feed.options = _options(feed, building)
-        if feed.pairs:
-            return dicts.RecordDict._of_segment(streaming.build_mapping(feed, feed.options))
-        return records.RecordList._of_segment(streaming.build_records(feed, feed.options))
-    for option in ("name", "backing"):
-        if option in building:
+        return _built(feed)
+    for option in ("name", "backing", "save"):
+        if given.get(option) is not None:
             raise TypeError(f"{reader}(): {option}= and shared= exclude each other; shared= names the store")
     feed.options = _options(feed, building)
     how = {
@@ -69,6 +70,28 @@ def _options(feed, given):
     if any(isinstance(one, inputs.FileObject) for one in getattr(feed, "files", ())):
         options.workers = 0
     return options
+
+
+def _built(feed):
+    """The store of a feed, built as feed.options say."""
+    if feed.pairs:
+        return dicts.RecordDict._of_segment(streaming.build_mapping(feed, feed.options))
+    return records.RecordList._of_segment(streaming.build_records(feed, feed.options))
+
+
+def _saved(reader, feed, path, building):
+    """The store of a feed, built in a file."""
+    for option in ("name", "backing"):
+        if building.get(option) is not None:
+            raise TypeError(f"{reader}(): {option}= and save= exclude each other; save= says where the store is")
+    feed.options = _options(feed, building)
+
+    def write(temporary):
+        feed.options.target = saving.FileTarget(temporary)
+        _built(feed).close()
+
+    saving.publish(path, write)
+    return records.open(path, arrays=feed.options.arrays, allow_pickle=feed.options.on_unsupported == "pickle")
 
 
 def fingerprint(reader, feed, content):

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+import recstore
 from recstore._core import native
 from recstore.cli import bench_files, bench_rivals, bench_timing, main, records
 from recstore.cli.records import SourceError
@@ -89,28 +90,43 @@ def test_lines(tmp_path):
 
 
 def test_tables(tmp_path):
+    pytest.importorskip("pyarrow")
     path = wrote(tmp_path / "a.csv", b'\xef\xbb\xbfid,text\r\n1,"two\r\nlines, ""quoted"""\r\n\r\n2,\r\n')
-    assert taken(path)[1] == [{"id": "1", "text": 'two\r\nlines, "quoted"'}, {"id": "2", "text": ""}]
-    assert taken(wrote(tmp_path / "a.tsv", "a\tb\n1\t2,3\n"))[1] == [{"a": "1", "b": "2,3"}]
-    assert taken(wrote(tmp_path / "e.csv", ""))[1] == []
+    assert taken(path) == ("rows as dicts", [{"id": 1, "text": 'two\r\nlines, "quoted"'}, {"id": 2, "text": None}])
+    assert taken(wrote(tmp_path / "a.tsv", "a\tb\n1\t2,3\n"))[1] == [{"a": 1, "b": "2,3"}]
     assert len(taken(wrote(tmp_path / "l.csv", "a\n" + "x" * 200_000 + "\n"))[1][0]["a"]) == 200_000
-    for text, said in (("a,b\n1\n", "line 2: 1 cells under 2 names"), ("a,a\n1,2\n", "two columns have one name")):
+    for text, said in (
+        ("a,b\n1\n", "line 2: 1 cells, and 2 expected"),
+        ("a,a\n1,2\n", "2 columns are called 'a'"),
+        ("", "no row of names"),
+    ):
         with pytest.raises(SourceError, match=said):
             taken(wrote(tmp_path / "x.csv", text))
 
 
-def test_parquet(tmp_path):
+def test_parquet_and_arrow(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+    from pyarrow import feather, parquet
 
     rows = [
         {"a": 1, "day": datetime.date(2026, 1, 2), "price": decimal.Decimal("1.50")},
         {"a": None, "day": None, "price": None},
     ]
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
-    assert taken(str(tmp_path / "a.parquet"))[1] == rows
+    feather.write_feather(pyarrow.Table.from_pylist(rows), tmp_path / "a.feather")
+    assert taken(str(tmp_path / "a.parquet")) == taken(str(tmp_path / "a.feather")) == ("rows as dicts", rows)
     with pytest.raises(SourceError, match="x.parquet"):
         taken(wrote(tmp_path / "x.parquet", "no such thing"))
+
+
+def test_stores(tmp_path):
+    """The first bytes say what they are."""
+    recstore.RecordList([1, {"a": 2}]).save(tmp_path / "a.recs")
+    recstore.RecordDict({"k": 1}).save(tmp_path / "b")
+    assert taken(str(tmp_path / "a.recs")) == ("a store", [1, {"a": 2}])
+    assert taken(str(tmp_path / "b")) == ("a store", [{"key": "k", "value": 1}])
+    with pytest.raises(SourceError, match="x.recs"):
+        taken(wrote(tmp_path / "x.recs", "no such thing"))
 
 
 def test_parquet_needs_pyarrow(tmp_path, monkeypatch):

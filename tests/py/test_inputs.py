@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import zipfile
 
 import pytest
@@ -150,9 +151,45 @@ def test_shared_reads_once_and_follows_the_files_and_options(tmp_path):
     assert recstore.segments("test-inputs") == []
 
 
+def test_save_builds_in_the_file(tmp_path):
+    """No other process sees a part of the file, and an error leaves what was there."""
+    path, out = packed(tmp_path, ""), tmp_path / "out.recs"
+    seen = []
+
+    def where(line):
+        seen.append(sorted(one.name for one in tmp_path.iterdir()))
+        return True
+
+    with recstore.read_lines(path, save=out, where=where, compression="none") as x:
+        assert (x.to_list(), x.info().backing) == (LINES, "file")
+        assert pickle.loads(pickle.dumps(x)).to_list() == LINES
+    names = seen[0]
+    assert len(names) == 2 and names[0].endswith(".tmp") and names[1] == path.name
+    before = out.read_bytes()
+    with pytest.raises(ZeroDivisionError):
+        recstore.read_lines(path, save=out, where=lambda line: 1 / 0)
+    assert out.read_bytes() == before and len(list(tmp_path.iterdir())) == 2
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        recstore.read_lines(path, save=tmp_path / "none" / "x")
+    with recstore.read_lines(path, save=out, workers=2, limit=1) as x, recstore.open(out) as y:
+        assert x.to_list() == y.to_list() == LINES[:1]
+
+
+def test_save_of_pairs_with_many_repeated_keys(tmp_path):
+    """They take two passes."""
+    path = tmp_path / "x.json"
+    path.write_text("{" + ", ".join(f'"{i % 3}": "{i:0200}"' for i in range(3000)) + "}")
+    with recstore.read_json(path, entries=True, save=tmp_path / "x.recs") as d:
+        assert d.to_dict() == {f"{i}": f"{2997 + i:0200}" for i in range(3)}
+        assert d.nbytes < 50_000
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_options_that_do_not_belong_are_refused(tmp_path):
     path = packed(tmp_path, "")
     for options, text in (
+        ({"shared": "a", "save": "b"}, "save= and shared= exclude each other"),
+        ({"name": "a", "save": "b"}, "name= and save= exclude each other"),
         ({"keep": True}, "belong to shared="),
         ({"shared": "a", "name": "b"}, "exclude each other"),
         ({"colour": 1}, r"read_lines\(\) got an unexpected keyword argument 'colour'"),

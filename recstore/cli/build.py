@@ -1,0 +1,96 @@
+"""`recstore build`: a store of files, saved or shared by name."""
+
+import os
+import sys
+import time
+from importlib.util import find_spec
+
+from recstore.cli import files
+from recstore.cli.files import Refused
+from recstore.cli.text import to_json
+from recstore.text import safe_text, size_text
+
+
+def add(commands):
+    """The arguments of the command."""
+    build = commands.add_parser(
+        "build",
+        help="make a store of files",
+        description="Reads JSON, JSON lines, CSV, Parquet, Arrow or text, and writes one store: a file, a named store "
+        "that all processes of this user find, or both.",
+    )
+    about = "a path, a quoted pattern such as 'data/*.jsonl', a folder of Parquet files, a URL, or - for standard input"
+    build.add_argument("inputs", nargs="+", metavar="IN", help=about)
+    build.add_argument("-o", "--output", metavar="OUT", help="the file to write, such as train.recs")
+    build.add_argument("--force", action="store_true", help="replace an existing OUT")
+    build.add_argument("--shared", metavar="NAME", help="share the store by this name, as shared= of the readers does")
+    about = "with --shared: how long the store stays after its last use, such as 2h; until recstore rm unless told"
+    build.add_argument("--keep", metavar="TIME", help=about)
+    build.add_argument("--dir", metavar="DIR", help="with --shared: the folder, instead of RECSTORE_DIR or /dev/shm")
+    files.add_reading(build)
+    for option, about in (("index", "one record"), ("group", "all records")):
+        about = f"save an index with the store, by which a value of the field FIELD finds {about} with it"
+        build.add_argument(f"--{option}-by", action="append", metavar="FIELD", help=about)
+    build.add_argument("--workers", type=files.count, metavar="N", help="read in N processes")
+    build.add_argument("--compression", choices=("auto", "none"), help="auto unless told")
+    build.add_argument("--json", action="store_true", help="print JSON")
+    build.set_defaults(run=run)
+
+
+def run(options):
+    """Builds the store; the exit status."""
+    if options.output is None and options.shared is None:
+        raise Refused("say where the store goes: -o FILE, or --shared NAME")
+    for option in ("keep", "dir"):
+        if getattr(options, option) is not None and options.shared is None:
+            raise Refused(f"--{option} belongs to --shared NAME")
+    if options.output is not None and os.path.lexists(options.output) and not options.force:
+        raise Refused(f"{options.output} exists; --force replaces it")
+    begin = time.monotonic()
+    with files.read(_given(options), options, **_how(options)) as store:
+        if options.output is not None and options.shared is not None:
+            store.save(options.output)
+        said = {"output": options.output, "shared": options.shared, "records": len(store), "nbytes": store.nbytes}
+    said["seconds"] = round(time.monotonic() - begin, 3)
+    print(to_json(said) if options.json else safe_text(_line(said, options)))
+    return 0
+
+
+def _given(options):
+    """The argument of the reader."""
+    if "-" not in options.inputs:
+        return options.inputs
+    if options.inputs != ["-"]:
+        raise Refused("- is standard input, and is given alone")
+    if options.shared is not None:
+        raise Refused("standard input has no path by which other processes would know it; build a file with -o")
+    if options.format is None:
+        raise Refused("standard input has no name; give --format")
+    return sys.stdin.buffer
+
+
+def _how(options):
+    """The arguments of the reader that say how to build."""
+    how = {"progress": sys.stderr.isatty() and find_spec("rich") is not None}
+    for option in ("workers", "compression", "index_by", "group_by"):
+        if getattr(options, option) is not None:
+            how[option] = getattr(options, option)
+    if options.shared is None:
+        how["save"] = options.output
+    else:
+        how |= {"shared": options.shared, "keep": options.keep or True}
+        if options.dir is not None:
+            how["dir"] = options.dir
+    return how
+
+
+def _line(said, options):
+    places = []
+    if options.output is not None:
+        places.append(options.output)
+    if options.shared is not None:
+        until = f"for {options.keep} after its last use" if options.keep else f"until recstore rm {options.shared}"
+        places.append(f"{options.shared} (shared, kept {until})")
+    n = said["records"]
+    what = f"{n:,} {'record' if n == 1 else 'records'}, {size_text(said['nbytes'])}, {said['seconds']:.1f} s"
+    return f"{' and '.join(places)}: {what}"

@@ -1,0 +1,192 @@
+"""The files that commands read: their format by name or `--format`, and the reader of each format."""
+
+import argparse
+import os
+import re
+
+import recstore
+from recstore.io import inputs
+
+MAGIC = b"\x89RECS\r\n\x1a"  # the first bytes of a store's file (csrc/FORMAT.md)
+_BY_SUFFIX = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".parq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+    ".txt": "text",
+    ".lst": "text",
+    ".recs": "recs",
+}
+FORMATS = tuple(dict.fromkeys(_BY_SUFFIX.values()))
+# The options of a reader, each with the formats that have it.
+_OPTIONS = {
+    "records": ("json",),
+    "entries": ("json",),
+    "columns": ("json", "jsonl", "csv", "tsv", "parquet", "arrow"),
+    "errors": ("jsonl", "csv", "tsv"),
+    "delimiter": ("csv", "tsv"),
+    "header": ("csv", "tsv"),
+    "quote": ("csv", "tsv"),
+    "skip_rows": ("csv", "tsv"),
+    "encoding": ("csv", "tsv", "text"),
+    "dtypes": ("csv", "tsv", "parquet", "arrow"),
+}
+
+
+class Refused(Exception):
+    """The command cannot be run with these arguments; the message says why."""
+
+
+def format_of(path):
+    """One of FORMATS for a file: by its first bytes "recs", else by the suffix of its name, or None."""
+    if is_store(path):
+        return "recs"
+    return "parquet" if os.path.isdir(path) else _BY_SUFFIX.get(inputs.suffix_of(path))
+
+
+def is_store(path):
+    """Whether a file begins as that of a store does."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        return False
+
+
+def add_reading(parser, limit=True):
+    """The options of a command that say how its files are read."""
+    parser.add_argument("--format", choices=FORMATS, help="the format of the files, if their names do not tell")
+    about = "JSON: the keys to the array, with dots between, such as annotations"
+    parser.add_argument("--records", metavar="PATH", help=about)
+    parser.add_argument("--entries", action="store_true", help="JSON: the members of an object, as a mapping")
+    parser.add_argument("--columns", type=names, metavar="A,B", help="only these keys or columns, in this order")
+    if limit:
+        parser.add_argument("--limit", type=count, metavar="N", help="the first N records")
+    parser.add_argument("--errors", choices=("raise", "skip"), help="JSON lines, CSV: skip leaves bad lines out")
+    parser.add_argument(
+        "--delimiter", type=_character, metavar="C", help="CSV: the character between cells; \\t is a tab"
+    )
+    about = "CSV: the names of the columns, for a file whose first line has none"
+    parser.add_argument("--header", type=names, metavar="A,B", help=about)
+    parser.add_argument("--no-header", dest="header", action="store_false", help="CSV: the columns are 0, 1 and so on")
+    parser.add_argument("--quote", type=_quote, metavar="C", help="CSV: the character around cells; none for none")
+    parser.add_argument("--skip-rows", type=count, metavar="N", help="CSV: leave N lines out at the beginning")
+    parser.add_argument("--encoding", help="CSV, text: the encoding, UTF-8 unless told")
+    about = "tables: the types of columns, such as id=int,label=str, or one for all columns"
+    parser.add_argument("--dtypes", type=_dtypes, metavar="A=TYPE", help=about)
+    parser.set_defaults(header=None)
+
+
+def refuse_reading(options):
+    """Raises Refused if an option of `add_reading` is given for a store."""
+    for option in (*_OPTIONS, "limit"):
+        if getattr(options, option, None) not in (None, False):
+            raise Refused(f"{options.what} is a store, and --{option} is for files that are read")
+
+
+def names(text):
+    """A list of names from text with commas."""
+    found = [one.strip() for one in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names such as id,label")
+    return found
+
+
+def count(text):
+    """A number of at least 0, which may have underscores."""
+    try:
+        number = int(text.replace("_", ""))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number")
+    return number
+
+
+def _character(text):
+    return {"\\t": "\t", "tab": "\t", "space": " "}.get(text, text)
+
+
+def _quote(text):
+    return "" if text == "none" else text
+
+
+def _dtypes(text):
+    if "=" not in text:
+        return text
+    pairs = [one.partition("=") for one in names(text)]
+    if not all(name and kind for name, _, kind in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of types such as id=int,label=str")
+    return {name: kind for name, _, kind in pairs}
+
+
+def read(paths, options, form=None, **how):
+    """The store of files: a path, or a list of paths and patterns. `options` are those of `add_reading`, `how` further
+    arguments of the reader. Raises Refused for an option that the format does not have, and the reader's errors."""
+    form = form or options.format or _common(paths)
+    chosen = {}
+    for option, formats in _OPTIONS.items():
+        value = getattr(options, option, None)
+        if value is None or (option == "entries" and not value):
+            continue
+        if form not in formats:
+            flag = "--no-header" if value is False else f"--{option.replace('_', '-')}"
+            raise Refused(f"{flag} is for {', '.join(formats)}, and the files are read as {form}")
+        chosen[option] = value
+    if "quote" in chosen:
+        chosen["quote"] = chosen["quote"] or None
+    if options.limit is not None:
+        chosen["limit"] = options.limit
+    try:
+        return _reader(form)(paths, **chosen, **how)
+    except recstore.InputError as error:
+        raise recstore.InputError(_flags(str(error))) from None
+    except (TypeError, ValueError, LookupError, ImportError) as error:
+        if isinstance(error, recstore.Error):
+            raise
+        raise Refused(_flags(str(error.args[0] if isinstance(error, KeyError) else error))) from None
+
+
+def _flags(text):
+    """A message that names arguments of Python, with the options of the command instead."""
+    text = text.replace("entries=True", "--entries").replace("header=False", "--no-header")
+    text = re.sub(rf'\b({"|".join(_OPTIONS)})=(?:"(\S+)"|(\d+)|(\[\.\.\.\])|(None))?', _flag, text)
+    return text
+
+
+def _flag(found):
+    option, text, number, names, none = found.groups()
+    value = text or number or ("A,B" if names else "none" if none else "")
+    return f"--{option.replace('_', '-')} {value}".rstrip()
+
+
+def _common(paths):
+    """The format of all paths by their names."""
+    found = {}
+    for path in paths if isinstance(paths, list) else [paths]:
+        found.setdefault(format_of(path), path)
+    if len(found) > 1:
+        (one, first), (other, second), *_ = found.items()
+        raise Refused(
+            f"{first} is {one or 'unknown'} and {second} {other or 'unknown'}; give --format, or build two stores"
+        )
+    if None in found:
+        raise Refused(f"the name of {found[None]} does not tell the format; give --format {'|'.join(FORMATS)}")
+    return next(iter(found))
+
+
+def _reader(form):
+    if form == "tsv":
+        return lambda paths, delimiter="\t", **how: recstore.read_csv(paths, delimiter=delimiter, **how)
+    if form == "recs":
+        raise Refused("the file is a store already; recstore cat writes its records, recstore info describes it")
+    return getattr(recstore, {"text": "read_lines", "csv": "read_csv"}.get(form, f"read_{form}"))

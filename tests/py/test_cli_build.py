@@ -1,0 +1,395 @@
+"""`recstore build`, `recstore cat`, and `recstore head` of files: from files to stores and back, as a user calls them."""
+
+import datetime
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import recstore
+from recstore.cli import cat, files, main
+
+pyarrow = pytest.importorskip("pyarrow")
+ROWS = [{"id": i, "name": f'{i}, "x"' if i else "", "half": i / 2, "note": None} for i in range(10)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """No test sees another's named stores, nor files in its current folder."""
+    (tmp_path / "stores").mkdir(mode=0o700)
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("RECSTORE_DIR", str(tmp_path / "stores"))
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def run(capfdbinary):
+    """Runs a command; `(status, out, err)`."""
+
+    def call(*arguments):
+        status = main.main([str(one) for one in arguments])
+        out, err = capfdbinary.readouterr()
+        return status, out.decode(), err.decode()
+
+    return call
+
+
+@pytest.fixture
+def made(run):
+    """Runs `recstore build`, which succeeds; the records of its file."""
+
+    def call(*arguments):
+        status, out, err = run("build", *arguments, "-o", "out.recs", "--force")
+        assert (status, err) == (0, "") and out.startswith("out.recs: ")
+        with recstore.open("out.recs") as x:
+            return x.to_dict() if isinstance(x, recstore.RecordDict) else x.to_list()
+
+    return call
+
+
+def write(name, text):
+    pathlib.Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return name
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def tables():
+    """A file of each format with the same records."""
+    from pyarrow import feather, parquet
+
+    table = pyarrow.Table.from_pylist(ROWS)
+    parquet.write_table(table, "x.parquet")
+    feather.write_feather(table, "x.feather")
+    write("x.jsonl", lines(ROWS))
+    write("x.json", json.dumps(ROWS))
+    quoted = ['""' if not row["name"] else '"' + row["name"].replace('"', '""') + '"' for row in ROWS]
+    cells = [[str(row["id"]), name, str(row["half"]), ""] for row, name in zip(ROWS, quoted, strict=True)]
+    for name, delimiter in (("x.csv", ","), ("x.tsv", "\t")):
+        write(name, "".join(delimiter.join(row) + "\n" for row in [list(ROWS[0]), *cells]))
+    return ["x.parquet", "x.feather", "x.jsonl", "x.json", "x.csv", "x.tsv"]
+
+
+# ---- build ----
+
+
+def test_each_format_by_its_name(made):
+    for name in tables():
+        assert made(name) == ROWS
+        assert made(name, "--limit", 3) == ROWS[:3]
+        assert made(name, "--columns", "half,id") == [{"half": row["half"], "id": row["id"]} for row in ROWS]
+    assert made(write("x.txt", "a\nb\n")) == ["a", "b"]
+    assert made(write("y", "a\nb\n"), "--format", "text") == ["a", "b"]
+
+
+def test_several_files_and_patterns(made):
+    for i in range(3):
+        write(f"{i}.jsonl", lines([{"i": i}]))
+    assert made("[01].jsonl", "2.jsonl", "0.jsonl") == [{"i": i} for i in (0, 1, 2, 0)]
+    assert made("*.jsonl", "--workers", 2) == [{"i": i} for i in range(3)]
+
+
+def test_arrays_and_objects_of_json(made, run):
+    write("x.json", json.dumps({"a": {"b": [1, 2]}, "words": {"x": 1, "y": 2}}))
+    assert made("x.json", "--records", "a.b") == [1, 2]
+    assert made("x.json", "--records", "words", "--entries") == {"x": 1, "y": 2}
+    status, _, err = run("build", "x.json", "-o", "y.recs")
+    assert status == 1 and "choose one with --records, or --entries reads" in err
+
+
+def test_options_of_csv(made):
+    write("x.txt", "about\na|'b|c'|1\nd|\xfc|2|3\n".encode("latin-1"))
+    options = ["--delimiter", "|", "--quote", "'", "--encoding", "latin-1", "--skip-rows", 1, "--errors", "skip"]
+    assert made("x.txt", "--format", "csv", *options, "--no-header") == [{"0": "a", "1": "b|c", "2": 1}]
+    found = made("x.txt", "--format", "csv", *options, "--header", "p,q,n", "--dtypes", "n=float")
+    assert repr(found) == "[{'p': 'a', 'q': 'b|c', 'n': 1.0}]"
+    assert made(write("y.csv", 'a,b\n"x,1\n'), "--quote", "none", "--dtypes", "str") == [{"a": '"x', "b": "1"}]
+    assert made(write("y.txt", "a\tb\n1\t2\n"), "--format", "csv", "--delimiter", "tab") == [{"a": 1, "b": 2}]
+
+
+def test_a_store_is_built_by_name_and_found_by_the_reader(run):
+    write("x.csv", "a\n1\n")
+    status, out, err = run("build", "x.csv", "--shared", "test-build", "--keep", "1h", "-o", "x.recs")
+    assert (status, err) == (0, "") and out.startswith(
+        "x.recs and test-build (shared, kept for 1h after its last use): 1 "
+    )
+    (one,) = recstore.segments("test-build")
+    assert one.state == "kept"
+    with recstore.read_csv("x.csv", shared="test-build") as x, recstore.open("x.recs") as y:
+        assert x.to_list() == y.to_list() == [{"a": 1}]
+        assert [found.path for found in recstore.segments("test-build")] == [one.path]
+    assert run("rm", "test-build")[0] == 0
+
+
+def test_indexes_are_saved(run):
+    tables()
+    assert run("build", "x.csv", "-o", "x.recs", "--index-by", "id", "--index-by", "name", "--group-by", "half")[0] == 0
+    with recstore.open("x.recs") as x:
+        assert x.index_by("id")[7] == ROWS[7]
+        assert len(x.info().indexes) == 3
+    status, _, err = run("build", "x.csv", "-o", "y.recs", "--index-by", "zz")
+    assert status == 1 and "zz" in err and err.count("\n") == 1
+
+
+def test_the_result_as_json(run):
+    tables()
+    status, out, _ = run("build", "x.csv", "-o", "x.recs", "--json")
+    said = json.loads(out)
+    assert status == 0 and said.pop("seconds") >= 0
+    with recstore.open("x.recs") as x:
+        assert said == {"output": "x.recs", "shared": None, "records": 10, "nbytes": x.nbytes}
+
+
+def test_an_existing_file_stays_unless_forced(run, folder):
+    tables()
+    write("x.recs", "mine")
+    status, out, err = run("build", "x.csv", "-o", "x.recs")
+    assert (status, out, err) == (1, "", "recstore build: x.recs exists; --force replaces it\n")
+    write("bad.csv", "a,b\n1,2\n3\n")
+    before = sorted(os.listdir())
+    for bad in ("bad.csv", "none.csv"):
+        assert run("build", bad, "-o", "x.recs", "--force")[0] == 1
+        assert run("build", bad, "-o", "new.recs")[0] == 1
+        assert sorted(os.listdir()) == before and pathlib.Path("x.recs").read_text() == "mine"
+    assert run("build", "x.csv", "-o", "x.recs", "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x.csv"], "say where the store goes: -o FILE, or --shared NAME"),
+        (["x.csv", "-o", "y", "--keep", "1h"], "--keep belongs to --shared"),
+        (["x.unknown", "-o", "y"], "the name of x.unknown does not tell the format; give --format json|jsonl|csv"),
+        (["x.csv", "x.json", "-o", "y"], "x.csv is csv and x.json json; give --format"),
+        (["x.jsonl", "-o", "y", "--delimiter", ";"], "--delimiter is for csv, tsv, and the files are read as jsonl"),
+        (["x.jsonl", "-o", "y", "--no-header"], "--no-header is for csv, tsv"),
+        (["x.csv", "-o", "y", "--records", "a"], "--records is for json"),
+        (["x.csv", "-o", "y", "--delimiter", "ab"], "delimiter is 'ab'; give one ASCII character"),
+        (["x.csv", "-o", "y", "--dtypes", "id=colour"], "'colour' is no type"),
+        (["x.csv", "-o", "y", "--columns", "zz"], "x.csv: no column 'zz'; there are: 'id', 'name'"),
+        (["x.csv", "--shared", "a/b"], "a/b"),
+        (["x.csv", "--shared", "a", "--keep", "long"], "keep is True"),
+        (["-", "-o", "y"], "standard input has no name; give --format"),
+        (["-", "x.csv", "-o", "y", "--format", "csv"], "is given alone"),
+        (["-", "--shared", "y", "--format", "csv"], "standard input"),
+        (["x.csv", "-o", "none/y"], "folder to save into does not exist"),
+        (["x.recs", "-o", "y"], "is a store already"),
+    ],
+)
+def test_what_cannot_be_built_is_said_in_a_line(run, arguments, said):
+    tables()
+    recstore.RecordList([1]).save("x.recs")
+    before = sorted(os.listdir())
+    status, out, err = run("build", *arguments)
+    assert (status, out) == (1, "") and err.startswith("recstore build: ") and err.count("\n") == 1
+    assert said in err
+    assert sorted(os.listdir()) == before
+
+
+def test_flags_stand_in_messages_about_files(run):
+    write("x.csv", "a,a\n1,2\n")
+    assert "--header A,B and --skip-rows 1" in run("build", "x.csv", "-o", "y")[2]
+    write("x.csv", "a,b\n1\n")
+    assert "give --errors skip to" in run("build", "x.csv", "-o", "y")[2]
+    write("x.csv", 'a,b\n1,"2\n')
+    assert "give --quote none if" in run("build", "x.csv", "-o", "y")[2]
+
+
+def command(*arguments, **how):
+    return subprocess.Popen([sys.executable, "-P", "-m", "recstore.cli.main", *arguments], **how)
+
+
+def test_ctrl_c_leaves_nothing(folder):
+    """The build waits for more of its standard input when the signal comes."""
+    process = command(
+        *("build", "-", "--format", "jsonl", "-o", "x.recs"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdin.write(lines(ROWS).encode() * 10_000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not any(name.endswith(".tmp") for name in os.listdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(os.listdir()) == 1
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"recstore build: interrupted\n")
+    assert os.listdir() == []
+
+
+def test_standard_input():
+    process = command("build", "-", "--format", "csv", "-o", "x.recs", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process.communicate(b"a,b\n1,x\n2.5,y\n", timeout=60)
+    assert process.returncode == 0
+    with recstore.open("x.recs") as x:
+        assert x.to_list() == [{"a": 1.0, "b": "x"}, {"a": 2.5, "b": "y"}]
+
+
+# ---- cat ----
+
+
+@pytest.fixture
+def store():
+    recstore.RecordList(ROWS).save("x.recs")
+    return "x.recs"
+
+
+def test_json_lines(run, store):
+    assert run("cat", store) == run("cat", store, "--jsonl") == (0, lines(ROWS), "")
+    assert run("cat", store, "-n", 2)[1] == lines(ROWS[:2])
+    assert run("cat", store, "-n", 0)[1] == ""
+    assert run("cat", store, "--rows=2:4")[1] == lines(ROWS[2:4])
+    assert run("cat", store, "--rows=-2:")[1] == lines(ROWS[-2:])
+    assert run("cat", store, "--rows=::5", "--columns", "half,id")[1] == lines(
+        [{"half": row["half"], "id": row["id"]} for row in ROWS[::5]]
+    )
+    with recstore.RecordList(ROWS, name="test-cat"):
+        assert run("cat", "test-cat") == (0, lines(ROWS), "")
+
+
+def test_values_that_json_does_not_have(run):
+    day = datetime.datetime(2020, 1, 2, 3, 4, tzinfo=datetime.timezone.utc)
+    recstore.RecordList([{"t": day, "s": "é\ud800", "n": (1, [2])}]).save("x.recs")
+    status, out, _ = run("cat", "x.recs")
+    assert json.loads(out) == {"t": "2020-01-02T03:04:00+00:00", "s": "é\ud800", "n": [1, [2]]}
+    recstore.RecordList([{"a": 1}, {"a": {"b": [0, b"x"]}}]).save("x.recs")
+    status, out, err = run("cat", "x.recs")
+    assert (status, err) == (
+        1,
+        "recstore cat: record 1: a.b[1] is a bytes, which JSON does not have; leave it out with --columns, or write "
+        "--parquet\n",
+    )
+
+
+def test_mappings(run):
+    recstore.RecordDict({"a": 1, 2: [3]}).save("x.recs")
+    assert run("cat", "x.recs")[1] == '{"key": "a", "value": 1}\n{"key": 2, "value": [3]}\n'
+    for option in (["--csv"], ["--columns", "a"], ["--parquet", "y.parquet"]):
+        assert "is a mapping, whose lines have a key and a value" in run("cat", "x.recs", *option)[2]
+
+
+def test_csv_is_read_back_as_it_was(run, made, store):
+    status, out, _ = run("cat", store, "--csv")
+    assert status == 0 and out.startswith('id,name,half,note\n0,"",0.0,\n1,"1, ""x""",0.5,\n')
+    assert made(write("y.csv", out)) == ROWS
+    assert run("cat", store, "--csv", "--columns", "half", "-n", 2)[1] == "half\n0.0\n0.5\n"
+    recstore.RecordList([{"m": {"a": 1}}, {"m": {}}, {}]).save("x.recs")
+    assert run("cat", "x.recs", "--csv", "--columns", "m.a")[1] == "m.a\n1\n\n\n"
+    recstore.RecordList([(1, "a"), (2,)]).save("x.recs")
+    assert run("cat", "x.recs", "--csv")[1] == "0,1\n1,a\n2,\n"
+    recstore.RecordList(["a", "b,c"]).save("x.recs")
+    assert run("cat", "x.recs", "--csv")[1] == 'value\na\n"b,c"\n'
+    recstore.RecordList([{"a": 1}, {"b": datetime.date(2020, 1, 2)}]).save("x.recs")
+    assert run("cat", "x.recs", "--csv")[1] == "a,b\n1,\n,2020-01-02\n"
+    recstore.RecordList([]).save("x.recs")
+    assert run("cat", "x.recs", "--csv") == (0, "", "")
+
+
+def test_csv_of_what_is_no_table(run):
+    recstore.RecordList([{"a": 1}, {"a": [2]}]).save("x.recs")
+    status, _, err = run("cat", "x.recs", "--csv")
+    assert status == 1 and "record 1: 'a' is a list, and a cell of CSV holds one value; choose fields" in err
+    recstore.RecordList([{"a": 1}, 5]).save("x.recs")
+    assert "record 1 is a int, unlike record 0; write --jsonl" in run("cat", "x.recs", "--csv")[2]
+
+
+def test_parquet(run, store):
+    from pyarrow import parquet
+
+    assert run("cat", store, "--parquet", "y.parquet", "--columns", "id,name", "--rows", "1:") == (0, "", "")
+    assert parquet.read_table("y.parquet").to_pylist() == [{"id": row["id"], "name": row["name"]} for row in ROWS[1:]]
+    assert "y.parquet exists; --force replaces it" in run("cat", store, "--parquet", "y.parquet")[2]
+    assert run("cat", store, "--parquet", "y.parquet", "--force")[0] == 0
+    with recstore.read_parquet("y.parquet") as x:
+        assert x.to_list() == ROWS
+    recstore.RecordList([{"a": 1}, {"a": "x"}]).save("mixed.recs")
+    before = sorted(os.listdir())
+    status, _, err = run("cat", "mixed.recs", "--parquet", "z.parquet")
+    assert status == 1 and "'a'" in err and "several types" in err and err.count("\n") == 1
+    assert sorted(os.listdir()) == before
+
+
+def test_row_groups_are_bounded(run, store, monkeypatch):
+    from pyarrow import parquet
+
+    monkeypatch.setattr(cat, "_ROW_GROUP", 1)
+    recstore.RecordList({"i": i} for i in range(100_000)).save("x.recs")
+    assert run("cat", "x.recs", "--parquet", "y.parquet")[0] == 0
+    with parquet.ParquetFile("y.parquet") as file:
+        assert file.num_row_groups > 1 and file.metadata.num_rows == 100_000
+
+
+def test_wrong_arguments_of_cat(run, store):
+    assert "no record has a field 'zz'; there are: id, name" in run("cat", store, "--columns", "zz")[2]
+    assert "--force belongs to --parquet" in run("cat", store, "--force")[2]
+    assert run("cat", "nothing")[0] == 1
+    for arguments in (["--rows", "a"], ["-n", "x"], ["-n", "1", "--rows", "1:"], ["--csv", "--jsonl"]):
+        with pytest.raises(SystemExit) as caught:
+            run("cat", store, *arguments)
+        assert caught.value.code == 2
+
+
+def test_a_closed_pipe_is_quiet(folder):
+    recstore.RecordList({"i": i, "text": "x" * 100} for i in range(50_000)).save("x.recs")
+    for option in ("--jsonl", "--csv"):
+        process = command("cat", "x.recs", option, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.stderr.close()
+        assert process.wait(60) == 141
+
+
+# ---- head ----
+
+
+def test_head_of_each_format(run):
+    for name in tables():
+        out = f"0: {ROWS[0]}\n1: {ROWS[1]}\n... and more\n"
+        assert run("head", name, "-n", 2) == (0, out, "")
+        assert run("head", name, "-n", 10)[1].endswith(f"9: {ROWS[9]}\n")
+        assert json.loads(run("head", name, "-n", 1, "--json")[1]) == [{"key": 0, "value": ROWS[0]}]
+        assert run("head", name, "-n", 1, "--columns", "id")[1] == "0: {'id': 0}\n... and more\n"
+    assert run("head", write("x.txt", "a\nb\n"), "-n", 1)[1] == "0: 'a'\n... and more\n"
+    write("x.json", json.dumps({"a": [7, 8]}))
+    assert run("head", "x.json", "--records", "a")[1] == "0: 7\n1: 8\n"
+
+
+def test_head_reads_only_what_it_needs(run):
+    write("x.jsonl", lines(ROWS) * 10_000 + "bad\n")
+    assert run("head", "x.jsonl", "-n", 1)[0] == 0
+    write("x.csv", "a,b\n" + "1,2\n" * 1_000_000 + "3\n")
+    assert run("head", "x.csv", "-n", 1) == (0, "0: {'a': 1, 'b': 2}\n... and more\n", "")
+
+
+def test_head_of_a_store_has_no_options_of_files(run, store):
+    assert "--records is for files that are read" in run("head", store, "--records", "a")[2]
+    os.rename(store, "x.csv")
+    assert run("head", "x.csv", "-n", 1)[1] == f"0: {ROWS[0]}\n... 9 more\n", "the first bytes say that it is a store"
+
+
+def test_formats_by_name():
+    for name, form in (
+        ("a.json", "json"),
+        ("a.JSON.xz", "json"),
+        ("a.ndjson", "jsonl"),
+        ("a.csv.gz", "csv"),
+        ("a.tab", "tsv"),
+        ("a.pq", "parquet"),
+        ("a.arrows", "arrow"),
+        ("a.lst", "text"),
+        ("a.recs", "recs"),
+        ("a", None),
+        ("a.gz", None),
+    ):
+        assert files.format_of(name) == form
