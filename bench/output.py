@@ -14,6 +14,7 @@ VERSIONS = (
     "msgspec",
     "orjson",
     "pyarrow",
+    "polars",
     "vortex-data",
     "lmdb",
     "datasets",

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 
+import arrow_out
 import data
 import dicts
 import fields
@@ -38,6 +39,7 @@ SUITES = (
     "workers",
     "readers",
     "speech",
+    "arrow_out",
     "scale",
     "ranks",
 )
@@ -76,6 +78,7 @@ def main():
         run_workers,
         run_readers,
         run_speech,
+        run_arrow_out,
         run_scale,
         run_ranks,
     )
@@ -282,6 +285,17 @@ def run_ranks(wanted, options, found):
         return
     title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
     keep(found, "ranks", ranks.compare(rows), title)
+
+
+def run_arrow_out(wanted, options, found):
+    if "arrow_out" not in wanted:
+        return
+    try:
+        rows = arrow_out.measure(options.quick, log)
+    except ImportError as error:
+        skip(found, "arrow_out", str(error))
+        return
+    keep(found, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
 
 
 def job_rows(found, suite, jobs):

@@ -9,8 +9,20 @@ class TableExports:
     __slots__ = ()
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """A PyCapsule with an Arrow C stream of the records, for libraries that read it: ``polars.DataFrame(x)``,
-        ``pyarrow.table(x)``. Batches are made one after another as they are asked for, without Python objects."""
+        """A PyCapsule with an Arrow C stream of the records, for libraries that read one, such as ``pyarrow.table(x)``
+        and DuckDB's ``select ... from x``.
+
+        Batches of up to 65,536 records are made as they are asked for, without Python objects, and without the lock of
+        the interpreter. The types are those of the blocks that the view reads, so parts of a store have one schema. A
+        record without a key, or with None, gives null; a record that is None gives a row of nulls. `requested_schema`
+        changes integers, text and lists to other widths where no value can be lost, and is ignored elsewhere.
+
+        A batch is memory of its own, and outlives the store. A stream keeps the store; once the store is closed, its
+        next batch is an error. One thread at a time may use a stream, any number of threads streams of their own.
+
+        Raises TypeError for a field without an Arrow type, which it names; ImportError where values that only Python
+        reads need pyarrow. What a record raises when it is read is the stream's error.
+        """
         from recstore.io import arrow_out
 
         self._require()

@@ -21,6 +21,12 @@ rs_status rs_arrow_begin(rs_arrow_field *self, uint64_t rows, rs_error *err) {
         RS_TRY(rs_buffer_reserve(&self->offsets, (size_t)(rows + 1) * 8, err));
         RS_TRY(rs_buffer_append_zeros(&self->offsets, 8, err));
     }
+    if (self->last_bytes != 0) { /* growing by doubling would copy */
+        const size_t room = self->last_bytes + self->last_bytes / 16;
+        if (self->layout == RS_ARROW_LAYOUT_BYTES) RS_TRY(rs_buffer_reserve(&self->bytes, room, err));
+        if (self->layout == RS_ARROW_LAYOUT_NUMBERS && rows == 0)
+            RS_TRY(rs_column_reserve(&self->numbers, room / 8, err));
+    }
     if (self->layout == RS_ARROW_LAYOUT_LIST) return rs_arrow_begin(self->element, 0, err);
     if (self->layout != RS_ARROW_LAYOUT_STRUCT) return RS_OK;
     for (i = 0; i < self->n_known; i++) RS_TRY(rs_arrow_begin(self->children[i], rows, err));
@@ -37,6 +43,7 @@ rs_status rs_arrow_misfit(const rs_arrow_field *self, rs_error *err) {
 /* ---- Nulls ---- */
 
 rs_status rs_arrow_mark_valid(rs_arrow_field *self, uint64_t n, rs_error *err) {
+    if (n == 0) return RS_OK;
     RS_TRY(rs_buffer_reserve(&self->valid, (size_t)n, err));
     memset(self->valid.data + self->valid.size_bytes, 1, (size_t)n);
     self->valid.size_bytes += (size_t)n;

@@ -51,7 +51,8 @@ static void put_format(const rs_arrow_field *self, char *to) {
         else if (self->wide == 1) (void)snprintf(to, FORMAT_SIZE, "U");
         break;
     case RS_ARROW_KIND_BYTES:
-        if (self->wide == 1) (void)snprintf(to, FORMAT_SIZE, "Z");
+        if (self->views) (void)snprintf(to, FORMAT_SIZE, "vz");
+        else if (self->wide == 1) (void)snprintf(to, FORMAT_SIZE, "Z");
         break;
     case RS_ARROW_KIND_LIST:
         if (self->wide == 1) (void)snprintf(to, FORMAT_SIZE, "+L");
@@ -208,10 +209,58 @@ static void narrow_offsets(rs_arrow_field *self) {
     self->offsets.size_bytes /= 2;
 }
 
+/* Makes the views of a batch: 16 bytes for each value, which are its size and, up to 12 bytes, the value itself; of a
+ * longer one its first 4 bytes, the number of its buffer and its offset there. */
+static rs_status make_views(rs_arrow_field *self, rs_buffer *views, rs_error *err) {
+    enum { VIEW = 16, INLINE = 12 };
+    const uint8_t *bytes;
+    uint64_t i, begin = 0;
+    RS_TRY(rs_buffer_reserve(views, (size_t)self->n * VIEW + VIEW, err));
+    RS_TRY(rs_buffer_reserve(&self->bytes, VIEW, err)); /* 16 bytes are read from the start of each value */
+    bytes = self->bytes.data;
+    for (i = 0; i < self->n; i++) {
+        const uint64_t end = rs_load_u64(self->offsets.data + 8 * (i + 1)), size = end - begin;
+        uint8_t *to = views->data + VIEW * i;
+        const uint64_t first = rs_load_u64(bytes + begin);
+        if (size <= INLINE) {
+            const uint64_t low = size >= 8 ? first : first & ((UINT64_C(1) << (8 * size)) - 1);
+            const uint64_t high =
+                size <= 8 ? 0 : rs_load_u32(bytes + begin + 8) & ((UINT64_C(1) << (8 * size - 64)) - 1);
+            rs_store_u64(to, size | low << 32);
+            rs_store_u64(to + 8, low >> 32 | high << 32);
+        } else {
+            rs_store_u64(to, size | first << 32);
+            rs_store_u64(to + 8, begin << 32);
+        }
+        begin = end;
+    }
+    views->size_bytes = (size_t)self->n * VIEW;
+    return RS_OK;
+}
+
+/* Moves the buffers of text or bytes as views: the views, the bytes, and the sizes of the buffers of bytes. */
+static rs_status move_views(rs_arrow_field *self, const void **buffers, int64_t *n, rs_error *err) {
+    rs_buffer views = {NULL, 0, 0};
+    rs_status status = make_views(self, &views, err);
+    uint8_t *sizes = (uint8_t *)calloc(1, 64);
+    if (status == RS_OK && sizes == NULL) status = no_memory(err);
+    if (status == RS_OK) {
+        rs_store_u64(sizes, self->bytes.size_bytes);
+        status = move(&views, &buffers[1], err);
+    }
+    buffers[3] = sizes;
+    *n = 4;
+    if (status == RS_OK) return move(&self->bytes, &buffers[2], err);
+    rs_buffer_clear(&views);
+    return status;
+}
+
 /* Moves the buffers of one field. *n becomes their number. */
 static rs_status move_buffers(rs_arrow_field *self, const void **buffers, int64_t *n, rs_error *err) {
     *n = 0;
     if (self->layout == RS_ARROW_LAYOUT_NONE) return RS_OK;
+    self->last_bytes =
+        self->layout == RS_ARROW_LAYOUT_NUMBERS ? self->numbers.values.size_bytes : self->bytes.size_bytes;
     *n = 1;
     if (self->n_null > 0) {
         pack_bits(&self->valid, self->n);
@@ -228,6 +277,7 @@ static rs_status move_buffers(rs_arrow_field *self, const void **buffers, int64_
         return move(&self->numbers.values, &buffers[1], err);
     case RS_ARROW_LAYOUT_FIXED: *n = 2; return move(&self->bytes, &buffers[1], err);
     case RS_ARROW_LAYOUT_BYTES:
+        if (self->views) return move_views(self, buffers, n, err);
         narrow_offsets(self);
         *n = 3;
         RS_TRY(move(&self->offsets, &buffers[1], err));
@@ -250,7 +300,7 @@ static bool is_even(const rs_arrow_field *self) {
     if (self->layout == RS_ARROW_LAYOUT_NUMBERS) return self->numbers.values.size_bytes / 8 == self->n;
     if (self->layout != RS_ARROW_LAYOUT_BYTES && self->layout != RS_ARROW_LAYOUT_LIST) return true;
     if (self->offsets.size_bytes / 8 != self->n + 1) return false;
-    if (self->wide == 1) return true;
+    if (self->wide == 1 && !self->views) return true;
     return rs_load_u64(self->offsets.data + self->offsets.size_bytes - 8) <= INT32_MAX;
 }
 

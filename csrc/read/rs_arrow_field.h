@@ -144,6 +144,7 @@ struct rs_arrow_field {
     rs_buffer valid;    /* a byte for each value; empty before the first null */
     rs_column numbers;  /* BITS, NUMBERS */
     rs_buffer bytes;    /* BYTES, FIXED */
+    size_t last_bytes;  /* what `bytes`, or the numbers of a list's element, took in the last batch */
     rs_buffer offsets;  /* BYTES, LIST: i64, n + 1 */
     rs_entries entries; /* the cache of table entries at this place */
 };

@@ -25,8 +25,7 @@ static bool grow(void *array, size_t n, size_t *capacity, size_t size) {
     return true;
 }
 
-/* Allocates zeroed memory that lives as long as the ops. */
-static rs_status allot(rs_arrow_ops *self, size_t n, size_t size, void *out, rs_error *err) {
+rs_status rs_arrow_allot(rs_arrow_ops *self, size_t n, size_t size, void *out, rs_error *err) {
     void *made = calloc(n + 1, size);
     if (made == NULL || !grow(&self->chunks, self->n_chunks, &self->chunks_capacity, sizeof *self->chunks)) {
         free(made);
@@ -43,7 +42,7 @@ static rs_status new_ops(rs_arrow_ops *self, uint32_t n, rs_arrow_op **out, rs_e
     if (self->n_ops > MAX_OPS) {
         return rs_error_set(err, RS_E_FMT_LIMIT, RS_NOWHERE, "the trees of the records have too many nodes");
     }
-    RS_TRY(allot(self, n, sizeof **out, out, err));
+    RS_TRY(rs_arrow_allot(self, n, sizeof **out, out, err));
     if (!grow(&self->arrays, self->n_arrays, &self->arrays_capacity, sizeof(rs_arrow_op *))) return no_memory(err);
     if (!grow(&self->lengths, self->n_arrays, &capacity, sizeof *self->lengths)) return no_memory(err);
     self->arrays[self->n_arrays] = *out;
@@ -70,6 +69,10 @@ static rs_arrow_known *find_known(rs_arrow_known *known, size_t capacity, const 
     size_t i = (size_t)(mixed >> 32) & (capacity - 1);
     while (known[i].op != NULL && !(known[i].at == tree && known[i].field == field)) i = (i + 1) & (capacity - 1);
     return &known[i];
+}
+
+static rs_arrow_op *find_op(const rs_arrow_ops *self, const void *at, const rs_arrow_field *field) {
+    return self->known_capacity == 0 ? NULL : find_known(self->known, self->known_capacity, at, field)->op;
 }
 
 static rs_status remember(rs_arrow_ops *self, const void *tree, const rs_arrow_field *field, rs_arrow_op *op,
@@ -138,7 +141,7 @@ static rs_status compile_struct(rs_arrow_ops *self, rs_arrow_op *op, rs_error *e
     uint32_t i;
     rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
     RS_TRY(new_ops(self, node->n_children, &op->children, err));
-    RS_TRY(allot(self, node->n_children, sizeof *fields, &fields, err));
+    RS_TRY(rs_arrow_allot(self, node->n_children, sizeof *fields, &fields, err));
     op->n_children = node->n_children;
     for (i = 0; i < node->n_children; i++) {
         RS_TRY(next_key(self, &keys, op->field, &fields[i], err));
@@ -167,7 +170,7 @@ static rs_status compile_row(rs_arrow_ops *self, rs_arrow_op *op, rs_arrow_field
 /* Makes op->items: the fields of n items of a tuple. */
 static rs_status make_items(rs_arrow_ops *self, rs_arrow_op *op, uint32_t n, rs_error *err) {
     uint32_t i;
-    RS_TRY(allot(self, n, sizeof *op->items, &op->items, err));
+    RS_TRY(rs_arrow_allot(self, n, sizeof *op->items, &op->items, err));
     op->n_items = n;
     for (i = 0; i < n; i++) RS_TRY(rs_arrow_field_item(op->field, i, &self->n_fields, &op->items[i], err));
     return RS_OK;
@@ -257,7 +260,7 @@ static rs_status compile_object(rs_arrow_ops *self, rs_arrow_op *op, rs_slice na
     child->named = true;
     child->sure = true;
     if (n > RS_FMT_TREE_NODES) return RS_FAIL(rs_decode_bad_value(err, "too many names"), RS_E_FMT_VALUE);
-    RS_TRY(allot(self, (size_t)n, sizeof *child->items, &child->items, err));
+    RS_TRY(rs_arrow_allot(self, (size_t)n, sizeof *child->items, &child->items, err));
     child->n_items = (uint32_t)n;
     for (i = 0; i < n; i++) RS_TRY(rs_arrow_next_name(&names, op->field, &self->n_fields, &child->items[i], err));
     rs_arrow_see(op->field, RS_ARROW_SEEN_STRUCT);
@@ -320,13 +323,27 @@ static rs_status compile_ext(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err)
     return RS_OK;
 }
 
+/* Notes all entries of a table of any values. They are fewer than the records that refer to them. */
+static rs_status see_entries(rs_arrow_ops *self, rs_arrow_op *op, const rs_table *table, rs_error *err) {
+    uint32_t i;
+    if (find_op(self, table, op->field) != NULL) return RS_OK;
+    for (i = 0; i < table->block.n_records; i++) {
+        rs_cursor cursor = {{NULL, NULL}, NULL, 0, {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH}, true};
+        RS_TRY(rs_offsets_locate(table->segment, &table->block, i, &cursor.in, err));
+        RS_TRY(rs_arrow_see_any(op->field, &cursor, &self->n_fields, err));
+    }
+    return remember(self, table, op->field, op, err);
+}
+
 static rs_status compile_tables(rs_arrow_ops *self, rs_arrow_op *op, rs_error *err) {
     const rs_dict_coded *coded = op->node->coded;
     uint32_t t;
-    RS_TRY(allot(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
+    RS_TRY(rs_arrow_allot(self, coded->n_tables, sizeof *op->tables, &op->tables, err));
     for (t = 0; t < coded->n_tables; t++) {
-        RS_TRY(rs_arrow_compile(self, coded->tables[t]->tree, op->field, &op->tables[t], err));
-        op->sure = op->sure && op->tables[t]->sure;
+        const rs_table *table = coded->tables[t];
+        RS_TRY(rs_arrow_compile(self, table->tree, op->field, &op->tables[t], err));
+        if (table->tree->nodes->kind == RS_FMT_NODE_ANY) RS_TRY(see_entries(self, op, table, err));
+        else op->sure = op->sure && op->tables[t]->sure;
     }
     return RS_OK;
 }
@@ -356,7 +373,7 @@ static rs_status compile(rs_arrow_ops *self, rs_arrow_op *op, const rs_node *nod
 
 static rs_status compile_known(rs_arrow_ops *self, const void *at, const rs_node *node, rs_arrow_field *field,
                                rs_arrow_op **out, rs_error *err) {
-    *out = self->known_capacity == 0 ? NULL : find_known(self->known, self->known_capacity, at, field)->op;
+    *out = find_op(self, at, field);
     if (*out != NULL) return RS_OK;
     RS_TRY(new_ops(self, 1, out, err));
     RS_TRY(compile(self, *out, node, field, err));
@@ -376,7 +393,7 @@ rs_status rs_arrow_compile_node(rs_arrow_ops *self, const rs_node *node, rs_arro
 rs_status rs_arrow_compile_place(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field, bool known,
                                  rs_arrow_op **out, rs_error *err) {
     if (!known) return rs_arrow_compile_node(self, node, field, out, err);
-    *out = self->known_capacity == 0 ? NULL : find_known(self->known, self->known_capacity, node, field)->op;
+    *out = find_op(self, node, field);
     return RS_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "read/rs_arrow_see.h"
 
 typedef struct rs_arrow_op rs_arrow_op;
+typedef struct rs_arrow_part rs_arrow_part; /* of rs_arrow_parts.c */
 
 /* A node at a field. Lives in an rs_arrow_ops; borrows node and fields. */
 struct rs_arrow_op {
@@ -16,18 +17,20 @@ struct rs_arrow_op {
                                item; NULL for none */
     rs_arrow_op **tables;  /* dict-coded: the root of each table's tree */
     rs_arrow_field *
-        *items; /* numbers that give a tuple, and consts of objects: the fields of the items; NULL for none */
+        *items;           /* numbers that give a tuple, and consts of objects: the fields of the items; NULL for none */
+    rs_arrow_part *parts; /* concat: its parts once they are prepared; NULL where it has parts of other kinds */
     uint32_t n_children;
     uint32_t n_items;
-    bool sure;    /* the tree told all about the values below, so records need not be looked at */
-    bool named;   /* the items are the fields of an object */
-    bool odd_key; /* struct: a wanted key is no str */
-    bool whole;   /* struct: every field of the type has a child here, and no key is absent */
+    bool prepared; /* concat: parts is set */
+    bool sure;     /* the tree told all about the values below, so records need not be looked at */
+    bool named;    /* the items are the fields of an object */
+    bool odd_key;  /* struct: a wanted key is no str */
+    bool whole;    /* struct: every field of the type has a child here, and no key is absent */
 };
 
 /* The op of a tree, or of a node where a walk ended, at a field. */
 typedef struct rs_arrow_known {
-    const void *at; /* the tree or the node */
+    const void *at; /* the tree, the node, or a table whose entries were noted */
     const rs_arrow_field *field;
     rs_arrow_op *op;
 } rs_arrow_known;
@@ -62,6 +65,9 @@ RS_NODISCARD rs_status rs_arrow_compile_node(rs_arrow_ops *self, const rs_node *
 /* As rs_arrow_compile_node. With `known` it compiles nothing: *out becomes NULL for a node that is not compiled. */
 RS_NODISCARD rs_status rs_arrow_compile_place(rs_arrow_ops *self, const rs_node *node, rs_arrow_field *field,
                                               bool known, rs_arrow_op **out, rs_error *err);
+
+/* Allocates n zeroed items of `size` bytes that live as long as the ops, and sets the pointer at `out`. RS_E_MEM. */
+RS_NODISCARD rs_status rs_arrow_allot(rs_arrow_ops *self, size_t n, size_t size, void *out, rs_error *err);
 
 /* Makes the ops refer to the fields of the types. Call it after the last rs_arrow_resolve. */
 void rs_arrow_ops_settle(rs_arrow_ops *self);

@@ -57,6 +57,7 @@ rs_status rs_arrow_out_resolve(rs_arrow_out *self, bool *whole, rs_error *err) {
 static void widen(rs_arrow_field *field) {
     uint32_t i;
     if (field->layout == RS_ARROW_LAYOUT_BYTES || field->layout == RS_ARROW_LAYOUT_LIST) field->wide = 1;
+    field->views = false; /* which have offsets of 32 bits */
     if (field->layout == RS_ARROW_LAYOUT_LIST) widen(field->element);
     if (field->layout != RS_ARROW_LAYOUT_STRUCT) return;
     for (i = 0; i < field->n_children; i++) widen(field->children[i]);

@@ -1,33 +1,15 @@
 /* rs_arrow_put.c: the walk through values under nodes. */
 #include "read/rs_arrow_put.h"
 
-#include "read/rs_text.h"
+#include "read/rs_arrow_parts.h"
 
 static bool appends(const rs_arrow_walk *self) { return self->mode == RS_ARROW_PUT; }
 
 /* ---- Leaves ---- */
 
-/* Appends the text of a fixed concat of short parts. *taken becomes false where rs_arrow_put_text has to. */
-static rs_status put_short_text(rs_arrow_field *field, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
-                                bool *taken, rs_error *err) {
-    int n;
-    RS_TRY(rs_buffer_reserve(&field->bytes, RS_TEXT_INLINE, err));
-    n = rs_text_short(node, body, field->bytes.data + field->bytes.size_bytes);
-    *taken = n == 0 ||
-             (n > 0 && rs_decode_widest_unchecked(field->bytes.data + field->bytes.size_bytes, (uint64_t)n, 1) < 0x80);
-    if (!*taken) return RS_OK;
-    RS_TRY(rs_decode_spend_bytes(cursor, (uint64_t)n, err));
-    field->bytes.size_bytes += (size_t)n;
-    return rs_arrow_end_value(field, field->bytes.size_bytes, err);
-}
-
 rs_status rs_arrow_put_text(rs_arrow_field *field, rs_cursor *cursor, const rs_place *place, rs_error *err) {
     bool taken = false;
     if (RS_UNLIKELY((field->seen & RS_ARROW_SEEN_TEXT) == 0)) return rs_arrow_misfit(field, err);
-    if (place->node != NULL && place->node->kind == RS_FMT_NODE_CONCAT && place->body != NULL) {
-        RS_TRY(put_short_text(field, cursor, place->node, place->body, &taken, err));
-        if (taken) return RS_OK;
-    }
     RS_TRY(rs_utf8_take(&field->bytes, cursor, place, &taken, err));
     if (RS_LIKELY(taken)) return rs_arrow_end_value(field, field->bytes.size_bytes, err);
     return rs_error_set(err, RS_E_ARG_TEXT, RS_NOWHERE,
@@ -71,6 +53,16 @@ static rs_status put_leaf(rs_arrow_walk *self, rs_arrow_field *field, const rs_n
     case RS_FMT_NODE_BYTES: return put_bytes(field, cursor, node, err);
     default: return rs_arrow_put_text(field, cursor, &place, err);
     }
+}
+
+/* Takes a text of parts. */
+static rs_status put_concat(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cursor, const uint8_t *body,
+                            uint64_t bits, rs_error *err) {
+    bool taken = false;
+    if (appends(self) && body != NULL && (op->field->seen & RS_ARROW_SEEN_TEXT) != 0) {
+        RS_TRY(rs_arrow_put_parts(self->ops, op, cursor, body, &taken, err));
+    }
+    return taken ? RS_OK : put_leaf(self, op->field, op->node, cursor, body, bits, err);
 }
 
 /* ---- Rows ---- */
@@ -424,6 +416,7 @@ rs_status rs_arrow_put(rs_arrow_walk *self, const rs_arrow_op *op, rs_cursor *cu
     case RS_FMT_NODE_ANY: return put_any_node(self, op, cursor, err);
     case RS_FMT_NODE_NDARRAY: return put_array_node(self, op, cursor, body, err);
     case RS_FMT_NODE_EXT: return put_ext_node(self, op, cursor, body, bits, err);
+    case RS_FMT_NODE_CONCAT: return put_concat(self, op, cursor, body, bits, err);
     default: return put_leaf(self, op->field, node, cursor, body, bits, err);
     }
 }

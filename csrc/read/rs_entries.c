@@ -81,6 +81,13 @@ static rs_status read_entry(rs_entries *self, rs_cursor cursor, const rs_node *n
     return RS_OK;
 }
 
+rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_node[RS_FMT_DICT_CODED_TABLES],
+                          rs_error *err) {
+    uint32_t t;
+    for (t = 0; t < node->coded->n_tables; t++) RS_TRY(find_table(self, node->coded->tables[t], &of_node[t], err));
+    return RS_OK;
+}
+
 rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                           const rs_entry **out, rs_error *err) {
     const rs_dict_coded *coded = node->coded;
@@ -88,7 +95,7 @@ rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_no
     if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
     if (node != self->node) {
         self->node = NULL;
-        for (t = 0; t < coded->n_tables; t++) RS_TRY(find_table(self, coded->tables[t], &self->of_node[t], err));
+        RS_TRY(rs_entries_bind(self, node, self->of_node, err));
         self->node = node;
     }
     for (t = 0; i >= coded->first[t + 1]; t++) {

@@ -46,6 +46,11 @@ typedef struct rs_entries {
 /* Frees the memory and zeroes the struct. */
 void rs_entries_clear(rs_entries *self);
 
+/* Sets of_node[t] to the cached entries of table number t of a linked dict-coded node, in the order of the table; those
+ * that were not read yet are RS_ENTRY_NEW. They stay valid until rs_entries_clear. RS_E_MEM. */
+RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
+                                       rs_entry *of_node[RS_FMT_DICT_CODED_TABLES], rs_error *err);
+
 /* rs_entries_at when the entry is not cached yet, or the node is not that of the last call. */
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);

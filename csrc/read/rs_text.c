@@ -213,10 +213,9 @@ rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_node *node, con
 
 /* ---- Short texts ---- */
 
-/* Writes a number of at most 20 digits with zeros on the left, two digits at a time, and returns the number of digits.
- * `to` has room for 24. It writes to the final position: a copy would load bytes that were just stored one by one, and
- * would have to wait for the stores. */
-static unsigned short_digits(uint64_t number, unsigned width, uint8_t *to) {
+/* Two digits at a time, and to the final position: a copy would load bytes that were just stored one by one, and would
+ * have to wait for the stores. */
+unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to) {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
                                 "8081828384858687888990919293949596979899";
@@ -289,7 +288,7 @@ static int short_parts(const rs_node *node, const uint8_t *head, uint8_t *out, s
         }
         case RS_FMT_NODE_DIGITS:
             if (room - at < 24) return -1;
-            n = (int)short_digits((uint64_t)rs_decode_int_unchecked(child, body, bits), child->count, out + at);
+            n = (int)rs_text_digits((uint64_t)rs_decode_int_unchecked(child, body, bits), child->count, out + at);
             break;
         case RS_FMT_NODE_DICT_CODED: n = short_entry(child, bits, out + at, room - at, depth); break;
         case RS_FMT_NODE_HEX: {

@@ -42,6 +42,10 @@ RS_NODISCARD rs_status rs_text_put(rs_text *self, rs_cursor *cursor, const rs_no
  * gives the text or the error. It counts nothing against a budget. */
 int rs_text_short(const rs_node *node, const uint8_t *head, uint8_t out[RS_TEXT_INLINE]);
 
+/* Writes a number of at most 20 digits, with zeros on the left up to `width` digits, and returns the number of digits.
+ * `to` has room for 24. */
+unsigned rs_text_digits(uint64_t number, unsigned width, uint8_t *to);
+
 /* Makes the text that of one value, as rs_text_put does, and counts its units against the budget of bytes. */
 RS_NODISCARD rs_status rs_text_take(rs_text *self, rs_cursor *cursor, const rs_node *node, const uint8_t *body,
                                     uint64_t bits, rs_error *err);

@@ -133,9 +133,9 @@ static rs_status take_text(rs_buffer *out, rs_cursor *cursor, const rs_place *pl
     return status;
 }
 
-/* Appends a str of symbols. The units are decoded into the same buffer, so far after the position of their UTF-8 that
- * the writing never overtakes the reading: each code gives at most 15 bytes of units, and each unit takes at most one
- * byte more as UTF-8 than as a unit. */
+/* Appends a str of symbols. ASCII is decoded to its final place. The units of other texts stand in the same buffer, so
+ * far after the position of their UTF-8 that the writing never overtakes the reading: each code gives at most 15 bytes
+ * of units, and each unit takes at most one byte more as UTF-8 than as a unit. */
 static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place *place, bool *taken, rs_error *err) {
     const rs_symbols *symbols = place->node->symbols;
     const rs_cursor before = *cursor;
@@ -150,9 +150,19 @@ static rs_status take_symbols(rs_buffer *out, rs_cursor *cursor, const rs_place 
     }
     room = n * RS_SYMBOLS_COPY + RS_SYMBOLS_SLACK;
     RS_TRY(rs_buffer_reserve(out, (size_t)room * 2, err));
-    units = out->data + out->size_bytes + room;
+    end = out->data + out->size_bytes;
+    units = symbols->unit_bytes == 1 ? end : end + room;
     RS_TRY(rs_symbols_decode(symbols, rs_slice_of(codes, (size_t)n), units, room, &produced, err));
     RS_TRY(rs_decode_spend_bytes(cursor, produced / symbols->unit_bytes, err));
+    if (symbols->unit_bytes == 1) {
+        if (produced == 0 || rs_decode_widest_unchecked(end, produced, 1) < 0x80) {
+            out->size_bytes += (size_t)produced;
+            *taken = true;
+            return RS_OK;
+        }
+        units = end + room;
+        memcpy(units, end, (size_t)produced); /* at most `room` bytes */
+    }
     if (symbols->unit_bytes == 1) end = put_bytes(out->data + out->size_bytes, units, produced);
     else end = put_pairs(out->data + out->size_bytes, units, produced / 2, &bad);
     *taken = bad == 0;

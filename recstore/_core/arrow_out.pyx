@@ -163,11 +163,16 @@ cdef class ArrowExport:
         add_problems(root, (), problems)
         return problems
 
-    def settle(self, bint as_table):
-        """Prepares the batches. With `as_table`, records of no type become rows without columns."""
+    def settle(self, bint as_table, requested=None, bint views=False):
+        """Prepares the batches. With `as_table`, records of no type become rows without columns. `requested` is the
+        PyCapsule of an ArrowSchema whose types are taken where no value can be lost. With `views`, text is views."""
         cdef rs_error err
         if as_table and self.it.root.seen == 0 and self.path is None:
             rs_arrow_set_kind(self.it.root, RS_ARROW_KIND_STRUCT)
+        if views:
+            rs_arrow_request_views(self.it.root)
+        if requested is not None:
+            rs_arrow_request(self.it.root, <const ArrowSchema *>PyCapsule_GetPointer(requested, "arrow_schema"))
         check(rs_arrow_out_settle(&self.it, self.room(), &err), &err)
 
     def names(self):

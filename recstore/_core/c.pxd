@@ -442,6 +442,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                    rs_arrow_field **out, rs_error *err)
     void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind)
+    void rs_arrow_request_views(rs_arrow_field *self)
+    void rs_arrow_request(rs_arrow_field *self, const ArrowSchema *wanted)
     rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err)
     void rs_arrow_out_clear(rs_arrow_out *self)
     rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,

@@ -41,11 +41,12 @@ class _Stream:
         return self._capsule
 
 
-def stream(records, requested_schema=None):
-    """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values."""
+def stream(records, requested_schema=None, views=False):
+    """The capsule of a stream of the records: of structs if they are dicts, tuples or objects, else of their values.
+    With `views`, text is of the types with views."""
     exported = native.arrow_export(records)
     if exported is not None and not exported[1]:
-        exported[0].settle(True)
+        exported[0].settle(True, requested_schema, views)
         return native.arrow_stream(exported[0])
     for problem in exported[1] if exported else ():
         if problem[1] not in (_MIXED, _OTHER):
@@ -207,7 +208,7 @@ def to_polars(records):
     except ImportError:
         raise ImportError("to_polars needs polars: pip install polars") from None
     # polars reads any sequence item by item; the stream by itself is none.
-    made = polars.Series(_Stream(stream(records)))
+    made = polars.Series(_Stream(stream(records, views=True)))
     return made.struct.unnest() if isinstance(made.dtype, polars.Struct) else made
 
 

@@ -351,6 +351,44 @@ def test_values_that_only_python_reads():
         pa.table(x)
 
 
+# ---- Requested types -------------------------------------------------------------------------------------------------
+
+
+def test_requested_types_where_nothing_is_lost():
+    records = [{"i": i, "big": i << 40, "t": f"t{i}", "b": b"x", "n": None, "l": [i], "f": i / 2} for i in range(200)]
+    wanted = pa.schema(
+        {"i": pa.int16(), "big": pa.int32(), "t": pa.large_string(), "b": pa.binary_view(), "n": pa.float32(),
+         "l": pa.large_list(pa.uint16()), "f": pa.float32()}
+    )  # fmt: skip
+    expected = ["int16", "int64", "large_string", "binary_view", "float", "large_list<item: uint16>", "double"]
+    with RecordList(records) as x:
+        found = pa.chunked_array(Asked(x, pa.struct(list(wanted))))
+        assert [str(field.type) for field in found.type] == expected
+        found.validate(full=True)
+        assert found.to_pylist() == records
+        with pytest.raises(ValueError, match="PyCapsule"):
+            x.__arrow_c_stream__("no capsule")
+
+
+class Asked:
+    """A container whose stream is asked for a schema."""
+
+    def __init__(self, container, wanted):
+        self.container, self.wanted = container, wanted
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.container.__arrow_c_stream__(self.wanted.__arrow_c_schema__())
+
+
+def test_text_as_views():
+    texts = ["", "a", "x" * 4, "y" * 8, "z" * 12, "w" * 13, "é" * 6, "é" * 7, None, "long " * 99]
+    with RecordList([{"t": t, "l": [t, t]} for t in texts * 30]) as x:
+        found = pa.chunked_array(Asked(x, pa.struct({"t": pa.string_view(), "l": pa.list_(pa.string_view())})))
+        found.validate(full=True)
+        assert str(found.type) == "struct<t: string_view, l: list<item: string_view>>"
+        assert found.to_pylist() == x.to_list()
+
+
 # ---- Lifetimes and threads -------------------------------------------------------------------------------------------
 
 

@@ -325,6 +325,12 @@ recstore.register(Point, encode=lambda p: (p.x, p.y), decode=lambda stored: Poin
 recstore.register(Point, encode=lambda p: p.x)  # type: ignore[call-overload]
 
 
+samples.to_arrow(names=["path", "label"])
+samples[:10].to_polars()
+samples.field("label").to_arrow([0, 1])
+samples.to_arrow(["path"])  # type: ignore[call-arg]
+
+
 class Samples(RecordList[Sample]):
     """A list of a kind of its own: it reads as any other, but a worker cannot be sent it."""
 

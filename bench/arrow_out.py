@@ -1,0 +1,105 @@
+"""Records to a table of another library, against that library reading the same table from Parquet in the same run.
+
+`measure` gives rows for a table, as the suites of measures.py do. The records are made here: numbers and text of the
+usual kinds, so that the file needs no data.
+"""
+
+import gc
+import os
+import random
+import statistics
+import tempfile
+import time
+
+import measures
+
+
+def vocabulary(chance, n):
+    """Words of some letters, and weights by which the k-th word is 1 / k as frequent as the first (Zipf)."""
+    letters = "etaoinshrdlucmfwypvbgkjqxz"
+    words = ["".join(chance.choices(letters, range(26, 0, -1), k=chance.randrange(2, 9))) for _ in range(n)]
+    return words, [1 / k for k in range(1, n + 1)]
+
+
+def records(n):
+    """`n` records of an id, numbers, a path, a caption and a category."""
+    chance = random.Random(1)
+    words, weights = vocabulary(chance, 2000)
+    for i in range(n):
+        yield {
+            "id": i,
+            "image_id": chance.randrange(120_000),
+            "score": chance.random(),
+            "area": round(chance.random() * 5000, 2),
+            "file": f"train2017/{chance.randrange(600_000):012d}.jpg",
+            "caption": " ".join(chance.choices(words, weights, k=chance.randrange(6, 14))),
+            "category": chance.choice(("cat", "dog", "person", "car")),
+            "crowd": chance.random() < 0.1,
+        }
+
+
+def ways(store, path):
+    """{name: function without arguments}: each makes the same table."""
+    import polars
+    import pyarrow
+    from pyarrow import parquet
+
+    return {
+        "polars of parquet": lambda: polars.read_parquet(path),
+        "x.to_polars()": store.to_polars,
+        "x.shuffled().to_polars()": store.shuffled(1).to_polars,
+        "x.fields(2).to_polars()": store.fields("id", "caption").to_polars,
+        "pyarrow of parquet": lambda: parquet.read_table(path),
+        "pyarrow.table(x)": lambda: pyarrow.table(store),
+        "polars.DataFrame(x)": lambda: polars.DataFrame(store),
+    }
+
+
+def check(found, store):
+    """The same answers, before anything is timed."""
+    expected = found["polars of parquet"]()
+    if not found["x.to_polars()"]().equals(expected) or expected.to_dicts()[7] != store[7]:
+        raise measures.WrongAnswer("x.to_polars() gives another table than its Parquet file")
+    if found["pyarrow.table(x)"]().to_pylist()[:100] != store[:100].to_list():
+        raise measures.WrongAnswer("pyarrow.table(x) gives other records")
+
+
+def measure(quick, log):
+    """Milliseconds a table, wall and processor time, and times that of polars with Parquet, by rounds that alternate.
+    ImportError without polars and pyarrow."""
+    import recstore
+
+    n = 20_000 if quick else 1_000_000
+    log(f"arrow_out: {n:,} records")
+    with recstore.RecordList(records(n)) as store, tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "table.parquet")
+        store.to_polars().write_parquet(path)
+        found = ways(store, path)
+        check(found, store)
+        taken = {name: [] for name in found}
+        for turn in range(3 if quick else 7):
+            for name, make in found.items():
+                if name == "polars.DataFrame(x)" and turn > 0:
+                    continue  # it makes a Python object of each value, which takes seconds
+                taken[name].append(_clock(make))
+        base = [wall for wall, _ in taken["polars of parquet"]]
+        return [
+            {
+                "way": name,
+                "wall_ms": min(wall for wall, _ in times) * 1e3,
+                "cpu_ms": min(cpu for _, cpu in times) * 1e3,
+                "of_parquet": statistics.median(wall / b for (wall, _), b in zip(times, base)),
+                "store": store.nbytes,
+                "file": os.path.getsize(path),
+            }
+            for name, times in taken.items()
+        ]
+
+
+def _clock(make):
+    gc.collect()
+    wall, cpu = time.perf_counter(), time.process_time()
+    made = make()
+    out = time.perf_counter() - wall, time.process_time() - cpu
+    del made
+    return out

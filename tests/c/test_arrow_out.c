@@ -1,0 +1,346 @@
+/* test_arrow_out.c: records as Arrow batches against the records that went in, in several orders; the types of drifting records; why a
+ * run stops; and that a store whose bytes were changed gives batches or a status. */
+#include "rs_built.h"
+#include "rs_columns.h"
+#include "read/rs_arrow_out.h"
+
+static rs_error err;
+enum { N = 5000 };
+
+/* {"i": i, "f": i / 3, "t": text, "l": [i] * (i % 3), "o": None or "x", "s": {"a": i}, "late": i, from 3000 on} */
+static void add(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    char text[32];
+    uint64_t k;
+    (void)arrays;
+    make_head(raw, 0x0F, i < 3000 ? 6 : 7);
+    make_str(raw, "i"), make_int(raw, (int64_t)i - 50);
+    make_str(raw, "f"), make_float(raw, (double)i / 3);
+    (void)snprintf(text, sizeof text, "text %llu", (unsigned long long)(i * 7 % 1000));
+    make_str(raw, "t"), make_str(raw, text);
+    make_str(raw, "l"), make_head(raw, 0x0D, i % 3);
+    for (k = 0; k < i % 3; k++) make_int(raw, (int64_t)i);
+    make_str(raw, "o");
+    if (i % 4 == 0) make_tag(raw, 0);
+    else make_str(raw, "x");
+    make_str(raw, "s"), make_head(raw, 0x0F, 1), make_str(raw, "a"), make_int(raw, (int64_t)i);
+    if (i >= 3000) make_str(raw, "late"), make_int(raw, (int64_t)i);
+}
+
+/* "k" is an int in even records and a str in odd ones. */
+static void add_mixed(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    (void)arrays;
+    make_head(raw, 0x0F, 2);
+    make_str(raw, "i"), make_int(raw, (int64_t)i);
+    make_str(raw, "k");
+    if (i % 2 == 0) make_int(raw, (int64_t)i);
+    else make_str(raw, "odd");
+}
+
+static void add_surrogate(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    static const uint8_t lone[] = {0x80, 0xDC};
+    (void)arrays;
+    make_head(raw, 0x0F, 1), make_str(raw, "t");
+    if (i == 7) make_tag(raw, 0x0A), make_varint(raw, 1), make_bytes(raw, lone, 2);
+    else make_str(raw, "plain");
+}
+
+/* A store with an export over it. */
+typedef struct opened {
+    rs_store store;
+    rs_arrow_block blocks[64];
+    rs_arrow_source source;
+    rs_arrow_out out;
+} opened;
+
+static rs_status open_over(opened *o, const built *b) {
+    memset(o, 0, sizeof *o);
+    RS_TRY(rs_store_open(&o->store, built_slice(b), NULL, &err));
+    if (o->store.n_blocks > 64) abort();
+    o->source.store = &o->store, o->source.blocks = o->blocks;
+    RS_TRY(rs_arrow_out_open(&o->out, &err));
+    o->out.root->rows = true;
+    return RS_OK;
+}
+
+static void close_over(opened *o) {
+    rs_arrow_out_clear(&o->out);
+    rs_store_close(&o->store);
+}
+
+/* Runs to the end or to a full batch, and loads blocks where the run stops at them, as the Python binding does. */
+static rs_status run(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
+                     rs_arrow_stop *stop) {
+    memset(stop, 0, sizeof *stop);
+    for (;;) {
+        RS_TRY(rs_arrow_out_run(&o->out, &o->source, positions, start, step, n, stop, &err));
+        if (stop->why != RS_ARROW_BLOCK) return RS_OK;
+        RS_TRY(rs_store_load_block(&o->store, stop->block, &err));
+        RS_TRY(rs_arrow_out_know(&o->out, &o->source, stop->block, NULL, &err));
+    }
+}
+
+/* Infers the types of n records. *whole tells whether all fields have one. */
+static rs_status infer(opened *o, int64_t start, int64_t step, uint64_t n, bool *whole) {
+    rs_arrow_stop stop;
+    RS_TRY(run(o, NULL, start, step, n, &stop));
+    return rs_arrow_out_resolve(&o->out, whole, &err);
+}
+
+/* Makes one batch of n records. */
+static rs_status read(opened *o, const int64_t *positions, int64_t start, int64_t step, uint64_t n,
+                      struct ArrowArray *batch) {
+    rs_arrow_stop stop;
+    bool whole;
+    RS_TRY(run(o, positions, start, step, n, &stop));
+    RS_TRY(rs_arrow_out_resolve(&o->out, &whole, &err));
+    if (!whole) return RS_E_ARG_RANGE;
+    RS_TRY(rs_arrow_out_settle(&o->out, n, &err));
+    RS_TRY(run(o, positions, start, step, n, &stop));
+    return rs_arrow_out_batch(&o->out, 0, batch, &err);
+}
+
+static bool is_valid(const struct ArrowArray *array, uint64_t k) {
+    const uint8_t *bits = (const uint8_t *)array->buffers[0];
+    return bits == NULL || (bits[k / 8] >> (k % 8) & 1) != 0;
+}
+
+static int64_t int_at(const struct ArrowArray *array, uint64_t k) {
+    return (int64_t)rs_load_u64((const uint8_t *)array->buffers[1] + 8 * k);
+}
+
+static uint32_t offset_at(const struct ArrowArray *array, uint64_t k) {
+    return rs_load_u32((const uint8_t *)array->buffers[1] + 4 * k);
+}
+
+static bool is_text(const struct ArrowArray *array, uint64_t k, const char *text) {
+    uint32_t begin = offset_at(array, k), end = offset_at(array, k + 1);
+    return end - begin == strlen(text) && memcmp((const char *)array->buffers[2] + begin, text, end - begin) == 0;
+}
+
+/* Compares row k of a batch with record i of `add`. */
+static bool same_row(const struct ArrowArray *batch, uint64_t k, uint64_t i) {
+    struct ArrowArray **c = batch->children;
+    char text[32];
+    uint32_t j;
+    bool ok =
+        int_at(c[0], k) == (int64_t)i - 50 && rs_load_f64((const uint8_t *)c[1]->buffers[1] + 8 * k) == (double)i / 3;
+    (void)snprintf(text, sizeof text, "text %llu", (unsigned long long)(i * 7 % 1000));
+    ok = ok && is_text(c[2], k, text) && offset_at(c[3], k + 1) - offset_at(c[3], k) == i % 3;
+    for (j = offset_at(c[3], k); ok && j < offset_at(c[3], k + 1); j++) ok = int_at(c[3]->children[0], j) == (int64_t)i;
+    ok = ok && is_valid(c[4], k) == (i % 4 != 0) && (i % 4 == 0 || is_text(c[4], k, "x"));
+    ok = ok && int_at(c[5]->children[0], k) == (int64_t)i;
+    return ok && is_valid(c[6], k) == (i >= 3000) && (i < 3000 || int_at(c[6], k) == (int64_t)i);
+}
+
+static void check_order(const built *b, const int64_t *positions, int64_t start, int64_t step, uint64_t n) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    uint64_t k;
+    bool ok = true;
+    REQUIRE_OK(open_over(&o, b), &err);
+    if (CHECK_OK(read(&o, positions, start, step, n, &batch), &err)) {
+        CHECK(batch.length == (int64_t)n && batch.n_children == 7 && batch.null_count == 0 && batch.buffers[0] == NULL);
+        for (k = 0; ok && k < n; k++) {
+            ok = same_row(&batch, k, (uint64_t)(start + step * (positions == NULL ? (int64_t)k : positions[k])));
+        }
+        if (!CHECK(ok)) (void)fprintf(stderr, "    row %llu\n", (unsigned long long)k);
+        batch.release(&batch);
+        CHECK(batch.release == NULL);
+    }
+    close_over(&o);
+}
+
+static void check_orders(bool compress) {
+    static int64_t positions[2000];
+    built b = build(add, N, compress);
+    size_t k;
+    REQUIRE(b.data != NULL);
+    for (k = 0; k < 2000; k++) positions[k] = (int64_t)make_random(N);
+    check_order(&b, NULL, 0, 1, N);
+    check_order(&b, NULL, N - 1, -1, N);
+    check_order(&b, NULL, 2, 17, 290);
+    check_order(&b, positions, 0, 1, 2000);
+    check_order(&b, positions, N - 1, -1, 2000);
+    built_clear(&b);
+}
+
+static void test_orders(void) { check_orders(true); }
+static void test_orders_of_any(void) { check_orders(false); }
+
+static void test_schema(void) {
+    static const char *const formats[] = {"l", "g", "u", "+l", "u", "+s", "l"};
+    static opened o;
+    struct ArrowSchema schema = {0};
+    built b = build(add, N, true);
+    bool whole;
+    size_t k;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
+    CHECK(whole && !o.out.has_rest);
+    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+    CHECK_STR(schema.format, "+s");
+    CHECK(schema.n_children == 7 && schema.children[6]->flags == ARROW_FLAG_NULLABLE);
+    for (k = 0; k < 7; k++) CHECK_STR(schema.children[k]->format, formats[k]);
+    CHECK_STR(schema.children[6]->name, "late");
+    CHECK_STR(schema.children[5]->children[0]->name, "a");
+    schema.release(&schema);
+    close_over(&o);
+    built_clear(&b);
+}
+
+/* Each kind of node that a writer chooses, with the Arrow type of its field. */
+static void check_kinds(bool compress) {
+    static const char *const names[] = {"id", "score", "word", "text", "path", "ring", "at", "odd"};
+    static const char *const formats[] = {"l", "g", "u", "u", "u", "+l", "+s", "l"};
+    static opened o;
+    struct ArrowArray batch = {0};
+    struct ArrowSchema schema = {0};
+    built b = build(columns_record, 3000, compress);
+    uint64_t k, i;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    REQUIRE_OK(read(&o, NULL, 0, 1, 3000, &batch), &err);
+    REQUIRE_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+    CHECK(batch.n_children == 8 && schema.n_children == 8);
+    for (k = 0; k < 8; k++) {
+        CHECK_STR(schema.children[k]->name, names[k]);
+        CHECK_STR(schema.children[k]->format, formats[k]);
+        CHECK_U64(batch.children[k]->length, 3000);
+    }
+    for (i = 0; i < 3000; i++) {
+        char text[64];
+        const struct ArrowArray *at = batch.children[6];
+        (void)snprintf(text, sizeof text, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9),
+                       (unsigned)(i * 7919 % 65536));
+        if (!CHECK(is_text(batch.children[4], i, text))) break;
+        if (!CHECK(int_at(batch.children[0], i) == (int64_t)(i * 3))) break;
+        if (!CHECK(int_at(at->children[0], i) == (int64_t)(i % 40 % 5))) break;
+        if (!CHECK(is_valid(at->children[1], i) == (i % 40 % 3 != 0 && i % 40 % 4 != 0))) break;
+    }
+    schema.release(&schema);
+    batch.release(&batch);
+    close_over(&o);
+    built_clear(&b);
+}
+
+static void test_kinds(void) { check_kinds(true); }
+static void test_kinds_of_any(void) { check_kinds(false); }
+
+static void test_mixed_types(void) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    built b = build(add_mixed, 1000, true);
+    bool whole;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_OK(infer(&o, 0, 1, 1000, &whole), &err);
+    CHECK(!whole && o.out.root->children[1]->problem == RS_ARROW_PROBLEM_MIXED);
+    CHECK(o.out.root->children[0]->problem == RS_ARROW_PROBLEM_NONE);
+    /* Looked at one by one, the even records have ints alone. */
+    rs_arrow_out_look(&o.out);
+    CHECK_OK(infer(&o, 0, 2, 500, &whole), &err);
+    CHECK(whole && o.out.root->children[1]->kind == RS_ARROW_KIND_INT64);
+    CHECK_OK(rs_arrow_out_settle(&o.out, 500, &err), &err);
+    {
+        rs_arrow_stop stop;
+        CHECK_OK(run(&o, NULL, 0, 2, 500, &stop), &err);
+        CHECK_OK(rs_arrow_out_batch(&o.out, 0, &batch, &err), &err);
+        CHECK(batch.length == 500 && int_at(batch.children[1], 499) == 998);
+        batch.release(&batch);
+        /* A record of another type than all that were looked at is an error, not a value. */
+        CHECK_CODE(run(&o, NULL, 0, 1, 500, &stop), RS_E_FMT_VALUE, &err);
+        CHECK_U64(stop.index, 1);
+    }
+    close_over(&o);
+    built_clear(&b);
+}
+
+static void test_chosen_fields(void) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    rs_arrow_field *child;
+    built b = build(add_mixed, 1000, true);
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_OK(rs_arrow_field_child(o.out.root, "i", 1, &o.out.ops.n_fields, &child, &err), &err);
+    o.out.root->closed = true;
+    CHECK_OK(rs_arrow_field_child(o.out.root, "k", 1, &o.out.ops.n_fields, &child, &err), &err);
+    CHECK(child == NULL);
+    REQUIRE_OK(read(&o, NULL, 0, 1, 1000, &batch), &err);
+    CHECK(batch.n_children == 1 && int_at(batch.children[0], 999) == 999);
+    batch.release(&batch);
+    close_over(&o);
+    built_clear(&b);
+}
+
+static void test_stops(void) {
+    static opened o;
+    struct ArrowArray batch = {0};
+    rs_arrow_stop stop;
+    static const int64_t wrong[] = {0, 5, N, 1};
+    built b = build(add, N, true);
+    bool whole;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    memset(&stop, 0, sizeof stop);
+    CHECK_OK(rs_arrow_out_run(&o.out, &o.source, NULL, 0, 1, N, &stop, &err), &err);
+    CHECK(stop.why == RS_ARROW_BLOCK && stop.block == 0 && stop.done == 0);
+    CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
+    CHECK_OK(rs_arrow_out_settle(&o.out, N, &err), &err);
+    CHECK_CODE(run(&o, wrong, 0, 1, 4, &stop), RS_E_ARG_RANGE, &err);
+    CHECK_U64(stop.done, 2);
+    close_over(&o);
+    built_clear(&b);
+
+    b = build(add_surrogate, 100, true);
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_CODE(read(&o, NULL, 0, 1, 100, &batch), RS_E_ARG_TEXT, &err);
+    CHECK_OK(rs_arrow_begin(o.out.root, 0, &err), &err);
+    CHECK_CODE(run(&o, NULL, 2, 1, 90, &stop), RS_E_ARG_TEXT, &err);
+    CHECK_U64(stop.index, 7);
+    close_over(&o);
+    built_clear(&b);
+}
+
+/* Changes single bytes of heaps, offsets and trees, with checksums made to match: a batch, or a status. */
+static void test_changed_bytes(void) {
+    static opened o;
+    static built_layout layout;
+    built b = build(columns_record, 600, true);
+    uint8_t *whole;
+    uint64_t round, failed = 0;
+    REQUIRE(b.data != NULL);
+    whole = make_exact(b.data, b.size);
+    built_read(&b, &layout);
+    for (round = 0; round < 2000; round++) {
+        const size_t end = (size_t)layout.directory.sections[RS_FMT_SECTION_TREE_TABLE].off;
+        struct ArrowArray batch = {0};
+        rs_status status;
+        b.data[4096 + (size_t)make_random(end - 4096)] = (uint8_t)make_random(256);
+        built_seal(&b, &layout);
+        status = open_over(&o, &b);
+        if (status == RS_OK) status = read(&o, NULL, 0, 1, 600, &batch);
+        if (status == RS_OK) batch.release(&batch);
+        failed += status != RS_OK;
+        close_over(&o);
+        memcpy(b.data, whole, b.size);
+    }
+    CHECK(failed > 100 && failed < 2000);
+    free(whole);
+    built_clear(&b);
+}
+
+int main(void) {
+    RUN(test_orders);
+    RUN(test_orders_of_any);
+    RUN(test_schema);
+    RUN(test_kinds);
+    RUN(test_kinds_of_any);
+    RUN(test_mixed_types);
+    RUN(test_chosen_fields);
+    RUN(test_stops);
+    RUN(test_changed_bytes);
+    return rs_test_finish("test_arrow_out");
+}
