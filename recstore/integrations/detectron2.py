@@ -9,7 +9,6 @@ from detectron2.structures import BoxMode
 
 from recstore import records, sharing
 from recstore.build import fingerprints
-from recstore.errors import EncodeError
 from recstore.integrations import parts
 from recstore.io import reading
 from recstore.values.classes import register
@@ -111,18 +110,9 @@ class _Dicts(parts.PartsFeed):
         metadata = {name: dict(data.MetadataCatalog.get(name).as_dict()) for name in self.names}
         for name, known in metadata.items():
             for key, value in known.items():
-                _require_storable(name, key, value)
+                what = f"{key} in the metadata of the dataset {name!r}"
+                parts.require_storable(value, what, "set it in every process, after the dataset was loaded")
         return {"metadata": metadata}
-
-
-def _require_storable(name, key, value):
-    try:
-        records.RecordList([value]).close()
-    except EncodeError as error:
-        raise EncodeError(
-            f"{key} in the metadata of the dataset {name!r} cannot be stored: {error}; set it in every process, after"
-            " the dataset was loaded"
-        ) from None
 
 
 # ---- The fingerprint ----

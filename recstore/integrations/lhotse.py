@@ -1,6 +1,7 @@
 """Manifests of lhotse over stores: `CutSet`, `RecordingSet` and `SupervisionSet` that read their items one by one, with
 random access. One process of a machine reads the JSONL file."""
 
+import os
 import random
 from array import array
 
@@ -19,7 +20,8 @@ class Items:
     iteration makes new objects, and no list of them is held.
 
     ``items[3]`` is an item, ``items["id"]`` the one with that id, and ``items[2:5]`` or ``items[[3, 1]]`` other Items
-    over the same store. The first lookup of an id makes an index. Safe to read from several threads at once.
+    over the same store. The first lookup of an id makes an index where the store has none. Safe to read from several
+    threads at once.
     """
 
     def __init__(self, store):
@@ -72,7 +74,7 @@ class _OverStore:
 
         Raises OSError for a file that cannot be read, and InputError for a bad line.
         """
-        return cls(Items(jsonl.read_jsonl(path, **options)))
+        return cls(Items(jsonl.read_jsonl(path, **{"index_by": "id", **options})))
 
     from_jsonl = from_file = from_jsonl_lazy
 
@@ -136,15 +138,20 @@ class SupervisionSet(_OverStore, lhotse.SupervisionSet):
 
 def load_manifest(path, **options):
     """The CutSet, RecordingSet or SupervisionSet over a store of JSONL files, by the kind of the first item. `path` and
-    `options` are as of :func:`recstore.read_jsonl`.
+    `options` are as of :func:`recstore.read_jsonl`; a file object, which is read only once, cannot be given.
 
-    Raises OSError, InputError, and ValueError for files without an item or with items of another kind.
+    Raises OSError, InputError, TypeError for a file object, and ValueError for files without an item or with items of
+    another kind.
     """
-    items = Items(jsonl.read_jsonl(path, **options))
-    if not len(items):
-        raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
-    kind = resolve_manifest_set_class(items[0])
+    if hasattr(path, "read") and not isinstance(path, os.PathLike):
+        raise TypeError(
+            "load_manifest reads the first item beforehand: give a path, or call CutSet.from_file or another"
+        )
+    with jsonl.read_jsonl(path, errors=options.get("errors", "raise"), limit=1) as first:
+        if not len(first):
+            raise ValueError(f"{path}: a manifest without items does not say its kind: use CutSet.from_file or another")
+        kind = resolve_manifest_set_class(deserialize_item(first[0]))
     for cls in (CutSet, RecordingSet, SupervisionSet):
         if issubclass(cls, kind):
-            return cls(items)
+            return cls.from_file(path, **options)
     raise ValueError(f"{path}: a {kind.__name__} cannot be over a store; load it with lhotse.load_manifest")

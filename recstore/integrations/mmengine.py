@@ -9,7 +9,6 @@ from mmengine.dataset import BaseDataset as _BaseDataset
 
 from recstore import records
 from recstore.build import fingerprints
-from recstore.errors import EncodeError
 from recstore.integrations import parts
 from recstore.io import reading
 
@@ -149,13 +148,8 @@ def _same(before, after):
 
 
 def _require_storable(dataset, name, value):
-    try:
-        records.RecordList([value]).close()
-    except EncodeError as error:
-        raise EncodeError(
-            f"{type(dataset).__name__}.{name}, which loading sets, cannot be stored: {error}; delete it at the end of"
-            f" load_data_list, or name it in the class attribute not_shared"
-        ) from None
+    instead = "delete it at the end of load_data_list, or name it in the class attribute not_shared"
+    parts.require_storable(value, f"{type(dataset).__name__}.{name}, which loading sets,", instead)
 
 
 def _fingerprint(dataset):

@@ -3,6 +3,8 @@ record with their counts and with everything that is no such list."""
 
 from contextlib import nullcontext
 
+from recstore import records
+from recstore.errors import EncodeError
 from recstore.io import reading
 
 _COUNTS = "recstore parts"
@@ -58,3 +60,12 @@ def of(store):
         lists[name] = store[start : start + count]
         start += count
     return lists, last["rest"]
+
+
+def require_storable(value, what, instead):
+    """Raises EncodeError for a value of the rest that cannot be stored. `what` names the value, `instead` says what to
+    do."""
+    try:
+        records.RecordList([value]).close()
+    except EncodeError as error:
+        raise EncodeError(f"{what} cannot be stored: {error}; {instead}") from None

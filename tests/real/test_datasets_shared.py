@@ -161,7 +161,7 @@ def test_examples():
 
 
 def test_memory_of_four_ranks(tmp_path):
-    path = hugging_face.write(tmp_path / "large.jsonl", 40_000)
+    path = hugging_face.write(tmp_path / "large.jsonl", 25_000)
     ways = (hugging_face.load_plain, path), (hugging_face.load_shared, path, ranks.fresh_name())
     plain, shared = ranks.compare(*ways, modules=["real.hugging_face"])
     assert shared.held < plain.held / 1.5

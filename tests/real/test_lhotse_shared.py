@@ -50,6 +50,7 @@ def test_items(path):
     with pytest.raises(IndexError):
         mine[COUNT]
     assert mine[3] is not mine[3]
+    assert mine.data.by_id.blobs == [], "the index lies in the store"
     assert mine.to_eager() == plain.to_eager() and mine == ours.CutSet.from_jsonl(path)
 
 
@@ -143,6 +144,8 @@ def test_bad_manifests(tmp_path):
     assert len(ours.CutSet.from_file(tmp_path / "empty.jsonl")) == 0
     with pytest.raises(ValueError, match="does not say its kind"):
         ours.load_manifest(tmp_path / "empty.jsonl")
+    with open(tmp_path / "empty.jsonl", "rb") as file, pytest.raises(TypeError, match="give a path"):
+        ours.load_manifest(file)
     features = {"type": "fbank", "num_frames": 1, "num_features": 2, "frame_shift": 0.1, "sampling_rate": 1, "start": 0}
     features |= {"duration": 1, "storage_type": "x", "storage_path": "x", "storage_key": "x"}
     (tmp_path / "features.jsonl").write_text(json.dumps(features))

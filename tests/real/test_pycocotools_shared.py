@@ -143,6 +143,17 @@ def test_no_document(tmp_path, text, says):
     assert len(recstore.segments(name)) == 0
 
 
+def test_options(path):
+    name = ranks.fresh_name()
+    expected = COCO(path).dataset
+    assert COCO(path, workers=2, compression="none").dataset == expected
+    for _ in range(2):
+        COCO(path, shared=name, keep="1h").dataset["images"].close()
+        assert [len(recstore.segments(name + ending)) for ending in ("", ".images", ".rest")] == [1, 1, 1]
+    for ending in ("", ".images", ".rest"):
+        recstore.unlink(name + ending)
+
+
 def test_arguments(path):
     with pytest.raises(FileNotFoundError, match="missing.json"):
         COCO("missing.json")
