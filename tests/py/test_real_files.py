@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import itertools
 import json
 import lzma
 import os
@@ -59,15 +60,13 @@ def typed(cells):
     return [None if cell == "" else cell for cell in cells]
 
 
-def rows(delimiter=",", names=None, quoting=csv.QUOTE_MINIMAL, skip=False):
+def rows(delimiter=",", names=None, quoting=csv.QUOTE_MINIMAL):
     """The rows of a CSV file as dicts, each column of the narrowest type that all of its cells have."""
 
-    def obvious(path):
+    def obvious(path, most=None):
         text = io.StringIO(text_of(path), newline="")
-        found = list(csv.reader(text, delimiter=delimiter, quoting=quoting))
+        found = list(itertools.islice(csv.reader(text, delimiter=delimiter, quoting=quoting), most))
         heads = names or found.pop(0)
-        if skip:
-            found = [row for row in found if len(row) == len(heads)]
         columns = [typed(cells) for cells in zip(*found, strict=True)]
         return [dict(zip(heads, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -98,9 +97,9 @@ CASES = {
     "coco/val2017_boxes_yolov4.txt.xz": [(recstore.read_lines, lines)],
     "commonvoice/sentences.tsv.xz": [
         (
-            # One sentence holds a carriage return, which ends a line in csv too: its second half has one cell.
-            read_csv(delimiter="\t", header=["language", "sentence"], quote=None, errors="skip"),
-            rows("\t", ["language", "sentence"], csv.QUOTE_NONE, skip=True),
+            # The last lines of 1.8 million would take half a minute more.
+            read_csv(delimiter="\t", header=["language", "sentence"], quote=None, limit=300_000),
+            lambda path: rows("\t", ["language", "sentence"], csv.QUOTE_NONE)(path, 300_000),
         )
     ],
     "imagenet/ImageNet_val.txt.xz": [
