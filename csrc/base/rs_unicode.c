@@ -1,26 +1,41 @@
 /* rs_unicode.c: the check of UTF-8, and its code points as units. */
 #include "base/rs_unicode.h"
 
+/* Takes one code point of two to four bytes and checks it. Returns false for bytes that are no UTF-8. */
+static inline bool pass_point(const uint8_t **at, const uint8_t *end) {
+    const uint8_t *p = *at;
+    const uint8_t lead = *p;
+    const size_t left = (size_t)(end - p);
+    if (lead >= 0xE0 && lead < 0xF0) {
+        if (left < 3 || (rs_load_u16(p + 1) & 0xC0C0) != 0x8080) return false;
+        if ((lead == 0xE0 && p[1] < 0xA0) || (lead == 0xED && p[1] > 0x9F)) return false;
+        *at = p + 3;
+        return true;
+    }
+    if (lead < 0xE0) {
+        if (lead < 0xC2 || left < 2 || (p[1] & 0xC0) != 0x80) return false;
+        *at = p + 2;
+        return true;
+    }
+    if (lead > 0xF4 || left < 4 || (p[1] & 0xC0) != 0x80 || (rs_load_u16(p + 2) & 0xC0C0) != 0x8080) return false;
+    if ((lead == 0xF0 && p[1] < 0x90) || (lead == 0xF4 && p[1] > 0x8F)) return false;
+    *at = p + 4;
+    return true;
+}
+
 unsigned rs_unicode_measure(const uint8_t *p, size_t n, uint64_t *n_points) {
     const uint8_t *end = n == 0 ? p : p + n;
     uint64_t points = 0;
     uint8_t widest = 0; /* the greatest lead byte, which tells the width of its code point */
-    for (; p != end; points++) {
-        uint8_t lead = *p++, low = 0x80, high = 0xBF;
-        unsigned more;
-        if (lead < 0x80) continue;
-        more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-        if (lead < 0xC2 || lead > 0xF4 || more > (size_t)(end - p)) return 0;
-        if (lead > widest) widest = lead;
-        if (lead == 0xE0) low = 0xA0;
-        if (lead == 0xED) high = 0x9F;
-        if (lead == 0xF0) low = 0x90;
-        if (lead == 0xF4) high = 0x8F;
-        for (; more > 0; more--, p++) {
-            if (*p < low || *p > high) return 0;
-            low = 0x80;
-            high = 0xBF;
+    while (p != end) {
+        const uint8_t lead = *p;
+        points++;
+        if (lead >= 0x80) {
+            if (!pass_point(&p, end)) return 0;
+            if (lead > widest) widest = lead;
+            continue;
         }
+        for (p++; (size_t)(end - p) >= 8 && (rs_load_u64(p) & UINT64_C(0x8080808080808080)) == 0; p += 8) points += 8;
     }
     *n_points = points;
     return widest < 0xC4 ? 1 : widest < 0xF0 ? 2 : 4;

@@ -78,18 +78,20 @@ rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStream *stream, s
 
 /* ---- Rows ---- */
 
-static rs_arrow_writer writer_of(rs_arrow_in *self, rs_buffer *raw, rs_error *err) {
-    rs_arrow_writer writer = {&self->schema, self->columns, raw, NULL, 0, 0, RS_OK, err};
+static rs_arrow_writer writer_of(rs_arrow_in *self, rs_buffer *raw, rs_scan *scan, rs_error *err) {
+    rs_arrow_writer writer = {&self->schema, self->columns, raw, NULL, 0, 0, scan, {0, 0, 0}, RS_OK, err};
     return writer;
 }
 
 rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err) {
-    rs_arrow_writer writer = writer_of(self, &builder->raw, err);
+    rs_arrow_writer writer = writer_of(self, &builder->raw, &builder->scan, err);
     for (; self->next < self->n_rows && max_rows > 0; max_rows--) {
+        const size_t key_sets = builder->scan.n_key_sets;
         rs_status status = rs_arrow_append_value(&writer, self->next);
-        if (status == RS_OK) status = rs_builder_end_record(builder, err);
+        if (status == RS_OK) status = rs_builder_end_record_unchecked(builder, &writer.counts, err);
         if (RS_UNLIKELY(status != RS_OK)) {
             if (err != NULL) err->record = builder->n_records;
+            builder->scan.n_key_sets = key_sets;
             rs_builder_drop_record(builder, builder->arrays.size_bytes);
             return status;
         }
@@ -101,7 +103,7 @@ rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t ma
 
 rs_status rs_arrow_in_append_batch(rs_arrow_in *self, rs_batch *batch, uint64_t max_rows, size_t max_bytes,
                                    rs_error *err) {
-    rs_arrow_writer writer = writer_of(self, &batch->raw, err);
+    rs_arrow_writer writer = writer_of(self, &batch->raw, NULL, err);
     for (; self->next < self->n_rows && max_rows > 0 && rs_batch_size(batch) < max_bytes; max_rows--) {
         rs_status status = rs_arrow_append_value(&writer, self->next);
         if (status == RS_OK) status = rs_batch_end_record(batch, err);

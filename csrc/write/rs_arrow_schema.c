@@ -7,6 +7,7 @@
 
 #include "base/rs_hash.h"
 #include "base/rs_unicode.h"
+#include "format/rs_any.h"
 #include "write/rs_any_put.h"
 
 /* The state of one compilation: the schema of each node stands in `sources` under the node's number. */
@@ -42,7 +43,7 @@ static size_t prepend_step(const rs_arrow_schema *self, uint32_t node, char *out
     switch (self->nodes[n->parent].kind) {
     case RS_ARROW_STRUCT: {
         const rs_arrow_node *outer = &self->nodes[n->parent];
-        if (outer->parent != RS_ARROW_NO_NODE && self->nodes[outer->parent].kind == RS_ARROW_MAP) return at;
+        if (outer->is_entries) return at;
         at = prepend(out, at, (const char *)self->names.data + n->name_off, n->name_size < 40 ? n->name_size : 40);
         return at == 0 ? 0 : prepend(out, at, ".", 1);
     }
@@ -538,21 +539,55 @@ static rs_status add_children(rs_arrow_compiler *c, uint32_t number) {
     return RS_OK;
 }
 
+/* Returns how many containers a value of the node is within itself, not counting those of its children. */
+static unsigned own_levels(const rs_arrow_schema *self, const rs_arrow_node *node) {
+    switch (node->kind) {
+    case RS_ARROW_LIST:
+    case RS_ARROW_LIST_VIEW:
+    case RS_ARROW_FIXED_LIST:
+    case RS_ARROW_TIME:
+    case RS_ARROW_INTERVAL: return 1;
+    case RS_ARROW_STRUCT: return node->is_entries ? 0 : 1;
+    case RS_ARROW_MAP: return 2; /* a list of tuples */
+    case RS_ARROW_TIMESTAMP: return node->zone != RS_ARROW_NO_ZONE && self->zones[node->zone].is_fixed ? 2 : 1;
+    default: return 0;
+    }
+}
+
+/* Sets the level of a node, whose parent has one. */
+static rs_status set_level(rs_arrow_compiler *c, uint32_t number) {
+    rs_arrow_schema *self = c->out;
+    rs_arrow_node *node = &self->nodes[number];
+    const rs_arrow_node *outer = node->parent == RS_ARROW_NO_NODE ? NULL : &self->nodes[node->parent];
+    node->is_entries = outer != NULL && outer->kind == RS_ARROW_MAP;
+    node->level = outer == NULL ? 0 : (uint16_t)(outer->level + own_levels(self, outer));
+    if (node->level + own_levels(self, node) <= RS_FMT_DEPTH) return RS_OK;
+    return REFUSE(c, number, RS_E_IN_TYPE, "types are nested deeper than 200 levels", "");
+}
+
+static void set_key_set(rs_arrow_schema *self, rs_arrow_node *node) {
+    uint32_t i;
+    node->key_set_hash = RS_KEY_SET_SEED;
+    for (i = node->first_child; i < node->first_child + node->n_children; i++) {
+        const rs_arrow_node *field = &self->nodes[i];
+        node->key_set_hash = rs_schema_hash_key(node->key_set_hash, self->keys.data + field->key_off, field->key_size);
+    }
+}
+
 /* The rules that a node has for its children's types; they are read. */
 static rs_status check_children(rs_arrow_compiler *c, uint32_t number) {
     const rs_arrow_schema *self = c->out;
     const rs_arrow_node *node = &self->nodes[number], *child = &self->nodes[node->first_child];
+    RS_TRY(set_level(c, number));
     if (node->kind == RS_ARROW_MAP && (child->kind != RS_ARROW_STRUCT || child->n_children != 2)) {
         return REFUSE(c, number, RS_E_IN_BROKEN, "a map has entries that are no struct of key and value", "");
     }
     if (node->kind == RS_ARROW_RUN_END && (child->kind != RS_ARROW_INT || child->width == 1)) {
         return REFUSE(c, number, RS_E_IN_BROKEN, "run ends are no ints of 16, 32 or 64 bits", "");
     }
-    if (node->kind == RS_ARROW_STRUCT &&
-        (node->parent == RS_ARROW_NO_NODE || self->nodes[node->parent].kind != RS_ARROW_MAP)) {
-        return check_names(c, number);
-    }
-    return RS_OK;
+    if (node->kind != RS_ARROW_STRUCT || node->is_entries) return RS_OK;
+    set_key_set(c->out, &c->out->nodes[number]);
+    return check_names(c, number);
 }
 
 static rs_status compile(rs_arrow_compiler *c, const struct ArrowSchema *schema) {

@@ -77,8 +77,10 @@ typedef struct rs_arrow_node {
     uint8_t kind;    /* rs_arrow_kind */
     uint8_t width;   /* bytes of an element of the first buffer after the validity bitmap; of DICTIONARY of an index */
     uint8_t unit;    /* RS_ARROW_SECONDS and so on */
+    bool is_entries; /* of STRUCT: the entries of a map, which are tuples */
     bool is_signed;  /* of DICTIONARY: whether indices are signed */
     uint16_t depth;  /* 0: the outermost */
+    uint16_t level;  /* how many lists, tuples and dicts its values stand in */
     uint32_t parent; /* RS_ARROW_NO_NODE of the outermost */
     uint32_t source; /* which child of its parent's array it reads */
     uint32_t first_child;
@@ -89,6 +91,7 @@ typedef struct rs_arrow_node {
     uint32_t zone;              /* of TIMESTAMP; RS_ARROW_NO_ZONE: none */
     size_t name_off, name_size; /* the name as UTF-8, within `names` */
     size_t key_off, key_size;   /* the name as an any value, within `keys` */
+    uint64_t key_set_hash;      /* of STRUCT: as rs_scan_add_key_set wants it for a dict with all keys */
     size_t ids_off;             /* of unions, within `ids`: RS_ARROW_UNION_TYPES u16, the child of each type id */
 } rs_arrow_node;
 

@@ -20,12 +20,27 @@ static uint8_t *put_date(rs_arrow_writer *self, uint32_t node, int64_t value, ui
     if (days <= -RS_EPOCH_ORDINAL || days > RS_DAYS_MAX - RS_EPOCH_ORDINAL) {
         return fail(self, node, "a date outside of the years 1 to 9999, which Python's date cannot hold");
     }
+    self->counts.features |= RS_FMT_FEATURE_EXT;
     return rs_put_date(p, days + RS_EPOCH_ORDINAL);
+}
+
+/* Counts the tuple of a time or datetime, of 3 values, and that of a fixed zone, of 2. Returns false after an error. */
+static bool count_moment(rs_arrow_writer *self, uint32_t node, bool zone_is_tuple) {
+    const uint32_t level = self->schema->nodes[node].level;
+    if (self->values_left < 5) {
+        (void)rs_arrow_fail(self, node, RS_E_IN_TYPE, RS_ARROW_TOO_MANY);
+        return false;
+    }
+    self->counts.features |= RS_FMT_FEATURE_EXT;
+    rs_arrow_count(self, 3, level);
+    if (zone_is_tuple) rs_arrow_count(self, 2, level + 1);
+    return true;
 }
 
 static uint8_t *put_time(rs_arrow_writer *self, uint32_t node, int64_t value, uint8_t *p) {
     const int64_t per_second = PER_SECOND[self->schema->nodes[node].unit];
     if (value < 0 || value >= 86400 * per_second) return fail(self, node, "a time of day below 0 or from 24 hours on");
+    if (!count_moment(self, node, false)) return NULL;
     value = per_second > 1000000 ? value / (per_second / 1000000) : value * (1000000 / per_second);
     return rs_put_none(rs_put_moment(p, RS_FMT_EXT_TIME, value, 0));
 }
@@ -63,7 +78,7 @@ static uint8_t *put_zoned(rs_arrow_writer *self, uint32_t node, int64_t us, uint
     us += EPOCH_US + (int64_t)span.offset_s * 1000000;
     if (us < 0 || us >= END_US)
         return fail(self, node, "a timestamp whose local time is outside of the years 1 to 9999");
-    p = rs_arrow_room(self, p, RS_PUT_EXT_ROOM + zone->value_size);
+    p = count_moment(self, node, zone->is_fixed) ? rs_arrow_room(self, p, RS_PUT_EXT_ROOM + zone->value_size) : NULL;
     if (p == NULL) return NULL;
     p = rs_put_moment(p, RS_FMT_EXT_DATETIME, us, span.fold);
     memcpy(p, schema->keys.data + zone->value_off, zone->value_size);
@@ -86,6 +101,7 @@ static uint8_t *put_timestamp(rs_arrow_writer *self, uint32_t node, int64_t valu
         value *= factor;
     }
     if (n->zone != RS_ARROW_NO_ZONE) return put_zoned(self, node, value, p);
+    if (!count_moment(self, node, false)) return NULL;
     return rs_put_none(rs_put_moment(p, RS_FMT_EXT_DATETIME, value + EPOCH_US, 0));
 }
 
@@ -98,6 +114,7 @@ static uint8_t *put_duration(rs_arrow_writer *self, uint32_t node, int64_t value
             return put_numpy(p, RS_FMT_DTYPE_TIMEDELTA, value);
         }
         if (!to_microseconds(self->schema, &value)) return fail(self, node, NOT_WHOLE("a duration"));
+        self->counts.features |= RS_FMT_FEATURE_EXT;
         return rs_put_timedelta(p, value < 0 ? -1 : 0, (uint64_t)value);
     }
     if (n->unit != RS_ARROW_MICROSECONDS && (value >= DURATION_DAYS * limit || value < -(DURATION_DAYS - 1) * limit)) {
@@ -111,11 +128,13 @@ static uint8_t *put_duration(rs_arrow_writer *self, uint32_t node, int64_t value
         low = -low;
         high = ~high + (low == 0 ? 1 : 0);
     }
+    self->counts.features |= RS_FMT_FEATURE_EXT;
     return rs_put_timedelta(p, (int64_t)high, low);
 }
 
 /* A tuple (months, days, nanoseconds). */
-static uint8_t *put_interval(rs_arrow_writer *self, const uint8_t *value, unsigned width, uint8_t *p) {
+static uint8_t *put_interval(rs_arrow_writer *self, uint32_t node, const uint8_t *value, uint8_t *p) {
+    const unsigned width = self->schema->nodes[node].width;
     int64_t months = 0, days = 0, nanoseconds = 0;
     if (width == 4) {
         months = (int32_t)rs_load_u32(value);
@@ -127,6 +146,8 @@ static uint8_t *put_interval(rs_arrow_writer *self, const uint8_t *value, unsign
         days = (int32_t)rs_load_u32(value + 4);
         nanoseconds = (int64_t)rs_load_u64(value + 8);
     }
+    if (self->values_left < 3) return rs_arrow_fail(self, node, RS_E_IN_TYPE, RS_ARROW_TOO_MANY);
+    rs_arrow_count(self, 3, self->schema->nodes[node].level);
     p = rs_arrow_room(self, p, RS_PUT_HEAD_ROOM + 3 * RS_PUT_INT_ROOM);
     if (p == NULL) return NULL;
     p = rs_put_head(p, RS_FMT_TAG_TUPLE, 3);
@@ -136,7 +157,7 @@ static uint8_t *put_interval(rs_arrow_writer *self, const uint8_t *value, unsign
 uint8_t *rs_arrow_put_time(rs_arrow_writer *self, uint32_t node, uint64_t at, uint8_t *p) {
     const rs_arrow_node *n = &self->schema->nodes[node];
     const uint8_t *values = self->columns[node].first;
-    if (n->kind == RS_ARROW_INTERVAL) return put_interval(self, values + at * n->width, n->width, p);
+    if (n->kind == RS_ARROW_INTERVAL) return put_interval(self, node, values + at * n->width, p);
     p = rs_arrow_room(self, p, RS_PUT_EXT_ROOM);
     if (p == NULL) return NULL;
     switch (n->kind) {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/rs_unicode.h"
+#include "format/rs_any.h"
 
 static uint8_t *put_value(rs_arrow_writer *self, uint32_t node, uint64_t i, uint8_t *p);
 
@@ -32,13 +33,13 @@ uint8_t *rs_arrow_grow(rs_arrow_writer *self, uint8_t *p, uint64_t n) {
     return raw->data + raw->size_bytes;
 }
 
-/* Writes the head of a container of n values, which the record must have room for. */
-static uint8_t *put_container(rs_arrow_writer *self, uint32_t node, uint8_t tag, uint64_t n, uint8_t *p) {
+/* Writes the head of a container of n values, which the record must have room for. It stands in `level` others. */
+static uint8_t *put_container(rs_arrow_writer *self, uint32_t node, uint8_t tag, uint64_t n, uint32_t level,
+                              uint8_t *p) {
     if (n > self->values_left) {
-        return rs_arrow_fail(self, node, RS_E_IN_TYPE,
-                             "a record of more than 268,435,456 values, which no reader accepts");
+        return rs_arrow_fail(self, node, RS_E_IN_TYPE, RS_ARROW_TOO_MANY);
     }
-    self->values_left -= n;
+    rs_arrow_count(self, n, level);
     p = rs_arrow_room(self, p, RS_PUT_HEAD_ROOM);
     return p == NULL ? NULL : rs_put_head(p, tag, n);
 }
@@ -71,6 +72,7 @@ static inline double to_double(const uint8_t *values, uint64_t at, unsigned widt
 static uint8_t *put_decimal(rs_arrow_writer *self, const rs_arrow_node *node, const uint8_t *value, uint8_t *p) {
     uint64_t words[4];
     unsigned n = node->width / 8;
+    self->counts.features |= RS_FMT_FEATURE_EXT;
     p = rs_arrow_room(self, p, RS_PUT_DECIMAL_ROOM);
     if (p == NULL) return NULL;
     if (node->width == 4) words[0] = (uint64_t)(int64_t)(int32_t)rs_load_u32(value), n = 1;
@@ -157,6 +159,7 @@ static uint8_t *put_view(rs_arrow_writer *self, uint32_t number, uint64_t at, ui
 }
 
 static uint8_t *put_uuid(rs_arrow_writer *self, const uint8_t *bytes, uint8_t *p) {
+    self->counts.features |= RS_FMT_FEATURE_EXT;
     p = rs_arrow_room(self, p, RS_PUT_EXT_ROOM);
     return p == NULL ? NULL : put_bytes(self, bytes, 16, rs_put_ext(p, RS_FMT_EXT_UUID));
 }
@@ -212,7 +215,7 @@ static bool take_list(rs_arrow_writer *self, uint32_t number, uint64_t at, uint6
 static uint8_t *put_list(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     uint64_t begin, end;
     if (!take_list(self, number, at, &begin, &end)) return NULL;
-    p = put_container(self, number, RS_FMT_TAG_LIST, end - begin, p);
+    p = put_container(self, number, RS_FMT_TAG_LIST, end - begin, self->schema->nodes[number].level, p);
     return p == NULL ? NULL : put_run(self, self->schema->nodes[number].first_child, begin, end, p);
 }
 
@@ -222,11 +225,11 @@ static uint8_t *put_map(rs_arrow_writer *self, uint32_t number, uint64_t at, uin
     const uint32_t key = self->schema->nodes[entries].first_child;
     uint64_t begin, end, i;
     if (!take_list(self, number, at, &begin, &end)) return NULL;
-    p = put_container(self, number, RS_FMT_TAG_LIST, end - begin, p);
+    p = put_container(self, number, RS_FMT_TAG_LIST, end - begin, self->schema->nodes[number].level, p);
     begin += self->columns[entries].offset;
     end += self->columns[entries].offset;
     for (i = begin; i < end && p != NULL; i++) {
-        p = put_container(self, number, RS_FMT_TAG_TUPLE, 2, p);
+        p = put_container(self, number, RS_FMT_TAG_TUPLE, 2, self->schema->nodes[number].level + 1u, p);
         if (p != NULL) p = put_value(self, key, i, p);
         if (p != NULL) p = put_value(self, key + 1, i, p);
     }
@@ -258,17 +261,36 @@ static bool is_none(rs_arrow_writer *self, uint32_t number, uint64_t i) {
     }
 }
 
+/* Returns how many fields of a struct are not None, and sets the hash of their keys. */
+static uint64_t present_fields(rs_arrow_writer *self, const rs_arrow_node *node, uint64_t at, uint64_t *hash) {
+    uint64_t n = 0;
+    uint32_t i;
+    *hash = RS_KEY_SET_SEED;
+    for (i = node->first_child; i < node->first_child + node->n_children; i++) {
+        const rs_arrow_node *field = &self->schema->nodes[i];
+        if (is_none(self, i, at)) continue;
+        *hash = rs_schema_hash_key(*hash, self->schema->keys.data + field->key_off, field->key_size);
+        n++;
+    }
+    return n;
+}
+
 static uint8_t *put_struct(rs_arrow_writer *self, uint32_t number, uint64_t at, uint8_t *p) {
     const rs_arrow_schema *schema = self->schema;
     const rs_arrow_node *node = &schema->nodes[number];
     const uint32_t first = node->first_child, end = first + node->n_children;
     const bool drop = schema->drop_missing;
-    uint64_t n = node->n_children;
+    uint64_t n = node->n_children, hash = node->key_set_hash;
     uint32_t i;
-    if (drop) {
-        for (i = first; i < end; i++) n -= is_none(self, i, at) ? 1 : 0;
+    if (drop) n = present_fields(self, node, at, &hash);
+    if (self->scan != NULL) {
+        const rs_status status = rs_scan_add_key_set(self->scan, hash, self->err);
+        if (status != RS_OK) {
+            self->status = status;
+            return NULL;
+        }
     }
-    p = put_container(self, number, RS_FMT_TAG_DICT, n, p);
+    p = put_container(self, number, RS_FMT_TAG_DICT, n, node->level, p);
     for (i = first; i < end && p != NULL; i++) {
         const rs_arrow_node *field = &schema->nodes[i];
         if (drop && is_none(self, i, at)) continue;
@@ -394,12 +416,15 @@ rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i) {
     rs_buffer *raw = self->raw;
     uint8_t *p;
     self->begin = raw->size_bytes;
-    self->values_left = RS_FMT_READER_VALUES;
+    self->values_left = RS_FMT_READER_VALUES - 1;
+    self->counts.features = 0;
+    self->counts.depth = 0;
     self->status = rs_buffer_reserve(raw, 256, self->err);
     if (self->status != RS_OK) return self->status;
     self->end = raw->data + raw->capacity_bytes;
     p = put_value(self, 0, i, raw->data + raw->size_bytes);
     if (p == NULL) return self->status;
     raw->size_bytes = (size_t)(p - raw->data);
+    self->counts.values = RS_FMT_READER_VALUES - self->values_left;
     return RS_OK;
 }

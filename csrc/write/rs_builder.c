@@ -101,6 +101,15 @@ rs_status rs_builder_end_record(rs_builder *self, rs_error *err) {
     return RS_OK;
 }
 
+rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err) {
+    if (self->finished) return rs_error_set(err, RS_E_STATE_FINISHED, RS_NOWHERE, "the store is finished");
+    if (self->n_open == self->ends_capacity) RS_TRY(grow_ends(self, err));
+    rs_scan_note_unchecked(&self->scan, self->raw.size_bytes - last_end(self), counts);
+    self->ends[self->n_open++] = self->raw.size_bytes;
+    self->n_records++;
+    return RS_OK;
+}
+
 void rs_builder_pop_record(rs_builder *self, size_t key_sets) {
     RS_ASSERT(self->n_open > 0);
     self->n_open--;

@@ -72,6 +72,9 @@ void rs_builder_begin(rs_builder *self, rs_segment_writer *writer, bool compress
  * dropped from `raw`; err->record is its number, and further records may follow. The caller drops its arrays with
  * rs_builder_drop_record. RS_E_STATE_FINISHED after rs_builder_finish; RS_E_MEM. */
 RS_NODISCARD rs_status rs_builder_end_record(rs_builder *self, rs_error *err);
+/* As rs_builder_end_record, but does not read the record: the caller has written it by rs_any_put.h, added its key sets
+ * to `scan`, and counted (rs_scan_note_unchecked). */
+RS_NODISCARD rs_status rs_builder_end_record_unchecked(rs_builder *self, const rs_scan_counts *counts, rs_error *err);
 /* Drops the bytes that were appended to `raw` and `arrays` since the last record ended. arrays_mark is the size of
  * `arrays` at that time. */
 void rs_builder_drop_record(rs_builder *self, size_t arrays_mark);

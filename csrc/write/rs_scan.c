@@ -25,6 +25,13 @@ static rs_status add_key_set(rs_scan *self, size_t *index, rs_error *err) {
     return RS_OK;
 }
 
+rs_status rs_scan_add_key_set(rs_scan *self, uint64_t hash, rs_error *err) {
+    size_t index;
+    RS_TRY(add_key_set(self, &index, err));
+    self->key_sets[index] = hash;
+    return RS_OK;
+}
+
 static rs_status scan_array(rs_scan *self, rs_slice *in, uint64_t arrays_size, rs_error *err) {
     rs_array_type type;
     rs_slice shape;
@@ -80,6 +87,13 @@ static rs_status scan_value(rs_scan *self, rs_slice *in, uint64_t arrays_size, r
     if (tag == RS_FMT_TAG_DICT) self->key_sets[shape] = hash;
     budget->depth++;
     return RS_OK;
+}
+
+void rs_scan_note_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts) {
+    if (counts->values > self->max_values) self->max_values = counts->values;
+    if (size_bytes > self->max_bytes) self->max_bytes = size_bytes;
+    if (counts->depth > self->max_depth) self->max_depth = counts->depth;
+    self->features |= counts->features;
 }
 
 rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err) {

@@ -28,6 +28,19 @@ void rs_scan_reset(rs_scan *self);
  * RS_E_FMT_*; maxima and features are then unchanged, but key sets may have been added. RS_E_MEM. */
 RS_NODISCARD rs_status rs_scan_record(rs_scan *self, rs_slice record, uint64_t arrays_size, rs_error *err);
 
+/* What a scan finds out about one record, for a writer that made the record itself and counted meanwhile. */
+typedef struct rs_scan_counts {
+    uint64_t values; /* the record itself, and the elements of each container in it; of a dict the pairs */
+    uint64_t features;
+    uint32_t depth; /* the most containers within one another */
+} rs_scan_counts;
+
+/* Notes a record of size_bytes, without reading it, as rs_scan_record does. The writer has made a valid any value and
+ * has called rs_scan_add_key_set for each dict in it, in the order in which the dicts begin. */
+void rs_scan_note_unchecked(rs_scan *self, uint64_t size_bytes, const rs_scan_counts *counts);
+/* Adds the hash of a dict's keys: RS_KEY_SET_SEED and then rs_schema_hash_key of each key. RS_E_MEM. */
+RS_NODISCARD rs_status rs_scan_add_key_set(rs_scan *self, uint64_t hash, rs_error *err);
+
 /* Takes a value that rs_scan_record accepted off `in`, and adds the number of its dicts to `next`. Checks nothing. */
 void rs_scan_skip_unchecked(rs_scan *self, rs_slice *in);
 
