@@ -24,7 +24,7 @@ static bool int_fits(const rs_node *node, int64_t value, uint64_t *stored) {
 }
 
 static bool starts_with(rs_slice in, const uint8_t *bytes, size_t size) {
-    return size <= rs_slice_left(&in) && memcmp(in.ptr, bytes, size) == 0;
+    return size <= rs_slice_left(&in) && rs_equal_few(in.ptr, bytes, size);
 }
 
 /* The aux of an ndarray node is the descriptor and, with FIXED, the shape: the same bytes that follow the tag. */
@@ -170,6 +170,16 @@ static rs_status put_alone(encoder *self, const rs_node *node, rs_slice *in) {
     return RS_OK;
 }
 
+/* Takes the next key of a struct off the node's aux, which was checked when the tree was compiled. */
+static inline rs_status skip_key(encoder *self, rs_slice *keys) {
+    rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
+    if (keys->ptr[0] == RS_FMT_TAG_STR1 && keys->ptr[1] < 0x80) {
+        keys->ptr += 2 + keys->ptr[1];
+        return RS_OK;
+    }
+    return rs_any_skip(keys, 0, &budget, self->err);
+}
+
 /* Writes the children of a tuple or struct. Its head (bit group and fixed bodies) is zeroed at `at`. */
 static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_t at) {
     uint32_t i;
@@ -189,10 +199,9 @@ static rs_status put_row(encoder *self, const rs_node *node, rs_slice *in, size_
         const rs_node *child = &node->children[i];
         uint64_t bits = 0;
         if (is_struct) {
-            rs_budget budget = {UINT64_MAX, UINT64_MAX, RS_FMT_DEPTH};
             const uint8_t *key = keys.ptr;
             size_t size;
-            RS_TRY(rs_any_skip(&keys, 0, &budget, self->err));
+            RS_TRY(skip_key(self, &keys));
             size = (size_t)(keys.ptr - key);
             if (n == 0 || !starts_with(*in, key, size)) {
                 if (child->kind != RS_FMT_NODE_OPTIONAL || child->param != 0) return misfit(self);

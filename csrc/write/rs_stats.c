@@ -459,7 +459,7 @@ static rs_status observe_struct(rs_stats *self, rs_alternative *a, const head *h
     for (i = 0; i < n; i++) {
         const rs_slice *key = &a->keys[children[i]];
         size_t size = (size_t)(key->end - key->ptr);
-        if (size > rs_slice_left(in) || memcmp(in->ptr, key->ptr, size) != 0) return same_hash(err);
+        if (size > rs_slice_left(in) || !rs_equal_few(in->ptr, key->ptr, size)) return same_hash(err);
         in->ptr += size;
         RS_TRY(observe(self, &a->children[children[i]], in, err));
     }
@@ -625,7 +625,7 @@ static rs_status observe(rs_stats *self, rs_position *at, rs_slice *in, rs_error
         a->constant = true;
     } else if (a->constant) {
         a->constant = rs_slice_left(&value) == rs_slice_left(&a->first) &&
-                      memcmp(value.ptr, a->first.ptr, rs_slice_left(&value)) == 0;
+                      rs_equal_few(value.ptr, a->first.ptr, rs_slice_left(&value));
     }
     a->raw_bytes += rs_slice_left(&value);
     if (wants_place(a)) RS_TRY(note_place(self, a, value.ptr, err));

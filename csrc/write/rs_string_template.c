@@ -63,7 +63,7 @@ static rs_slice token(const table *t, uint32_t i, uint32_t k) {
 
 static bool equal(rs_slice a, rs_slice b) {
     size_t size = rs_slice_left(&a);
-    return size == rs_slice_left(&b) && memcmp(a.ptr, b.ptr, size) == 0;
+    return size == rs_slice_left(&b) && rs_equal_few(a.ptr, b.ptr, size);
 }
 
 /* Returns the most frequent pattern among VOTERS strings, spread evenly over all. *n_tokens becomes its number of

@@ -21,7 +21,7 @@ uint32_t rs_value_set_find(const rs_value_set *self, const uint8_t *base, rs_sli
     for (at = hash >> 32 & mask; self->slots[at] != 0; at = (at + 1) & mask) {
         uint64_t slot = self->slots[at];
         const rs_span *span = &self->spans[(uint32_t)slot - 1];
-        if (slot >> 32 == hash >> 32 && span->size_bytes == size && memcmp(base + span->off, value.ptr, size) == 0) {
+        if (slot >> 32 == hash >> 32 && span->size_bytes == size && rs_equal_few(base + span->off, value.ptr, size)) {
             return (uint32_t)slot - 1;
         }
     }
