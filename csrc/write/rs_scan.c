@@ -26,7 +26,7 @@ static rs_status add_key_set(rs_scan *self, size_t *index, rs_error *err) {
 }
 
 rs_status rs_scan_add_key_set(rs_scan *self, uint64_t hash, rs_error *err) {
-    size_t index;
+    size_t index = 0;
     RS_TRY(add_key_set(self, &index, err));
     self->key_sets[index] = hash;
     return RS_OK;
