@@ -23,9 +23,9 @@ typedef struct rs_arrow_writer {
     rs_error *err;
 } rs_arrow_writer;
 
-/* Appends value i of the outermost array to `raw`, and sets `counts`. RS_E_IN_BROKEN, RS_E_IN_VALUE; RS_E_IN_TYPE for a record of more
- * values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` has a part of the
- * value. Messages begin with the path of the value's type. */
+/* Appends value i of the outermost array to `raw`, and sets `counts`. RS_E_IN_BROKEN, RS_E_IN_VALUE; RS_E_IN_TYPE for a
+ * record of more values or bytes than readers accept; errors of the zone finder; RS_E_MEM. After an error `raw` has a
+ * part of the value. Messages begin with the path of the value's type. */
 RS_NODISCARD rs_status rs_arrow_append_value(rs_arrow_writer *self, uint64_t i);
 
 /* ---- Shared by rs_arrow_values.c and rs_arrow_times.c ---- */
