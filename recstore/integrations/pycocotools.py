@@ -104,7 +104,7 @@ class _Document(parts.PartsFeed):
             raise InputError(f"COCO reads one file, and {len(self.files)} were given; make one object for each")
         file = next(bar.files())
         self.order, self.apart, self.values = {}, {}, {}
-        with reading.errors_of(file), file.open() as opened:
+        with inputs.damage_of(file), file.open() as opened:
             document = json_document.Document(opened, file.name)
             document.begin()
             if document.need() != ord("{"):

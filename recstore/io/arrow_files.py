@@ -116,7 +116,7 @@ def _source(file, opened):
     None if it cannot be read again from there. An IPC file that is packed, or a pipe, is copied to a temporary file."""
     again = file.packed is None and opened.seekable()
     start = opened.tell() if again else None
-    with reading.errors_of(file):
+    with inputs.damage_of(file):
         head = opened.read(len(_FILE))
     if head.startswith(_FEATHER_1):
         hint = "read it with pyarrow.feather.read_table, and write the table with write_feather"
@@ -129,7 +129,7 @@ def _source(file, opened):
     if head != _FILE:
         yield head, rest, None
         return
-    with reading.errors_of(file):
+    with inputs.damage_of(file):
         copy = table_files.copied(rest)
     with copy:
         yield head, copy, 0

@@ -8,7 +8,7 @@ import csv
 import io
 
 from recstore.errors import InputError
-from recstore.io import reading
+from recstore.io import inputs
 
 _HEAD = 1 << 20  # bytes that the lines before the rows may take
 _LONGEST = 256 << 20  # bytes that a row may take
@@ -95,7 +95,7 @@ class Body:
     def _more(self, size):
         """The next bytes of the file as UTF-8, about `size` of them; none at the end."""
         while not self.ended:
-            with reading.errors_of(self.file):
+            with inputs.damage_of(self.file):
                 read = self.opened.read(size)
             self.ended = not read
             data = read if self.decoder is None else self._utf8(read)

@@ -87,7 +87,7 @@ class JsonFeed(reading.FileFeed):
 
     def pieces(self, file, bar):
         """Yields the json_values.Pieces of a file."""
-        with reading.errors_of(file), file.open() as opened:
+        with inputs.damage_of(file), file.open() as opened:
             if reading.divisible(file):
                 for one in self.ranges(file, opened, None):
                     yield from self.pieces_of_range(file, opened, bar, *one)
@@ -202,14 +202,14 @@ class RangeFeed(JsonFeed):
         self.range = range
 
     def pieces(self, file, bar):
-        with reading.errors_of(file), file.open() as opened:
+        with inputs.damage_of(file), file.open() as opened:
             yield from self.pieces_of_range(file, opened, bar, *self.range)
 
 
 def survey(file):
     """`(first byte, containers)` of the document in an Input: its beginning says whether it is an array, an object or
     something else; the containers are those of Document.noted."""
-    with reading.errors_of(file), file.open() as opened:
+    with inputs.damage_of(file), file.open() as opened:
         document = Document(opened, file.name)
         document.begin()
         first = document.need()

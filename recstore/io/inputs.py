@@ -4,6 +4,7 @@ Input of each; an Input opens its file, unpacks it, and says whether the file ha
 import errno
 import io
 import os
+from contextlib import contextmanager
 
 from recstore.errors import InputError
 
@@ -81,10 +82,11 @@ class Input:
 
     def open(self):
         """The file, unpacked, as a binary file object and context manager. Raises OSError; InputError for a zip archive
-        of several files; ImportError where a library is missing."""
+        that is damaged or has several files; ImportError where a library is missing."""
         self.raw = self.open_raw()
         try:
-            return unpacked(self.raw, self.packed, self.name)
+            with damage_of(self):
+                return unpacked(self.raw, self.packed, self.name)
         except BaseException:
             self.raw.close()
             raise
@@ -298,26 +300,40 @@ class _ZstdFrames(io.RawIOBase):
 def _only_member(raw, name):
     import zipfile
 
-    try:
-        archive = zipfile.ZipFile(raw)
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{name}: cannot be unpacked: {error}; fetch or pack the file again") from None
+    archive = zipfile.ZipFile(raw)
     members = [one for one in archive.namelist() if not one.endswith("/")]
     if len(members) != 1:
         raise InputError(f"{name}: the archive has {len(members)} files; an archive of one file can be read")
     return archive.open(members[0])
 
 
-def unpacking_errors():
-    """The exceptions by which a damaged packed file shows itself while it is read."""
+@contextmanager
+def damage_of(file):
+    """Turns an exception which says that a packed Input is damaged, or packed in another way than its name says, into
+    an InputError."""
+    try:
+        yield
+    except Exception as error:
+        if not (file.packed and _is_damage(error)):
+            raise
+        raise InputError(f"{file.name}: cannot be unpacked: {error}; fetch or pack the file again") from None
+
+
+def _is_damage(error):
     import lzma
     import zlib
     from zipfile import BadZipFile
 
-    errors = [EOFError, lzma.LZMAError, zlib.error, BadZipFile]
+    # gzip and bz2 raise an OSError without a number, other than the system's.
+    if isinstance(error, OSError):
+        return error.errno is None and type(error).__name__ in ("OSError", "BadGzipFile")
+    # zipfile raises these for a packing that it does not know and for an encrypted file.
+    if type(error) in (NotImplementedError, RuntimeError):
+        return True
+    kinds = [EOFError, lzma.LZMAError, zlib.error, BadZipFile]
     for module in ("compression.zstd", "zstandard"):
         try:
-            errors.append(__import__(module, fromlist=["ZstdError"]).ZstdError)
+            kinds.append(__import__(module, fromlist=["ZstdError"]).ZstdError)
         except ImportError:
             continue
-    return tuple(errors)
+    return isinstance(error, tuple(kinds))

@@ -69,7 +69,7 @@ class JsonlFeed(reading.FileFeed):
         """Yields the json_values.Pieces of a file."""
         start, end = self.range or (0, None)
         before = 0
-        with reading.errors_of(file), file.open() as opened:
+        with inputs.damage_of(file), file.open() as opened:
             for block in line_blocks.blocks(opened, start, end):
                 if before == 0 and start == 0:
                     block = json_values.without_mark(block, file.name)

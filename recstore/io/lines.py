@@ -64,7 +64,7 @@ class LinesFeed(reading.FileFeed):
     def runs(self, bar):
         """Yields iterators over lines that stand one after another."""
         for file in bar.files():
-            with reading.errors_of(file), file.open() as opened:
+            with inputs.damage_of(file), file.open() as opened:
                 yield from self.blocks(opened, bar) if self.codec in _BYTEWISE else self.stream(opened, bar)
 
     def blocks(self, opened, bar):

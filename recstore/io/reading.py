@@ -185,15 +185,6 @@ def divisible(file):
     return file.path is not None and file.packed is None and os.path.isfile(file.path)
 
 
-@contextmanager
-def errors_of(file):
-    """Names the file in the errors of reading it: InputError for a file that cannot be unpacked."""
-    try:
-        yield
-    except inputs.unpacking_errors() as error:
-        raise InputError(f"{file.name}: cannot be unpacked: {error}; fetch or pack the file again") from None
-
-
 def keys_of(columns):
     """The argument `columns` of a reader of dicts as a list, or None. Raises TypeError for a str."""
     if isinstance(columns, (str, bytes)):

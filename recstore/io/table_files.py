@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 
 from recstore.errors import InputError
-from recstore.io import reading, table_feed
+from recstore.io import inputs, reading, table_feed
 
 # Names of Python's types. They win over Arrow's aliases, of which "float" means 32 bits.
 _PYTHON = {"int": "int64", "float": "float64", "str": "string", "bool": "bool", "bytes": "binary"}
@@ -221,12 +221,13 @@ def errors_of(file, what="damaged"):
     """Turns pyarrow's errors of reading a file into InputErrors, which say `what` the file is."""
     import pyarrow
 
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise InputError(f"{file.name}: {what}: {first_line(error)}") from None
+    with inputs.damage_of(file):
+        try:
+            yield
+        except (pyarrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise InputError(f"{file.name}: {what}: {first_line(error)}") from None
 
 
 @contextmanager
@@ -249,7 +250,7 @@ def seekable(file, opened):
     or a pipe, is copied to a temporary file, which has no name."""
     if file.packed is None and opened.seekable():
         return opened
-    with reading.errors_of(file):
+    with inputs.damage_of(file):
         return copied(opened)
 
 

@@ -53,6 +53,33 @@ def test_a_cut_packed_file_is_an_error_that_names_it(tmp_path, suffix):
         recstore.read_lines(path)
 
 
+def damaged(path):
+    """The ways in which a packed file is damaged: each its bytes."""
+    whole = path.read_bytes()
+    yield b"not packed at all, whatever the name says\n" * 9
+    yield whole[:-8] + bytes(8)
+    for at in range(0, len(whole), 7):
+        yield whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
+
+
+@pytest.mark.parametrize("read", ["lines", "jsonl", "json", "csv", "parquet", "arrow"])
+@pytest.mark.parametrize("suffix", inputs.PACKED)
+def test_a_damaged_packed_file_is_an_error_that_names_it(tmp_path, suffix, read):
+    if read in ("csv", "parquet", "arrow"):
+        pytest.importorskip("pyarrow")
+    path = packed(tmp_path, suffix)
+    refused = 0
+    for content in damaged(path):
+        path.write_bytes(content)
+        try:
+            getattr(recstore, "read_" + read)(path).close()
+        except recstore.InputError as error:
+            refused += f"list.txt{suffix}" in str(error)
+        else:
+            assert read in ("lines", "csv"), "a changed byte of a name or time in the packing changes no text"
+    assert refused > 1
+
+
 def test_files_come_in_the_order_given_and_those_of_a_pattern_by_name(tmp_path):
     for name in ("b.txt", "a.txt", "c[1].txt"):
         (tmp_path / name).write_text(name)
