@@ -479,18 +479,29 @@ RS_COLD static rs_status no_column(rs_arrow_compiler *c, const struct ArrowSchem
                         schema->n_children == 0 ? "none" : known);
 }
 
+/* Returns the first child from `start` on that has the name; n_children when there is none. */
+static int64_t find_column(const struct ArrowSchema *schema, rs_slice name, int64_t start) {
+    const size_t n = rs_slice_left(&name);
+    int64_t k;
+    for (k = start; k < schema->n_children; k++) {
+        const char *found = name_of(schema->children[k]);
+        if (strlen(found) == n && (n == 0 || memcmp(found, name.ptr, n) == 0)) break;
+    }
+    return k;
+}
+
 /* Adds the wanted fields of the outermost struct. */
 static rs_status add_columns(rs_arrow_compiler *c, const struct ArrowSchema *schema) {
     size_t i;
     for (i = 0; i < c->options->n_columns; i++) {
         const rs_slice name = c->options->columns[i];
-        const size_t n = rs_slice_left(&name);
-        int64_t k;
-        for (k = 0; k < schema->n_children; k++) {
-            const char *found = name_of(schema->children[k]);
-            if (strlen(found) == n && (n == 0 || memcmp(found, name.ptr, n) == 0)) break;
-        }
+        const int64_t k = find_column(schema, name, 0);
         if (k == schema->n_children) return no_column(c, schema, name);
+        if (find_column(schema, name, k + 1) != schema->n_children) {
+            return rs_error_set(c->err, RS_E_ARG_RANGE, RS_NOWHERE,
+                                "the table has several columns '%.*s'; rename all of them but one",
+                                (int)(rs_slice_left(&name) < 60 ? rs_slice_left(&name) : 60), (const char *)name.ptr);
+        }
         RS_TRY(add_node(c, schema->children[k], 0, (uint32_t)k));
         RS_TRY(read_name(c));
     }

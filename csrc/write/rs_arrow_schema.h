@@ -122,8 +122,8 @@ typedef struct rs_arrow_schema {
 void rs_arrow_schema_clear(rs_arrow_schema *self);
 
 /* Compiles a live schema, which is only read. `self` is zeroed; after an error it is cleared. RS_E_IN_BROKEN,
- * RS_E_IN_TYPE, RS_E_ARG_RANGE for a column that is not there or there twice, errors of find_zone, RS_E_MEM. The
- * message begins with the path of the type, such as "$.meta.when: ". */
+ * RS_E_IN_TYPE, RS_E_ARG_RANGE for a wanted column that is not there or there twice, errors of find_zone, RS_E_MEM.
+ * Other messages than those of wanted columns begin with the path of the type, such as "$.meta.when: ". */
 RS_NODISCARD rs_status rs_arrow_schema_compile(rs_arrow_schema *self, const struct ArrowSchema *schema,
                                                const rs_arrow_options *options, rs_error *err);
 

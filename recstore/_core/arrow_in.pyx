@@ -104,6 +104,8 @@ cdef class ArrowReader:
         cdef rs_error err
         cdef rs_status status
         cdef ArrowSchema schema
+        if type(capsules) is not tuple or len(capsules) != 2:
+            raise errors.InputError(f"{self.kind} gave a {type(capsules).__name__} in place of two capsules")
         schema_capsule, array_capsule = capsules
         their_schema = <ArrowSchema *>capsule_pointer(schema_capsule, b"arrow_schema", source)
         their_array = <ArrowArray *>capsule_pointer(array_capsule, b"arrow_array", source)

@@ -147,6 +147,10 @@ static void test_wanted_columns(void) {
     options.columns = other;
     check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has no column 'nam'; it has 'id', 'name'");
     check_refused_as(arrow_ints("", THREE, 3), &options, RS_E_ARG_RANGE, "columns= is for tables");
+    options.columns = names;
+    m = table();
+    m->schema.children[0]->name = "name";
+    check_refused_as(m, &options, RS_E_ARG_RANGE, "the table has several columns 'name'");
     arrow_drop();
 }
 

@@ -171,7 +171,7 @@ def test_objects_in_place_of_capsules():
         with pytest.raises(InputError, match=f"{type(one).__name__} gave a .* in place of a capsule 'arrow_"):
             RecordList(one)
     for one in (Gives(None), Gives((1, 2, 3)), Gives(capsule(producer.schema))):
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises(InputError, match="Gives gave a .* in place of two capsules"):
             RecordList(one)
     assert sum(producer.released.values()) == 0
 

@@ -86,6 +86,11 @@ def test_columns_come_in_the_order_that_is_given():
         RecordList.from_arrow(TABLE, columns=["nam"])
     with pytest.raises(InputError, match=r"\$.id: two fields have this name"):
         RecordList.from_arrow(TABLE, columns=["id", "id"])
+    twice = pa.table([[1], [2], [3]], names=["a", "b", "a"])
+    with pytest.raises(InputError, match="several columns 'a'; rename all of them but one"):
+        RecordList.from_arrow(twice, columns=["a"])
+    with RecordList.from_arrow(twice, columns=["b"]) as x:
+        assert x.to_list() == [{"b": 2}]
     with pytest.raises(InputError, match="columns= is for tables"):
         RecordList.from_arrow(TABLE["id"], columns=["id"])
     with pytest.raises(TypeError, match=r"write columns=\['id'\]"):
