@@ -5,6 +5,7 @@ rs_status rs_arrow_out_open(rs_arrow_out *self, rs_error *err) {
     self->walk.ops = &self->ops;
     self->walk.mode = RS_ARROW_SEE_REST;
     self->window = RS_ARROW_WINDOW;
+    self->batch_bytes = RS_ARROW_BATCH_BYTES;
     return rs_arrow_field_new(&self->root, err);
 }
 
@@ -420,7 +421,7 @@ rs_status rs_arrow_out_run(rs_arrow_out *self, const rs_arrow_source *source, co
         if (stop->why != RS_ARROW_DONE) break;
         RS_TRY(run_block(self, source, number, positions, start, step, n, stop, err));
         if (self->settled && stop->why == RS_ARROW_DONE && stop->done < n &&
-            rs_arrow_batch_bytes(self->root) >= RS_ARROW_BATCH_BYTES) {
+            rs_arrow_batch_bytes(self->root) >= self->batch_bytes) {
             stop->why = RS_ARROW_FULL;
         }
     }

@@ -58,7 +58,9 @@ typedef struct rs_arrow_out {
     rs_slice missing; /* the any value for records without the field; with ptr NULL the run stops at them */
     bool has_rest;    /* a known block has records that have to be looked at before the types are known */
     bool settled;
-    bool wide;       /* some record may pass what offsets of 32 bits reach, so all offsets have 64 */
+    bool wide; /* some record may pass what offsets of 32 bits reach, so all offsets have 64 */
+    uint64_t
+        batch_bytes; /* a run stops once the batch holds so many bytes; RS_ARROW_BATCH_BYTES unless it is changed */
     uint64_t window; /* the most records between two checks of the batch's size */
     /* The current window. */
     rs_slice records[RS_ARROW_WINDOW];

@@ -43,6 +43,7 @@ cdef class ArrowExport:
     cdef list wholes          # of chosen fields with dots: the addresses of the fields with the whole name
     cdef bint chosen          # only some fields are exported
     cdef Py_ssize_t position  # of the next record
+    cdef Py_ssize_t end       # the position after the last record
     cdef readonly bint keep_nulls  # records that are None stay nulls; else they become rows of nulls
     cdef bint running
 
@@ -50,6 +51,7 @@ cdef class ArrowExport:
         cdef rs_error err
         self.records, self.keep_nulls = records, keep_nulls
         self.sources, self.wholes = {}, []
+        self.end = records.length
         check(rs_arrow_out_open(&self.it, &err), &err)
 
     def __dealloc__(self):
@@ -175,6 +177,17 @@ cdef class ArrowExport:
             rs_arrow_request(self.it.root, <const ArrowSchema *>PyCapsule_GetPointer(requested, "arrow_schema"))
         check(rs_arrow_out_settle(&self.it, self.room(), &err), &err)
 
+    def restrict(self, Py_ssize_t begin, Py_ssize_t end):
+        """Restricts the batches to the records at positions begin to end - 1. The types stay those of all."""
+        if not 0 <= begin <= end <= self.records.length:
+            raise ValueError("out of range")
+        self.position, self.end = begin, end
+
+    @property
+    def is_sure(self):
+        """Whether the trees told all types, so that no record was looked at to find them."""
+        return not self.it.has_rest
+
     def names(self):
         """The names of the columns; None where records are no structs."""
         cdef uint32_t i
@@ -189,7 +202,7 @@ cdef class ArrowExport:
         return self.it.root.kind == RS_ARROW_KIND_STRUCT and not self.it.root.seen & RS_ARROW_SEEN_NULL
 
     cdef uint64_t room(self):
-        return <uint64_t>min(BATCH_RECORDS, self.records.length - self.position)
+        return <uint64_t>min(BATCH_RECORDS, self.end - self.position)
 
     cdef int enter_all(self, work) except -1:
         """Calls `work` with all segments entered."""
@@ -353,7 +366,7 @@ cdef class ArrowExport:
         cdef rs_error err
         if self.running:
             raise RuntimeError("the stream is used by two threads at the same time")
-        if self.position >= self.records.length:
+        if self.position >= self.end:
             return False
         self.running = True
         try:

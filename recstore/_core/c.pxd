@@ -439,6 +439,7 @@ cdef extern from "recstore.h" nogil:
         rs_arrow_field *root
         rs_arrow_ops ops
         rs_slice missing
+        rs_bool has_rest
     rs_status rs_arrow_field_child(rs_arrow_field *self, const char *name, size_t size, uint32_t *n_fields,
                                    rs_arrow_field **out, rs_error *err)
     void rs_arrow_set_kind(rs_arrow_field *self, unsigned kind)

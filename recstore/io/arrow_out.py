@@ -5,11 +5,15 @@ reads, such as enums, are made of decoded values by pyarrow. `__arrow_c_stream__
 module. It imports pyarrow, polars or pandas only where it needs them.
 """
 
+import os
+
 from recstore._core import native
 
 _NAN = float("nan")
 _SMALL = 2**31 - 1  # the most bytes or elements of Arrow types with 32-bit offsets
 _MISSING = object()
+_MOST_THREADS = 8
+_RECORDS_A_THREAD = 1 << 17  # two batches: fewer records are read sooner than threads start
 
 
 def _pyarrow():
@@ -207,9 +211,28 @@ def to_polars(records):
         import polars
     except ImportError:
         raise ImportError("to_polars needs polars: pip install polars") from None
-    # polars reads any sequence item by item; the stream by itself is none.
-    made = polars.Series(_Stream(stream(records, views=True)))
+    # polars reads any sequence item by item; a stream by itself is none.
+    parts = _in_threads(records, polars.Series)
+    made = parts[0] if len(parts) == 1 else polars.concat(parts, rechunk=False)
     return made.struct.unnest() if isinstance(made.dtype, polars.Struct) else made
+
+
+def _in_threads(records, read):
+    """`[read(stream), ...]` of as many parts of the records as threads are worth while."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n = max(1, min(available, _MOST_THREADS, len(records) // _RECORDS_A_THREAD))
+    exports = [native.arrow_export(records) for _ in range(n)]
+    if n == 1 or any(one is None or one[1] or not one[0].is_sure for one in exports):
+        return [read(_Stream(stream(records, views=True)))]
+    streams = []
+    for k, (export, _) in enumerate(exports):
+        export.restrict(len(records) * k // n, len(records) * (k + 1) // n)
+        export.settle(True, None, True)
+        streams.append(_Stream(native.arrow_stream(export)))
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(n) as pool:
+        return list(pool.map(read, streams))
 
 
 # ---- pandas ----

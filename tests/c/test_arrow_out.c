@@ -304,6 +304,45 @@ static void test_stops(void) {
     built_clear(&b);
 }
 
+/* A batch that is full ends before the records do; stores of huge records get offsets of 64 bits. */
+static void test_full_batches(void) {
+    static opened o;
+    struct ArrowSchema schema = {0};
+    rs_arrow_stop stop;
+    built b = build(add, N, true);
+    uint64_t at = 0, batches = 0, k, i;
+    bool whole, ok = true;
+    REQUIRE(b.data != NULL);
+    REQUIRE_OK(open_over(&o, &b), &err);
+    CHECK_OK(infer(&o, 0, 1, N, &whole), &err);
+    o.out.batch_bytes = 40000;
+    o.out.wide = true;
+    CHECK_OK(rs_arrow_out_settle(&o.out, N, &err), &err);
+    while (ok && at < N) {
+        struct ArrowArray batch = {0};
+        if (!CHECK_OK(run(&o, NULL, (int64_t)at, 1, N - at, &stop), &err)) break;
+        CHECK(stop.why == (at + stop.done < N ? RS_ARROW_FULL : RS_ARROW_DONE));
+        if (!CHECK_OK(rs_arrow_out_batch(&o.out, N, &batch, &err), &err)) break;
+        ok = CHECK_U64(batch.length, stop.done) && batch.length > 0;
+        for (k = 0; ok && k < stop.done; k++) {
+            const struct ArrowArray *lists = batch.children[3];
+            i = at + k;
+            ok = int_at(batch.children[0], k) == (int64_t)i - 50 &&
+                 (uint64_t)(int_at(lists, k + 1) - int_at(lists, k)) == i % 3;
+        }
+        batch.release(&batch);
+        at += stop.done;
+        batches++;
+    }
+    CHECK(ok && batches > 5);
+    CHECK_OK(rs_arrow_export_schema(o.out.root, &schema, &err), &err);
+    CHECK_STR(schema.children[2]->format, "U");
+    CHECK_STR(schema.children[3]->format, "+L");
+    schema.release(&schema);
+    close_over(&o);
+    built_clear(&b);
+}
+
 /* Changes single bytes of heaps, offsets and trees, with checksums made to match: a batch, or a status. */
 static void test_changed_bytes(void) {
     static opened o;
@@ -341,6 +380,7 @@ int main(void) {
     RUN(test_mixed_types);
     RUN(test_chosen_fields);
     RUN(test_stops);
+    RUN(test_full_batches);
     RUN(test_changed_bytes);
     return rs_test_finish("test_arrow_out");
 }

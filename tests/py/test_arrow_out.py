@@ -460,6 +460,24 @@ def test_polars(rows):
     assert rows.field("id").to_polars().to_list() == list(range(100))
 
 
+def test_polars_in_threads(monkeypatch):
+    polars = pytest.importorskip("polars")
+    from recstore.io import arrow_out
+
+    records = [{"i": i, "t": f"t{i % 1000}", "late": 1.5 if i > 2500 else None} for i in range(3000)]
+    with RecordList(records) as x:
+        whole = x.to_polars()
+        monkeypatch.setattr(arrow_out, "_RECORDS_A_THREAD", 700)
+        monkeypatch.setattr(arrow_out.os, "sched_getaffinity", lambda pid: set(range(3)), raising=False)
+        parts = x.to_polars()
+        assert parts.n_chunks() == 3 and parts.equals(whole) and parts.to_dicts() == records
+        assert x.shuffled(1).to_polars().to_dicts() == x.shuffled(1).to_list()
+        assert x.field("t").to_polars().to_list() == [r["t"] for r in records]
+    with RecordList([{"t": "\udc80" if i == 2999 else "x"} for i in range(3000)]) as x:
+        with pytest.raises(polars.exceptions.PolarsError, match="record 2999: the field 't'"):
+            x.to_polars()
+
+
 def test_duckdb(rows):
     duckdb = pytest.importorskip("duckdb")
     assert duckdb.sql("select sum(id), count(o) from rows where name != 'n99'").fetchall() == [(4851, 50)]
