@@ -7,6 +7,7 @@
 #include "base/rs_buffer.h"
 #include "base/rs_bytes.h"
 #include "base/rs_crc.h"
+#include "base/rs_half.h"
 #include "base/rs_hash.h"
 #include "base/rs_permute.h"
 #include "base/rs_status.h"

@@ -279,6 +279,9 @@ enum {
 };
 enum { RS_FMT_SAVED_RECORDS = 1, RS_FMT_SAVED_GROUPS = 2 };
 
+/* The ordinal of the date 1970-01-01, from which other formats count days. */
+#define RS_FMT_EPOCH_ORDINAL INT64_C(719163)
+
 /* Limits. */
 enum {
     RS_FMT_GROUP_RECORDS = 64,

@@ -1,6 +1,7 @@
 /* rs_arrow_append.c: the batch of a field. */
 #include "read/rs_arrow_append.h"
 
+#include "base/rs_half.h"
 #include "read/rs_arrow_see.h"
 
 static bool is_float_kind(const rs_arrow_field *self) {
@@ -102,21 +103,6 @@ rs_status rs_arrow_end_even_lists(rs_arrow_field *self, uint64_t n, uint64_t cou
     return rs_arrow_grown(self, n, err);
 }
 
-/* Returns the double of a half float (IEEE 754 binary16). */
-static double half_value(uint16_t half) {
-    const uint64_t sign = (uint64_t)(half >> 15) << 63;
-    const uint64_t exponent = half >> 10 & 31, fraction = half & 1023;
-    uint8_t bytes[8];
-    if (exponent == 0) { /* a subnormal: fraction times 2^-24 */
-        rs_store_f64(bytes, (double)fraction / 16777216.0);
-        rs_store_u64(bytes, rs_load_u64(bytes) | sign);
-    } else {
-        const uint64_t wide = exponent == 31 ? 2047 : exponent - 15 + 1023;
-        rs_store_u64(bytes, sign | wide << 52 | fraction << 42);
-    }
-    return rs_load_f64(bytes);
-}
-
 static uint64_t swapped(uint64_t value, uint64_t size_bytes) {
     uint64_t out = 0, i;
     for (i = 0; i < size_bytes; i++) out = out << 8 | (value >> (8 * i) & 0xFF);
@@ -131,7 +117,7 @@ static uint64_t item_bits(const rs_array_type *type, const uint8_t *p) {
     rs_store_u64(bytes, rs_load_uint_unchecked(p, size));
     if (type->big_endian) rs_store_u64(bytes, swapped(rs_load_u64(bytes), size));
     switch (type->code) {
-    case 10: rs_store_f64(bytes, half_value(rs_load_u16(bytes))); break;
+    case 10: rs_store_f64(bytes, rs_half_to_double(rs_load_u16(bytes))); break;
     case 11:
         memcpy(&single, bytes, 4);
         rs_store_f64(bytes, (double)single);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/rs_half.h"
+
 static rs_status no_memory(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "no memory for an Arrow array");
 }
@@ -158,23 +160,6 @@ static void pack_bits(rs_buffer *bytes, uint64_t n) {
     bytes->size_bytes = (size_t)((n + 7) / 8);
 }
 
-/* Returns the half float of a double that came of one. */
-static uint16_t half_of(double value) {
-    uint8_t bytes[8];
-    uint64_t bits, fraction;
-    int64_t exponent;
-    unsigned sign;
-    rs_store_f64(bytes, value);
-    bits = rs_load_u64(bytes);
-    sign = (unsigned)(bits >> 63) << 15;
-    fraction = bits & ((UINT64_C(1) << 52) - 1);
-    exponent = (int64_t)(bits >> 52 & 2047) - 1023;
-    if (exponent == 1024) return (uint16_t)(sign | 31u << 10 | (unsigned)(fraction >> 42));
-    if (exponent >= -14) return (uint16_t)(sign | (unsigned)(exponent + 15) << 10 | (unsigned)(fraction >> 42));
-    if (exponent < -24) return (uint16_t)sign;
-    return (uint16_t)(sign | (unsigned)((fraction | UINT64_C(1) << 52) >> (42 - 14 - exponent)));
-}
-
 /* Narrows the numbers of a batch in place to those of the type. */
 static void narrow(rs_arrow_field *self) {
     uint8_t *p = self->numbers.values.data;
@@ -186,7 +171,7 @@ static void narrow(rs_arrow_field *self) {
     width = widths[self->kind];
     self->numbers.values.size_bytes = (size_t)n * width;
     if (self->kind == RS_ARROW_KIND_FLOAT16) {
-        for (i = 0; i < n; i++) rs_store_u16(p + 2 * i, half_of(rs_load_f64(p + 8 * i)));
+        for (i = 0; i < n; i++) rs_store_u16(p + 2 * i, rs_half_of_double_unchecked(rs_load_f64(p + 8 * i)));
     } else if (self->kind == RS_ARROW_KIND_FLOAT32) {
         for (i = 0; i < n; i++) {
             const float value = (float)rs_load_f64(p + 8 * i);

@@ -12,7 +12,6 @@ enum {
     RS_ARROW_ZONE_FIXED = 1, /* a fixed offset from UTC */
     RS_ARROW_ZONE_OTHER = 2, /* a zone by its name: only Python knows its offsets */
 
-    RS_ARROW_EPOCH_DAY = 719163, /* the ordinal of 1970-01-01 */
     RS_ARROW_DECIMAL_WORDS = 4
 };
 

@@ -151,10 +151,6 @@ static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, con
 
 /* ---- Windows of records of one block ---- */
 
-static const uint8_t *row_at(const rs_column_rows *rows, uint64_t k) {
-    return rows->records != NULL ? rows->records[k].ptr : rows->base + (int64_t)k * rows->stride_bytes;
-}
-
 /* Takes the children that are not fixed of one record, and appends nulls for those that it does not have. */
 static rs_status put_late(rs_arrow_out *self, const rs_arrow_op *op, rs_cursor *cursor, uint32_t end, rs_error *err) {
     const rs_node *node = op->node;
@@ -208,7 +204,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
     for (i = 0; i < op->n_children; i++) {
         const rs_node *child = &op->node->children[i];
         rs_column_rows rows = *window;
-        rs_cursor cursor = cursor_over(source, block, rs_slice_of(row_at(window, 0), 0));
+        rs_cursor cursor = cursor_over(source, block, rs_slice_of(rs_column_row_at(window, 0), 0));
         if (!child->fixed || op->children[i].field == NULL) continue;
         rows.least = op->node->head_bytes;
         rows.bit_off = child->bit_off;
@@ -216,7 +212,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
         RS_TRY(rs_arrow_put_rows(&self->walk, &op->children[i], &cursor, &rows, err));
     }
     for (k = 0; end > 0 && k < window->n; k++) {
-        const uint8_t *row = row_at(window, k);
+        const uint8_t *row = rs_column_row_at(window, k);
         const size_t size = window->records != NULL ? rs_slice_left(&window->records[k]) : block->row_size_bytes;
         rs_cursor cursor = cursor_over(source, block, rs_slice_of(row, size));
         *at = k;
@@ -233,7 +229,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
 /* Appends the field of the records of a window, where it has the same offset in all. */
 static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                                  const rs_arrow_block *how, const rs_column_rows *window, rs_error *err) {
-    rs_cursor cursor = cursor_over(source, block, rs_slice_of(row_at(window, 0), 0));
+    rs_cursor cursor = cursor_over(source, block, rs_slice_of(rs_column_row_at(window, 0), 0));
     rs_column_rows rows = *window;
     rows.least = how->compiled->least;
     rows.bit_off = how->compiled->group_off * 8 + how->compiled->bit_off;
@@ -256,7 +252,8 @@ static bool is_fixed_field(const rs_arrow_out *self, const rs_arrow_block *how) 
 }
 
 static rs_slice record_at(const rs_column_rows *window, const rs_block *block, uint64_t k) {
-    return window->records != NULL ? window->records[k] : rs_slice_of(row_at(window, k), block->row_size_bytes);
+    return window->records != NULL ? window->records[k]
+                                   : rs_slice_of(rs_column_row_at(window, k), block->row_size_bytes);
 }
 
 /* Takes the records of a window one by one. *taken becomes the number of records that were taken. */

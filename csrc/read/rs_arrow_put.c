@@ -430,34 +430,23 @@ rs_status rs_arrow_put_alone(rs_arrow_walk *self, const rs_arrow_op *op, rs_curs
 
 /* ---- Rows of one layout ---- */
 
-static const uint8_t *row_at(const rs_column_rows *rows, uint64_t k) {
-    return rows->records != NULL ? rows->records[k].ptr : rows->base + (int64_t)k * rows->stride_bytes;
-}
-
-static rs_column_rows rows_from(const rs_column_rows *rows, uint64_t begin, uint64_t end) {
-    rs_column_rows out = *rows;
-    out.n = end - begin;
-    if (out.records != NULL) out.records += begin;
-    else out.base += (int64_t)begin * rows->stride_bytes;
-    return out;
-}
-
 /* Takes rows of an optional: runs with a value as rows of the child, the others as nulls. */
 static rs_status put_optional_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs_cursor *cursor,
                                    const rs_column_rows *rows, rs_error *err) {
     uint64_t begin, end;
     for (begin = 0; begin < rows->n; begin = end) {
-        const bool there = rs_load_bits_unchecked(row_at(rows, begin), rows->least, rows->bit_off, 1) != 0;
+        const bool there = rs_load_bits_unchecked(rs_column_row_at(rows, begin), rows->least, rows->bit_off, 1) != 0;
         rs_column_rows run;
         for (end = begin + 1; end < rows->n; end++) {
-            if ((rs_load_bits_unchecked(row_at(rows, end), rows->least, rows->bit_off, 1) != 0) != there) break;
+            if ((rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) != 0) != there)
+                break;
         }
         if (!there) {
             uint64_t i;
             for (i = begin; i < end; i++) RS_TRY(rs_arrow_append_null(op->field, err));
             continue;
         }
-        run = rows_from(rows, begin, end);
+        run = rs_column_rows_from(rows, begin, end);
         run.bit_off++;
         RS_TRY(rs_arrow_put_rows(self, op->children, cursor, &run, err));
     }
@@ -490,7 +479,7 @@ rs_status rs_arrow_put_rows(rs_arrow_walk *self, const rs_arrow_op *op, const rs
     if (taken) return RS_OK;
     if (appends(self) && node->kind == RS_FMT_NODE_OPTIONAL) return put_optional_rows(self, op, cursor, rows, err);
     for (i = 0; i < rows->n; i++) {
-        const uint8_t *row = row_at(rows, i);
+        const uint8_t *row = rs_column_row_at(rows, i);
         rs_cursor own = *cursor;
         RS_TRY(rs_arrow_put(self, op, &own, row + rows->body_off,
                             rs_load_bits_unchecked(row, rows->least, rows->bit_off, node->bits), err));

@@ -19,7 +19,7 @@ static rs_status put_fixed(rs_arrow_field *field, uint32_t seen, const uint8_t *
 
 static rs_status put_moment(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, const rs_place *payload,
                             bool is_time, rs_error *err) {
-    const int64_t epoch = (int64_t)(RS_ARROW_EPOCH_DAY - 1) * 86400 * 1000000;
+    const int64_t epoch = (RS_FMT_EPOCH_ORDINAL - 1) * 86400 * 1000000;
     rs_arrow_moment moment;
     uint32_t seen;
     RS_TRY(rs_arrow_take_moment(cursor, payload, &moment, err));
@@ -78,7 +78,7 @@ rs_status rs_arrow_put_ext(rs_arrow_walk *self, rs_arrow_field *field, unsigned 
                            const rs_place *payload, bool *taken, rs_error *err) {
     *taken = true;
     switch (code) {
-    case RS_FMT_EXT_DATE: return put_int(self, field, RS_ARROW_SEEN_DATE, cursor, payload, RS_ARROW_EPOCH_DAY, err);
+    case RS_FMT_EXT_DATE: return put_int(self, field, RS_ARROW_SEEN_DATE, cursor, payload, RS_FMT_EPOCH_ORDINAL, err);
     case RS_FMT_EXT_TIMEDELTA: return put_int(self, field, RS_ARROW_SEEN_DURATION, cursor, payload, 0, err);
     case RS_FMT_EXT_TIME: return put_moment(self, field, cursor, payload, true, err);
     case RS_FMT_EXT_DATETIME: return put_moment(self, field, cursor, payload, false, err);

@@ -63,6 +63,20 @@ typedef struct rs_column_rows {
     uint64_t body_off; /* where its body begins, in bytes */
 } rs_column_rows;
 
+/* Returns the first byte of row k, which is below n. */
+static inline const uint8_t *rs_column_row_at(const rs_column_rows *self, uint64_t k) {
+    return self->records != NULL ? self->records[k].ptr : self->base + (int64_t)k * self->stride_bytes;
+}
+
+/* Returns the rows from `begin` to before `end`, which is at most n. */
+static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uint64_t begin, uint64_t end) {
+    rs_column_rows out = *self;
+    out.n = end - begin;
+    if (out.records != NULL) out.records += begin;
+    else out.base += (int64_t)begin * self->stride_bytes;
+    return out;
+}
+
 /* Appends one number of each row, for a fixed node. *taken becomes false, and nothing is appended, when the node is not
  * of a kind that this function reads. The caller has checked that bits and body lie within `least`. Errors: RS_E_MEM,
  * RS_E_FMT_TRUNCATED. */

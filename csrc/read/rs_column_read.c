@@ -167,24 +167,12 @@ static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *f
 static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                            const rs_column_rows *rows, uint64_t *n, rs_error *err);
 
-static const uint8_t *row_at(const rs_column_rows *rows, uint64_t k) {
-    return rows->records != NULL ? rows->records[k].ptr : rows->base + (int64_t)k * rows->stride_bytes;
-}
-
-static rs_column_rows rows_from(const rs_column_rows *rows, uint64_t begin, uint64_t end) {
-    rs_column_rows out = *rows;
-    out.n = end - begin;
-    if (out.records != NULL) out.records += begin;
-    else out.base += (int64_t)begin * rows->stride_bytes;
-    return out;
-}
-
 static rs_status take_dict_coded_rows(rs_column_read *self, const rs_cursor *cursor, const rs_node *node,
                                       const rs_column_rows *rows, uint64_t *n, rs_error *err) {
     bool fits = true;
     for (*n = 0; *n < rows->n; (*n)++) {
         const rs_entry *entry;
-        const uint64_t i = rs_load_bits_unchecked(row_at(rows, *n), rows->least, rows->bit_off, node->bits);
+        const uint64_t i = rs_load_bits_unchecked(rs_column_row_at(rows, *n), rows->least, rows->bit_off, node->bits);
         RS_TRY(rs_entries_at(&self->entries, cursor, node, i, &entry, err));
         RS_TRY(take_entry(self, entry, &fits, err));
         if (!fits) return RS_OK;
@@ -202,9 +190,9 @@ static rs_status take_optional_rows(rs_column_read *self, const rs_cursor *curso
     for (*n = 0; *n < rows->n; *n = end) {
         rs_column_rows run;
         for (end = *n; end < rows->n; end++) {
-            if (rs_load_bits_unchecked(row_at(rows, end), rows->least, rows->bit_off, 1) == 0) break;
+            if (rs_load_bits_unchecked(rs_column_row_at(rows, end), rows->least, rows->bit_off, 1) == 0) break;
         }
-        run = rows_from(rows, *n, end);
+        run = rs_column_rows_from(rows, *n, end);
         run.bit_off++;
         if (run.n > 0) {
             RS_TRY(take_rows(self, cursor, node->children, &run, &taken, err));

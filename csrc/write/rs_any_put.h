@@ -87,8 +87,6 @@ static inline uint8_t *rs_put_ext(uint8_t *p, uint8_t code) {
 /* The least and greatest payloads of date and datetime: 0001-01-01 to 9999-12-31. */
 #define RS_DAYS_MAX INT64_C(3652059)
 #define RS_DAY_MICROSECONDS INT64_C(86400000000)
-/* The ordinal of a date is RS_EPOCH_ORDINAL plus its days since 1970-01-01. */
-#define RS_EPOCH_ORDINAL INT64_C(719163)
 
 /* A date by its ordinal, 1 to RS_DAYS_MAX. RS_PUT_EXT_ROOM. */
 static inline uint8_t *rs_put_date(uint8_t *p, int64_t ordinal) {

@@ -2,7 +2,7 @@
 #include "write/rs_arrow_values.h"
 
 /* Microseconds from 0001-01-01 to 1970-01-01, and to the end of the year 9999. */
-#define EPOCH_US ((RS_EPOCH_ORDINAL - 1) * RS_DAY_MICROSECONDS)
+#define EPOCH_US ((RS_FMT_EPOCH_ORDINAL - 1) * RS_DAY_MICROSECONDS)
 #define END_US (RS_DAYS_MAX * RS_DAY_MICROSECONDS)
 /* datetime.timedelta has at most 999,999,999 days and a day less a microsecond. */
 #define DURATION_DAYS INT64_C(1000000000)
@@ -17,11 +17,11 @@ static uint8_t *fail(rs_arrow_writer *self, uint32_t node, const char *what) {
 
 static uint8_t *put_date(rs_arrow_writer *self, uint32_t node, int64_t value, uint8_t *p) {
     const int64_t days = self->schema->nodes[node].width == 4 ? value : floor_div(value, 86400000);
-    if (days <= -RS_EPOCH_ORDINAL || days > RS_DAYS_MAX - RS_EPOCH_ORDINAL) {
+    if (days <= -RS_FMT_EPOCH_ORDINAL || days > RS_DAYS_MAX - RS_FMT_EPOCH_ORDINAL) {
         return fail(self, node, "a date outside of the years 1 to 9999, which Python's date cannot hold");
     }
     self->counts.features |= RS_FMT_FEATURE_EXT;
-    return rs_put_date(p, days + RS_EPOCH_ORDINAL);
+    return rs_put_date(p, days + RS_FMT_EPOCH_ORDINAL);
 }
 
 /* Counts the tuple of a time or datetime, of 3 values, and that of a fixed zone, of 2. Returns false after an error. */

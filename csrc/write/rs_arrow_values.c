@@ -1,8 +1,7 @@
 /* rs_arrow_values.c: numbers, text, and the types made of others, as any values. */
 #include "write/rs_arrow_values.h"
 
-#include <math.h>
-
+#include "base/rs_half.h"
 #include "base/rs_unicode.h"
 #include "format/rs_any.h"
 
@@ -46,25 +45,10 @@ static uint8_t *put_container(rs_arrow_writer *self, uint32_t node, uint8_t tag,
 
 /* ---- Numbers ---- */
 
-/* IEEE 754 binary16 to binary64, which has every one of its values; NaN keeps sign and payload. */
-static double from_half(uint16_t half) {
-    const uint64_t sign = (uint64_t)(half >> 15) << 63, fraction = half & 0x3FF;
-    const unsigned exponent = half >> 10 & 0x1F;
-    uint64_t bits;
-    double value;
-    if (exponent == 0) {
-        value = ldexp((double)fraction, -24);
-        return sign != 0 ? -value : value;
-    }
-    bits = sign | (uint64_t)(exponent == 31 ? 2047 : exponent + 1008) << 52 | fraction << 42;
-    memcpy(&value, &bits, 8);
-    return value;
-}
-
 static inline double to_double(const uint8_t *values, uint64_t at, unsigned width) {
     float single;
     if (width == 8) return rs_load_f64(values + at * 8);
-    if (width == 2) return from_half(rs_load_u16(values + at * 2));
+    if (width == 2) return rs_half_to_double(rs_load_u16(values + at * 2));
     memcpy(&single, values + at * 4, 4);
     return (double)single;
 }

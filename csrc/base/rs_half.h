@@ -1,0 +1,38 @@
+/* rs_half.h: half floats (IEEE 754 binary16) as doubles and back. A double has every value of a half float. */
+#ifndef RS_HALF_H
+#define RS_HALF_H
+
+#include "base/rs_bytes.h"
+
+/* Returns the double of a half float. NaN keeps sign and payload. Any thread. */
+static inline double rs_half_to_double(uint16_t half) {
+    const uint64_t sign = (uint64_t)(half >> 15) << 63, exponent = half >> 10 & 31, fraction = half & 1023;
+    uint8_t bytes[8];
+    if (exponent == 0) { /* a subnormal: fraction times 2^-24 */
+        rs_store_f64(bytes, (double)fraction / 16777216.0);
+        rs_store_u64(bytes, rs_load_u64(bytes) | sign);
+    } else {
+        const uint64_t wide = exponent == 31 ? 2047 : exponent - 15 + 1023;
+        rs_store_u64(bytes, sign | wide << 52 | fraction << 42);
+    }
+    return rs_load_f64(bytes);
+}
+
+/* Returns the half float of `value`, which rs_half_to_double gave. Any thread. */
+static inline uint16_t rs_half_of_double_unchecked(double value) {
+    uint8_t bytes[8];
+    uint64_t bits, fraction;
+    int64_t exponent;
+    unsigned sign;
+    rs_store_f64(bytes, value);
+    bits = rs_load_u64(bytes);
+    sign = (unsigned)(bits >> 63) << 15;
+    fraction = bits & ((UINT64_C(1) << 52) - 1);
+    exponent = (int64_t)(bits >> 52 & 2047) - 1023;
+    if (exponent == 1024) return (uint16_t)(sign | 31u << 10 | (unsigned)(fraction >> 42));
+    if (exponent >= -14) return (uint16_t)(sign | (unsigned)(exponent + 15) << 10 | (unsigned)(fraction >> 42));
+    if (exponent < -24) return (uint16_t)sign;
+    return (uint16_t)(sign | (unsigned)((fraction | UINT64_C(1) << 52) >> (42 - 14 - exponent)));
+}
+
+#endif
