@@ -49,7 +49,7 @@ class COCO(_COCO):
             if options:
                 raise TypeError(f"COCO(): without a file there is nothing for {', '.join(options)}")
             return
-        for name in ("name", "index_by", "group_by"):
+        for name in ("name", "save", "index_by", "group_by"):
             if name in options:
                 raise TypeError(f"COCO() got an unexpected keyword argument {name!r}")
         files = inputs.resolve(annotation_file)

@@ -161,8 +161,9 @@ def test_arguments(path):
         COCO(shared="coco")
     with pytest.raises(TypeError, match="unexpected keyword argument 'share'"):
         COCO(path, share="coco")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'index_by'"):
-        COCO(path, index_by="id")
+    for option in ("name", "save", "index_by", "group_by"):  # it has several stores
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
+            COCO(path, **{option: "id"})
     with pytest.raises(TypeError, match="keep belong to shared="):
         COCO(path, keep="2h")
     with pytest.raises(recstore.InputError, match="COCO reads one file, and 2 were given"):
