@@ -34,7 +34,7 @@ void rs_arrow_schema_clear(rs_arrow_schema *self) {
 /* Puts n bytes in front of the text that begins at `at` in `out`. Returns the new begin; 0 when there is no room. */
 static size_t prepend(char *out, size_t at, const char *text, size_t n) {
     if (n > at) return 0;
-    memcpy(out + at - n, text, n);
+    if (n > 0) memcpy(out + at - n, text, n);
     return at - n;
 }
 

@@ -199,6 +199,11 @@ class _Team:
         try:
             data = reduction.ForkingPickler.dumps(shard)
         except (pickle.PicklingError, TypeError, AttributeError) as e:
+            if isinstance(shard, Feed):
+                raise TypeError(
+                    f"the worker processes cannot be given an argument of the reader, such as a function: {e}; define "
+                    "functions with def at the top of a module, or leave workers= out"
+                ) from e
             raise TypeError(
                 f"shard {number}, a {type(shard).__name__}, cannot be sent to a worker: {e}; give a list, "
                 "or an object whose class, at the top of a module, has __iter__"

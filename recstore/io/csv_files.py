@@ -1,5 +1,6 @@
 """`read_csv`: the rows of CSV files and of other text with delimiters."""
 
+import io
 import logging
 import os
 import tempfile
@@ -257,29 +258,25 @@ class Replayed(inputs.FileObject):
             self.copy = None
 
 
-class _Replay:
+class _Replay(io.BufferedIOBase):
     """The bytes of a pipe: those in the copy, then further ones."""
 
     def __init__(self, replayed):
         self.replayed = replayed
         self.position = 0
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+    def readable(self):
+        return True
 
     def read(self, size=-1):
         copy = self.replayed.copy
         copy.seek(self.position)
         data = copy.read(size)
         if not data:
-            data = self.replayed.file.read(size) or b""
+            data = self.replayed.file.read(size)
             if self.replayed.keep:
                 copy.write(data)
         self.position += len(data)
         return data
 
-    def close(self):
-        pass
+    read1 = read

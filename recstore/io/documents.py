@@ -71,7 +71,8 @@ class JsonFeed(reading.FileFeed):
     def __init__(self, files, keys, entries=False, columns=None, where=None, limit=None):
         super().__init__(files)
         self.keys, self.pairs = keys, bool(entries)
-        self.columns, self.where, self.limit = reading.keys_of(columns), where, limit
+        self.columns, self.where = reading.keys_of(columns), reading.where_of(where)
+        self.limit = reading.limit_of(limit)
 
     def fill(self, builder, options):
         with reading.FileBar(self.files, options) as bar, self.named(bar):

@@ -4,6 +4,7 @@ Input of each; an Input opens its file, unpacks it, and says whether the file ha
 import errno
 import io
 import os
+import stat
 from contextlib import contextmanager
 
 from recstore.errors import InputError
@@ -38,14 +39,19 @@ def resolve(given):
         reason = "is a folder; a pattern such as folder/*.jsonl names its files"
         raise IsADirectoryError(errno.EISDIR, reason, path)
     if os.path.lexists(path):
-        return [LocalFile(path)]
+        return [_local(path)]
     from glob import glob, has_magic
 
     found = sorted(one for one in glob(path, recursive=True) if not os.path.isdir(one)) if has_magic(path) else []
     if not found:
         reason = "no file matches the pattern" if has_magic(path) else "no such file"
         raise FileNotFoundError(errno.ENOENT, reason, path)
-    return [LocalFile(one) for one in found]
+    return [_local(one) for one in found]
+
+
+def _local(path):
+    """The Input of a path: a pipe or device, such as /dev/stdin, gives its bytes once."""
+    return LocalFile(path) if stat.S_ISREG(os.stat(path).st_mode) else Pipe(path)
 
 
 def suffix_of(name):
@@ -125,39 +131,106 @@ class LocalFile(Input):
 class FileObject(Input):
     """A file object of the caller, which is read as it is and stays open."""
 
+    packed = None
+
     def __init__(self, file):
         name = getattr(file, "name", None)
         super().__init__(name if isinstance(name, str) else f"<{type(file).__name__}>")
-        self.file = getattr(file, "buffer", file)  # of text, the bytes below it
-        if isinstance(self.file.read(0), str):
+        if hasattr(file, "buffer"):
+            _check_unread(file, self.name)
+            file = file.buffer  # of text, the bytes below it
+        if isinstance(file.read(0), str):
             raise TypeError(f"{self.name}: the file object gives text; open it in binary mode, as open(path, 'rb')")
-
-    packed = None
+        self.file = FullReads(file)
 
     def open_raw(self):
-        return _Borrowed(self.file)
+        return FullReads(self.file)
 
 
-class _Borrowed:
-    """A file object whose `close` leaves the file open."""
+def _check_unread(text, name):
+    """ValueError for a text file whose bytes were read ahead of the text: they would be left out."""
+    if not text.buffer.seekable():
+        return
+    try:
+        unread = text.tell() == text.buffer.tell()
+    except OSError:  # amid an iteration over the lines
+        unread = False
+    if not unread:
+        raise ValueError(
+            f"{name}: lines of this text file were read before; open it in binary mode, as open(path, 'rb')"
+        )
+
+
+class Pipe(FileObject):
+    """A pipe or device with a path. It is opened when it is first read."""
+
+    def __init__(self, path):
+        super().__init__(_Unopened(path))
+
+
+class _Unopened(io.RawIOBase):
+    """The bytes of a pipe, which can only be opened once another process writes to it. It is closed at its end, so that
+    the bytes of a later writer are not lost in it."""
+
+    file = None
+    ended = False
+
+    def __init__(self, path):
+        self.name = path
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        if not len(buffer) or self.ended:
+            return 0
+        if self.file is None:
+            self.file = open(self.name, "rb", buffering=0)
+        read = self.file.readinto(buffer)
+        if read == 0:
+            self.ended = True
+            self.file.close()
+        return read
+
+
+class FullReads(io.BufferedIOBase):
+    """The bytes of a file object that only needs `read`, which may return less than it was asked for. Closing leaves
+    that file object open."""
 
     def __init__(self, file):
         self.file = file
 
-    def __getattr__(self, name):
-        return getattr(self.file, name)
+    def read(self, size=-1):
+        size = -1 if size is None else size
+        data = self._part(size)
+        if size < 0 or not data or len(data) >= size:
+            return data
+        parts, left = [data], size - len(data)
+        while left > 0 and (data := self._part(left)):
+            parts.append(data)
+            left -= len(data)
+        return b"".join(parts)
 
-    def __iter__(self):
-        return iter(self.file)
+    def read1(self, size=-1):
+        return self._part(size)
 
-    def __enter__(self):
-        return self
+    def _part(self, size):
+        data = self.file.read(size)
+        if data is None:
+            raise BlockingIOError(errno.EAGAIN, "the file object has no bytes yet; make it a blocking one")
+        return data
 
-    def __exit__(self, *_):
-        pass
+    def readable(self):
+        return True
 
-    def close(self):
-        pass
+    def seekable(self):
+        return hasattr(self.file, "seekable") and self.file.seekable()
+
+    def seek(self, offset, whence=os.SEEK_SET):
+        return self.file.seek(offset, whence)
+
+    def tell(self):
+        return self.file.tell()
 
 
 class Url(Input):

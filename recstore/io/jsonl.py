@@ -50,7 +50,8 @@ class JsonlFeed(reading.FileFeed):
     def __init__(self, files, errors="raise", columns=None, where=None, limit=None, range=None):
         super().__init__(files)
         self.errors, self.range = errors, range
-        self.columns, self.where, self.limit = reading.keys_of(columns), where, limit
+        self.columns, self.where = reading.keys_of(columns), reading.where_of(where)
+        self.limit = reading.limit_of(limit)
         self.bad = {}  # name of a file -> [number of bad lines, number of the first]
 
     def fill(self, builder, options):

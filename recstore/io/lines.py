@@ -41,7 +41,8 @@ class LinesFeed(reading.FileFeed):
 
     def __init__(self, files, encoding="utf-8", where=None, limit=None, range=None):
         super().__init__(files)
-        self.encoding, self.where, self.limit, self.range = encoding, where, limit, range
+        self.encoding, self.range = encoding, range
+        self.where, self.limit = reading.where_of(where), reading.limit_of(limit)
         self.codec = codecs.lookup(encoding).name
 
     def fill(self, builder, options):

@@ -106,7 +106,7 @@ class ParquetFeed(table_files.TableFileFeed):
 
     def wanted(self, file, groups):
         """The row groups that may have rows for which `where` is true, by the statistics that the file has of them."""
-        if not self.choice.is_expression or self.choice.dtypes or not file.path or file.packed:
+        if not self.choice.is_expression or self.choice.dtypes or not table_files.path_of(file):
             return groups
         from pyarrow import ArrowException, dataset, fs
 

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 from contextlib import contextmanager
 
 from recstore import dicts, records, sharing
@@ -186,10 +187,38 @@ def divisible(file):
 
 
 def keys_of(columns):
-    """The argument `columns` of a reader of dicts as a list, or None. Raises TypeError for a str."""
+    """The argument `columns` of a reader as a list, or None. Raises TypeError for a str or set, ValueError for a key
+    that is there twice."""
+    if columns is None:
+        return None
     if isinstance(columns, (str, bytes)):
-        raise TypeError(f"columns is a list of keys; write columns=[{columns!r}]")
-    return None if columns is None else list(columns)
+        raise TypeError(f"columns is a list of names; write columns=[{columns!r}]")
+    if isinstance(columns, (set, frozenset)) or not hasattr(type(columns), "__iter__"):
+        raise TypeError(f"columns is a {type(columns).__name__}; give a list of names, which has an order")
+    columns = list(columns)
+    if len(set(columns)) < len(columns):
+        twice = next(key for number, key in enumerate(columns) if key in columns[:number])
+        raise ValueError(f"columns has {twice!r:.80} twice; a record has a key once")
+    return columns
+
+
+def limit_of(limit):
+    """The argument `limit` of a reader as an int, or None. Raises TypeError and ValueError."""
+    if limit is None:
+        return None
+    if not hasattr(type(limit), "__index__"):
+        raise TypeError(f"limit is a {type(limit).__name__}; give an int")
+    limit = limit.__index__()
+    if limit < 0:
+        raise ValueError(f"limit is {limit}; give the most records to store, 0 or more")
+    return min(limit, sys.maxsize)
+
+
+def where_of(where):
+    """The argument `where` of a reader: a function or None. Raises TypeError."""
+    if where is not None and not callable(where):
+        raise TypeError(f"where is a {type(where).__name__}; give a function of a record")
+    return where
 
 
 def chosen(rows, columns=None, where=None, limit=None):

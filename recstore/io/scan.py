@@ -61,7 +61,7 @@ def scan_files(root, pattern="**/*", *, class_from=None, classes=None, where=Non
     if classes is not None and classing is None:
         raise TypeError("classes= needs class_from=, which says how a file gets its class")
     feed = ScanFeed(root, patterns, how, classing, _checked(classes))
-    feed.where, feed.limit = where, limit
+    feed.where, feed.limit = reading.where_of(where), reading.limit_of(limit)
     if isinstance(class_from, re.Pattern):
         class_from = class_from.pattern, class_from.flags
     content = {"root": root, "pattern": patterns.given, "class_from": class_from, "classes": classes}

@@ -38,9 +38,7 @@ def checked(columns, missing, nanoseconds):
     for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):
         build_options.check_choice(name, value, _HOW[name])
     if columns is not None:
-        if isinstance(columns, (str, bytes)):
-            raise TypeError(f"columns is a list of names; write columns=[{columns!r}]")
-        columns = list(columns)
+        columns = reading.keys_of(columns)
         for name in columns:
             if type(name) is not str:
                 raise TypeError(f"columns has names of columns, not {name!r:.60}")

@@ -57,11 +57,9 @@ class Choice:
             raise ValueError("columns has no names; give a list of at least one, or None for all columns")
         if where is not None and not callable(where) and not _is_expression(where):
             raise TypeError(f"where is a {type(where).__name__}; give a function of a record or a pyarrow Expression")
-        if limit is not None and not hasattr(type(limit), "__index__"):
-            raise TypeError(f"limit is a {type(limit).__name__}; give an int")
         self.columns, self.missing, self.nanoseconds = how.values()
         self.where = where
-        self.limit = None if limit is None else max(0, limit.__index__())
+        self.limit = reading.limit_of(limit)
         self.dtypes = {name: arrow_type(one) for name, one in (dtypes or {}).items()}
 
     def content(self):
@@ -230,10 +228,21 @@ def errors_of(file, what="damaged"):
             raise InputError(f"{file.name}: {what}: {first_line(error)}") from None
 
 
+def path_of(file):
+    """The path of an Input that pyarrow can open by it, or None: of a file that is not packed, with a name in UTF-8."""
+    if file.path is None or file.packed is not None:
+        return None
+    try:
+        file.path.encode()
+    except UnicodeEncodeError:
+        return None
+    return file.path
+
+
 @contextmanager
 def random_access(file):
     """A path or a file object with the unpacked bytes of an Input, which can be read at any place."""
-    if file.path and file.packed is None:
+    if path_of(file):
         yield file.path
         return
     with file.open() as opened:

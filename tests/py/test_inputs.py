@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import pickle
+import threading
 import zipfile
 
 import pytest
@@ -234,3 +235,115 @@ def test_progress_counts_stored_bytes(tmp_path, capfd):
     with recstore.read_lines([packed(tmp_path, ""), packed(tmp_path, ".gz")], progress=True) as x:
         assert x.to_list() == LINES * 2
     assert "100%" in capfd.readouterr().err
+
+
+class Slow:
+    """A file object with nothing but `read`, which gives three bytes at a time, as sockets may."""
+
+    def __init__(self, data, error=None):
+        self.file, self.error = io.BytesIO(data), error
+
+    def read(self, size=-1):
+        if self.error is not None and self.file.tell() > len(self.file.getvalue()) // 2:
+            raise self.error
+        return self.file.read(3 if size < 0 else min(size, 3))
+
+
+def of_each_reader(folder):
+    """Yields each reader of files and the bytes of a file for it."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet
+
+    table = pyarrow.table({"id": [1, 2]})
+    parquet.write_table(table, folder / "x.parquet")
+    feather.write_feather(table, folder / "x.arrow")
+    yield recstore.read_jsonl, b'{"id": 1}\n{"id": 2}\n'
+    yield recstore.read_json, b'[{"id": 1}, {"id": 2}]'
+    yield recstore.read_csv, b"id\n1\n2\n"
+    yield recstore.read_parquet, (folder / "x.parquet").read_bytes()
+    yield recstore.read_arrow, (folder / "x.arrow").read_bytes()
+
+
+def test_file_objects_may_give_less_than_they_are_asked_for(tmp_path):
+    for reader, data in of_each_reader(tmp_path):
+        with reader(Slow(data)) as x:
+            assert x.to_list() == [{"id": 1}, {"id": 2}], reader
+        for error in (OSError(5, "disk on fire"), KeyboardInterrupt()):
+            with pytest.raises(type(error)) as caught:
+                reader(Slow(data, error))
+            assert caught.value is error
+
+
+def test_a_file_object_without_bytes_yet_is_no_end():
+    class Waiting(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            return None if len(buffer) else 0
+
+    for reader in (recstore.read_lines, recstore.read_jsonl, recstore.read_csv):
+        with pytest.raises(BlockingIOError, match="blocking"):
+            reader(Waiting())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_named_pipe_is_read_once(tmp_path, workers):
+    """Whoever writes to a pipe changes its time: that is no change of the file."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    for reader, data in of_each_reader(tmp_path):
+        writer = threading.Thread(target=path.write_bytes, args=(data,))
+        writer.start()
+        try:
+            with reader(path, workers=workers) as x:
+                assert x.to_list() == [{"id": 1}, {"id": 2}], reader
+        finally:
+            writer.join()
+    with pytest.raises(TypeError, match="give fingerprint="):
+        recstore.read_lines(path, shared="test-inputs")
+
+
+def test_a_text_file_object_that_was_read_before_is_an_error(tmp_path):
+    """Its buffer stands behind the text that was read."""
+    path = packed(tmp_path, "")
+    for encoding in ("utf-8", "latin-1"):
+        with open(path, encoding=encoding, errors="replace", newline="") as text:
+            next(text)
+            with pytest.raises(ValueError, match="were read before; open it in binary mode"):
+                recstore.read_lines(text)
+            text.seek(0)
+            with recstore.read_lines(text) as x:
+                assert x.to_list() == LINES
+
+
+def test_wrong_arguments_are_refused_by_each_reader(tmp_path):
+    for reader, data in of_each_reader(tmp_path):
+        for options, kind, match in (
+            ({"limit": -1}, ValueError, "limit is -1"),
+            ({"limit": 1.5}, TypeError, "limit is a float"),
+            ({"where": "id > 3"}, TypeError, "where is a str"),
+            ({"columns": "id"}, TypeError, "write columns="),
+            ({"columns": {"id"}}, TypeError, "columns is a set"),
+            ({"columns": ["id", "id"]}, ValueError, "'id' twice"),
+        ):
+            with pytest.raises(kind, match=match):
+                reader(io.BytesIO(data), **options)
+        with reader(io.BytesIO(data), limit=10**30) as x:
+            assert len(x) == 2
+
+
+def test_a_function_that_workers_cannot_have_is_said_to_be(tmp_path):
+    with pytest.raises(TypeError, match="define functions with def at the top of a module, or leave workers= out"):
+        recstore.read_lines(packed(tmp_path, ""), where=lambda line: True, workers=2)
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    """pyarrow's own file system refuses it."""
+    for number, (reader, data) in enumerate(of_each_reader(tmp_path)):
+        path = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"\xff%d" % number))
+        with open(path, "wb") as file:
+            file.write(data)
+        for workers in (0, 2):
+            with reader(path, workers=workers) as x:
+                assert x.to_list() == [{"id": 1}, {"id": 2}], reader
