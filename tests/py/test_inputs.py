@@ -137,6 +137,23 @@ def test_workers_read_a_file_each(tmp_path):
         assert x.to_list() == [str(i) for i in range(5) for _ in range(3)]
 
 
+def test_ten_thousand_files(tmp_path):
+    """With fewer descriptors than files."""
+    resource = pytest.importorskip("resource")
+    for i in range(10_000):
+        (tmp_path / f"{i:05}.jsonl").write_text(f'{{"id": {i}}}\n')
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 256), before[1]))
+    try:
+        for workers in (0, 2):
+            with recstore.read_jsonl(tmp_path / "*.jsonl", workers=workers) as x:
+                assert x.field("id").to_list() == list(range(10_000))
+        with recstore.scan_files(tmp_path, paths="relative") as x:
+            assert x.field("path").to_list() == [f"{i:05}.jsonl" for i in range(10_000)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def test_a_file_object_is_read_by_its_own_process(tmp_path):
     path = packed(tmp_path, "")
     with open(path, "rb") as file, recstore.read_lines([file, path], workers=2) as x:
