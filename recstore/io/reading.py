@@ -85,6 +85,9 @@ def _saved(reader, feed, path, building):
     for option in ("name", "backing"):
         if building.get(option) is not None:
             raise TypeError(f"{reader}(): {option}= and save= exclude each other; save= says where the store is")
+    for one in getattr(feed, "files", ()):
+        if one.path is not None and os.path.exists(path) and os.path.samefile(one.path, path):
+            raise ValueError(f"{reader}(): save= names {one.name}, which is read; give another path")
     feed.options = _options(feed, building)
 
     def write(temporary):

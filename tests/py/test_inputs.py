@@ -210,6 +210,12 @@ def test_save_builds_in_the_file(tmp_path):
         assert pickle.loads(pickle.dumps(x)).to_list() == LINES
     names = seen[0]
     assert len(names) == 2 and names[0].endswith(".tmp") and names[1] == path.name
+    (tmp_path / "link").symlink_to(path.name)
+    for same in (path, tmp_path / "link", [path, out]):
+        with pytest.raises(ValueError, match="save= names .*, which is read; give another path"):
+            recstore.read_lines(same, save=out if isinstance(same, list) else path)
+    (tmp_path / "link").unlink()
+    assert path.read_bytes() == TEXT
     before = out.read_bytes()
     with pytest.raises(ZeroDivisionError):
         recstore.read_lines(path, save=out, where=lambda line: 1 / 0)
