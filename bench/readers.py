@@ -1,4 +1,5 @@
-"""Files to stores: read_json of a COCO-shaped document against json.load, read_jsonl against orjson.loads of each line.
+"""Files to stores: read_json of a COCO-shaped document against json.load, read_jsonl against orjson.loads of each line,
+and the readers of tables against pyarrow's with to_pylist().
 
 Each way runs in a process of its own, in turns with the others, and its answers are checked there. Times are those of
 the whole way to usable records: the store is built and closed, or the list is complete.
@@ -7,6 +8,7 @@ the whole way to usable records: the store is built and closed, or the list is c
 import gc
 import hashlib
 import json
+import lzma
 import os
 import statistics
 import time
@@ -16,6 +18,7 @@ import data
 
 JSON_BYTES, JSONL_BYTES = 450_000_000, 135_000_000
 KEYS = "annotations"
+RUNWAYS, TIMES = "tabular/ourairports_runways.csv.xz", 20
 
 
 # ---- The files ----
@@ -70,6 +73,33 @@ def _dialogues(file, size):
             number += 1
 
 
+def tables(quick):
+    """The runways of OurAirports again and again, as CSV, Parquet and Feather: the paths, by the way of the reader."""
+    from pyarrow import csv, feather, parquet
+
+    folder = data.pools()
+    paths = {f"read_{one}": os.path.join(folder, f"runways.{one}") for one in ("csv", "parquet", "arrow")}
+    source = os.path.join(data.folder(), RUNWAYS)
+    if not os.path.exists(source):
+        raise data.Missing(f"{RUNWAYS} is not in the data folder")
+    if not os.path.exists(paths["read_arrow"]):
+        with lzma.open(source) as file:
+            names, _, rows = file.read().partition(b"\n")
+        with open(paths["read_csv"], "wb") as file:
+            file.writelines([names, b"\n", *[rows] * (2 if quick else TIMES)])
+        table = csv.read_csv(paths["read_csv"], convert_options=_pyarrow_options())
+        parquet.write_table(table, paths["read_parquet"], row_group_size=200_000)
+        feather.write_feather(table, paths["read_arrow"])
+    return paths
+
+
+def _pyarrow_options():
+    """With these pyarrow finds the same values as read_csv: an empty cell is None, and a quoted one text."""
+    from pyarrow import csv
+
+    return csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
+
+
 # ---- In a process of its own ----
 
 
@@ -121,7 +151,32 @@ def _orjson_lines(path, _):
     return read
 
 
+def _pyarrow_csv(path, _):
+    from pyarrow import csv
+
+    return lambda: csv.read_csv(path, convert_options=_pyarrow_options()).to_pylist()
+
+
+def _pyarrow_parquet(path, _):
+    from pyarrow import parquet
+
+    return lambda: parquet.read_table(path).to_pylist()
+
+
+def _pyarrow_arrow(path, _):
+    from pyarrow import feather
+
+    return lambda: feather.read_table(path).to_pylist()
+
+
 _WAYS = {
+    "pyarrow CSV": _pyarrow_csv,
+    "pyarrow Parquet": _pyarrow_parquet,
+    "pyarrow Feather": _pyarrow_arrow,
+    "read_csv": lambda path, recstore: lambda: recstore.read_csv(path),
+    "read_csv, dtypes given": lambda path, recstore: lambda: recstore.read_csv(path, dtypes=_types(path)),
+    "read_parquet": lambda path, recstore: lambda: recstore.read_parquet(path),
+    "read_arrow": lambda path, recstore: lambda: recstore.read_arrow(path),
     "json.load": _json_load,
     "read_json": lambda path, recstore: lambda: recstore.read_json(path, records=KEYS),
     "orjson.loads of each line": _orjson_lines,
@@ -130,28 +185,46 @@ _WAYS = {
 }
 
 
+def _types(path):
+    """The types of the columns, from the Feather file of the same rows."""
+    from pyarrow import ipc
+
+    with open(os.path.join(os.path.dirname(path), "runways.arrow"), "rb") as file:
+        schema = ipc.open_file(file).schema
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
 # ---- In the runner ----
 
 
 def measure(quick, log):
     """A row for each way: medians of several turns, and ratios to the plain way of the same turn."""
-    import memory_jobs
-
     document, lines = files(quick)
-    turns, rows = 2 if quick else 3, []
+    paths = tables(quick)
+    rows = []
     for path, plain, ways in (
         (document, "json.load", ["read_json"]),
         (lines, "orjson.loads of each line", ["read_jsonl", "read_jsonl, compression none"]),
+        (paths["read_csv"], "pyarrow CSV", ["read_csv", "read_csv, dtypes given"]),
+        (paths["read_parquet"], "pyarrow Parquet", ["read_parquet"]),
+        (paths["read_arrow"], "pyarrow Feather", ["read_arrow"]),
     ):
-        found = {way: [] for way in (plain, *ways)}
-        for turn in range(turns):
-            log(f"readers: {os.path.basename(path)}, turn {turn + 1} of {turns}")
-            for way, results in found.items():
-                results.append(memory_jobs.start("readers", way=way, path=path))
-        if len({tuple(one["check"]) for results in found.values() for one in results}) != 1:
-            raise AssertionError(f"the ways of reading {path} give different records")
-        rows += [_row(path, way, results, found[plain]) for way, results in found.items()]
+        rows += turns(path, plain, ways, 2 if quick else 3, log)
     return [*rows, _scan(document)]
+
+
+def turns(path, plain, ways, n, log):
+    """A row for each way to read a file, after `n` turns."""
+    import memory_jobs
+
+    found = {way: [] for way in (plain, *ways)}
+    for turn in range(n):
+        log(f"readers: {os.path.basename(path)}, turn {turn + 1} of {n}")
+        for way, results in found.items():
+            results.append(memory_jobs.start("readers", way=way, path=path))
+    if len({tuple(one["check"]) for results in found.values() for one in results}) != 1:
+        raise AssertionError(f"the ways of reading {path} give different records")
+    return [_row(path, way, results, found[plain]) for way, results in found.items()]
 
 
 def _row(path, way, results, plain):

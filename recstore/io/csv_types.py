@@ -7,10 +7,12 @@ import pyarrow
 from pyarrow import compute
 
 _BOOLS = pyarrow.array(["true", "True", "TRUE", "false", "False", "FALSE"])
+_FIRST = pyarrow.array(["0", "+", "-", " "])
 _EXACT = 1 << 53  # float64 holds every whole number of a smaller magnitude
 # Text that a number would not give back: identifiers such as 0012, telephone numbers such as +49.
-_NO_INT = r"^[+-]?0[0-9xX]|^\+|^-0$"
-_NO_FLOAT = r"^[+-]?0[0-9]|^\+"
+_NO_INT = r"^ *[+-]?0[0-9xX]|^ *\+|^ *-0 *$"
+_NO_FLOAT = r"^ *[+-]?0[0-9]|^ *\+"
+_WHOLE = r"^ *-?[0-9]+ *$"
 
 
 class Guess:
@@ -43,7 +45,6 @@ class Guess:
             self._see_numbers(texts)
 
     def _see_numbers(self, texts):
-        texts = trimmed(texts)
         whole = not _any_like(texts, _NO_INT)
         for kind in ("ints", "uints"):
             if whole and getattr(self, kind):
@@ -60,7 +61,7 @@ class Guess:
             return
         large = compute.greater_equal(compute.abs(values), float(_EXACT))
         if self.exact and compute.any(large).as_py():
-            self.exact = not _any_like(texts.filter(large), r"^-?[0-9]+$", quick=False)
+            self.exact = not _any_like(texts.filter(large), _WHOLE, quick=False)
 
     @property
     def type(self):
@@ -76,25 +77,27 @@ class Guess:
 
 
 def _any_like(texts, pattern, quick=True):
-    """Whether a text matches a pattern. A quick one matches only texts that begin with 0, + or -."""
+    """Whether a text matches a pattern. A quick one matches only texts that begin with 0, +, - or a blank."""
     if quick:
-        led = compute.or_(compute.starts_with(texts, "0"), compute.starts_with(texts, "+"))
-        texts = texts.filter(compute.or_(led, compute.starts_with(texts, "-")))
+        first = compute.utf8_slice_codeunits(texts, 0, 1)
+        texts = texts.filter(compute.is_in(first, _FIRST))
     return len(texts) > 0 and bool(compute.any(compute.match_substring_regex(texts, pattern)).as_py())
 
 
 def _parsed(texts, kind):
     """The texts as numbers, or None if one is no such number."""
     try:
-        return compute.cast(texts, kind)
+        return numbers(texts, kind)
     except pyarrow.ArrowInvalid:
         return None
 
 
-def trimmed(texts):
-    """The texts without blanks around them, which readers of numbers allow."""
-    spaced = compute.or_(compute.starts_with(texts, " "), compute.ends_with(texts, " "))
-    return compute.ascii_trim_whitespace(texts) if compute.any(spaced).as_py() else texts
+def numbers(texts, kind):
+    """The texts as values of another type, with or without blanks around them. Raises ArrowException."""
+    try:
+        return compute.cast(texts, kind)
+    except pyarrow.ArrowInvalid:
+        return compute.cast(compute.utf8_trim(texts, " "), kind)
 
 
 def null_array(null_values):
@@ -119,10 +122,9 @@ def converted(cells, kind, nulls):
     texts = without_nulls(texts, nulls)
     if pyarrow.types.is_large_string(kind):
         return compute.cast(texts, kind)
-    texts = trimmed(texts)
     if pyarrow.types.is_dictionary(kind):
-        return compute.cast(compute.cast(texts, kind.value_type).dictionary_encode(), kind)
-    return compute.cast(texts, kind)
+        return compute.cast(numbers(texts, kind.value_type).dictionary_encode(), kind)
+    return numbers(texts, kind)
 
 
 def failing(cells, kind, nulls):

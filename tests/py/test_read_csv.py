@@ -58,7 +58,7 @@ def rows_of(text, delimiter=",", quote='"'):
 
 
 def is_float(text):
-    if re.match(r"[+]|-?0[0-9]", text) or "_" in text:
+    if re.match(r"[+]|-?0[0-9]", text) or "_" in text or text != text.strip():
         return False
     try:
         float(text)
@@ -69,12 +69,12 @@ def is_float(text):
 
 def type_of(texts):
     """The documented type of a column, of the texts of its cells that are not empty."""
+    if texts and all(text in ("true", "True", "TRUE", "false", "False", "FALSE") for text in texts):
+        return lambda text: text.lower() == "true"
     texts = [text.strip(" ") for text in texts]
     whole = [int(text) for text in texts if re.fullmatch(r"0|-?[1-9][0-9]*", text)]
     if not texts:
         return str
-    if all(text in ("true", "True", "TRUE", "false", "False", "FALSE") for text in texts):
-        return lambda text: text.lower() == "true"
     if len(whole) == len(texts):
         signed = all(-(2**63) <= value < 2**63 for value in whole)
         unsigned = all(0 <= value < 2**64 for value in whole)
@@ -208,6 +208,10 @@ def test_text_comes_back_as_it_was_written(monkeypatch, rows, delimiter, block, 
 @example(texts=["18446744073709551615", "-1"], block=4)
 @example(texts=["-1", "18446744073709551615"], block=4)
 @example(texts=["1", "1", "18446744073709551615", "0.5"], block=4)
+@example(texts=["\t7", " 7"], block=4)
+@example(texts=["\t7", "8", "9", " 7"], block=4)
+@example(texts=[" 007", "8"], block=4)
+@example(texts=[" -0 ", "8"], block=4)
 @example(texts=["true", "1"], block=4)
 @example(texts=["1", "true"], block=4)
 def test_the_type_of_a_column_comes_from_all_cells(monkeypatch, texts, block):
