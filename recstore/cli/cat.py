@@ -230,6 +230,8 @@ def _parquet(records, options):
 
     def write(temporary):
         try:
+            if not hasattr(pyarrow.RecordBatchReader, "from_stream"):
+                raise Refused("--parquet needs pyarrow 15 or newer: pip install --upgrade pyarrow")
             reader = pyarrow.RecordBatchReader.from_stream(records)
             with parquet.ParquetWriter(temporary, reader.schema) as writer:
                 held, size = [], 0

@@ -148,17 +148,19 @@ def with_types(batch, dtypes, name, first):
     and the record; `first` is the number of the batch's first row."""
     import pyarrow
 
+    if not dtypes:
+        return batch
+    columns, names = batch.columns, batch.schema.names
     for column, wanted in dtypes.items():
         at = batch.schema.get_field_index(column)
-        if at < 0 or batch.schema.field(at).type == wanted:
+        if at < 0 or columns[at].type == wanted:
             continue
         try:
-            cast = batch.column(at).cast(wanted)
+            columns[at] = columns[at].cast(wanted)
         except pyarrow.ArrowException as error:
-            row = first + first_failing(batch.column(at), lambda part, to=wanted: part.cast(to))
+            row = first + first_failing(columns[at], lambda part, to=wanted: part.cast(to))
             raise InputError(f"{name}, record {row}: column {column!r}: {first_line(error)}") from None
-        batch = batch.set_column(at, pyarrow.field(column, wanted), cast)
-    return batch
+    return pyarrow.RecordBatch.from_arrays(columns, names=names)
 
 
 def first_failing(column, convert):

@@ -303,6 +303,10 @@ def test_csv_of_what_is_no_table(run):
     assert "record 1 is a int, unlike record 0; write --jsonl" in run("cat", "x.recs", "--csv")[2]
 
 
+streams = pytest.mark.skipif(not hasattr(pyarrow.RecordBatchReader, "from_stream"), reason="needs pyarrow 15")
+
+
+@streams
 def test_parquet(run, store):
     from pyarrow import parquet
 
@@ -319,6 +323,7 @@ def test_parquet(run, store):
     assert sorted(os.listdir()) == before
 
 
+@streams
 def test_row_groups_are_bounded(run, store, monkeypatch):
     from pyarrow import parquet
 

@@ -323,6 +323,16 @@ def test_the_page_has_every_command():
     (commands,) = (
         action.choices for action in main._parser()._actions if hasattr(action, "choices") and action.choices
     )
-    assert described == ["demo", "bench", "build", "cat", "ls", "info", "head", "verify", "rm", "gc", "doctor"] and sorted(
-        described
-    ) == sorted(commands)
+    assert described == [
+        "demo",
+        "bench",
+        "build",
+        "cat",
+        "ls",
+        "info",
+        "head",
+        "verify",
+        "rm",
+        "gc",
+        "doctor",
+    ] and sorted(described) == sorted(commands)

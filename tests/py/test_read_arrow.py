@@ -151,3 +151,13 @@ def test_shared(tmp_path):
     with recstore.read_arrow(path, shared="test-arrow") as x, recstore.read_arrow(path, shared="test-arrow") as y:
         assert x.to_list() == y.to_list() == ROWS
         assert len(recstore.segments("test-arrow")) == 1
+
+
+def test_a_url_is_read_by_fsspec(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    for name in "ab":
+        with fsspec.open(f"memory://recstore-arrow/{name}.arrow.gz", "wb", compression="gzip") as file:
+            file.write(written(TABLE[:5], "stream"))
+    with fsspec.open("memory://recstore-arrow/c.arrow", "wb") as file:
+        file.write(written(TABLE[:5], "file"))
+    assert read("memory://recstore-arrow/*", columns=["b"]) == [{"b": row["b"]} for row in ROWS[:5]] * 3

@@ -488,3 +488,12 @@ def test_without_pyarrow_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"read_csv needs pyarrow: pip install pyarrow"):
         recstore.read_csv(io.BytesIO(b"a\n1\n"))
+
+
+def test_a_url_is_read_by_fsspec():
+    fsspec = pytest.importorskip("fsspec")
+    for name in "ab":
+        with fsspec.open(f"memory://recstore-csv/{name}.csv.gz", "wb") as file:
+            file.write(gzip.compress(f"a\n{ord(name)}\n".encode()))
+    with recstore.read_csv("memory://recstore-csv/*.csv.gz") as x:
+        assert x.to_list() == [{"a": 97}, {"a": 98}]

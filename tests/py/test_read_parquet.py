@@ -36,6 +36,12 @@ def read(path, **options):
         return x.to_list()
 
 
+def parquet_bytes(table):
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    return file.getvalue()
+
+
 def written(array):
     """A file with a column of an array; None if Parquet cannot hold it."""
     file = io.BytesIO()
@@ -220,3 +226,13 @@ def test_without_pyarrow_it_is_named(monkeypatch):
     for reader in (recstore.read_parquet, recstore.read_arrow):
         with pytest.raises(ImportError, match=rf"{reader.__name__} needs pyarrow: pip install pyarrow"):
             reader(io.BytesIO())
+
+
+def test_a_url_is_read_by_fsspec(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    for name in "ab":
+        with fsspec.open(f"memory://recstore-parquet/{name}.parquet.gz", "wb", compression="gzip") as file:
+            file.write(parquet_bytes(TABLE[:5]))
+    with fsspec.open("memory://recstore-parquet/c.parquet", "wb") as file:
+        file.write(parquet_bytes(TABLE[:5]))
+    assert read("memory://recstore-parquet/*", columns=["b"]) == [{"b": row["b"]} for row in ROWS[:5]] * 3
