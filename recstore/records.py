@@ -141,8 +141,9 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
             nanoseconds: timestamps and durations in nanoseconds do not fit Python's types. "exact" makes datetimes and
                 timedeltas, and raises EncodeError for one that is no whole microsecond; "floor" rounds it down; "numpy"
                 stores numpy.datetime64 and timedelta64 instead, in UTC and without the zone.
-            options: those of :class:`RecordList`; and ``shared="name"`` with `fingerprint`, `keep`, `dir` and `timeout`
-                as of :func:`recstore.shared`. `workers` changes nothing: this process appends the rows.
+            options: those of :class:`RecordList`; `save`, the path of a file in which the store is built, instead of
+                memory; and ``shared="name"`` with `fingerprint`, `keep`, `dir` and `timeout` as of
+                :func:`recstore.shared`. `workers` changes nothing: this process appends the rows.
 
         The values and their types are those of pyarrow's ``to_pylist()``; ``docs/tables.md`` lists the differences.
 

@@ -32,8 +32,9 @@ def read_arrow(
             stored.
         limit: the most rows to store; nothing after them is read.
         options: those of :class:`recstore.RecordList`, `workers` counting 16 record batches of an IPC file, or a whole
-            stream, as a shard; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of
-            :func:`recstore.shared`: one process of the machine reads the files, and the others attach.
+            stream, as a shard; `save`, the path of a file in which the store is built, instead of memory; and
+            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one
+            process of the machine reads the files, and the others attach.
 
     Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or not Arrow, a
     column that is not there, two columns of one name, a value that cannot be cast, and a file that changes meanwhile;

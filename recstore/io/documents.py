@@ -30,9 +30,9 @@ def read_json(path, *, records=None, entries=False, columns=None, where=None, li
         columns: the keys to store of records that are dicts; all unless told.
         where: a function; only records for which it is true are stored. With `entries` it is given a (key, value) pair.
         limit: the most records to store.
-        options: those of :class:`RecordList`, `workers` reading large documents in ranges; and ``shared="name"`` with
-            `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process of the machine reads
-            the files, and the others attach.
+        options: those of :class:`RecordList`, `workers` reading large documents in ranges; `save`, the path of a file
+            in which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+            `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others attach.
 
     Raises OSError for a file that cannot be read. Raises InputError for a document that is no JSON, is cut off or has
     no such array, which lists the arrays that there are, and for a file that changes meanwhile; EncodeError for a

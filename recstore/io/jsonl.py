@@ -25,9 +25,9 @@ def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **
         columns: the keys to store of records that are dicts; all unless told.
         where: a function; only records for which it is true are stored.
         limit: the most records to store.
-        options: those of :class:`RecordList`, `workers` reading large files in ranges; and ``shared="name"`` with
-            `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process of the machine reads
-            the files, and the others attach.
+        options: those of :class:`RecordList`, `workers` reading large files in ranges; `save`, the path of a file in
+            which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and
+            `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others attach.
 
     Raises OSError for a file that cannot be read; InputError for a bad line, whose number it says, and for a file that
     cannot be unpacked or changes meanwhile; EncodeError for a record nested deeper than a store allows. Nothing is left

@@ -21,9 +21,10 @@ def read_lines(path, *, encoding="utf-8", where=None, limit=None, **options):
             byte order mark is left out.
         where: a function; only lines for which it is true are stored.
         limit: the most lines to store.
-        options: those of :class:`recstore.RecordList`, `workers` reading large files in ranges; and ``shared="name"``
-            with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process of the machine
-            reads the files, and the others attach.
+        options: those of :class:`recstore.RecordList`, `workers` reading large files in ranges; `save`, the path of a
+            file in which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
+            and `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others
+            attach.
 
     Raises OSError for a file that cannot be read; InputError for one that cannot be unpacked or changes meanwhile.
     Safe from several threads at once.

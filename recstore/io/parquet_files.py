@@ -35,9 +35,10 @@ def read_parquet(
         where: a function of a record with all columns; or a pyarrow Expression, by which row groups without such rows
             are not read. Only rows for which it is true are stored.
         limit: the most rows to store; nothing after them is read.
-        options: those of :class:`recstore.RecordList`, `workers` counting a row group as a shard; and
-            ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one
-            process of the machine reads the files, and the others attach.
+        options: those of :class:`recstore.RecordList`, `workers` counting a row group as a shard; `save`, the path of a
+            file in which the store is built, instead of memory; and ``shared="name"`` with `keep`, `fingerprint`, `dir`
+            and `timeout` as of :func:`recstore.shared`: one process of the machine reads the files, and the others
+            attach.
 
     Raises OSError for a file that cannot be read; InputError, which names the file, for one that is cut or no Parquet,
     a column that is not there, two columns of one name, a value that cannot be cast, and a file that changes meanwhile;

@@ -29,11 +29,11 @@ _BUILDING = (
 def store(reader, feed, given, **content):
     """The RecordList of the records of a Feed, or the RecordDict of its pairs. Records of files come from a FileFeed.
 
-    `reader` is the name of the reader's function. `given` has the keyword
-    arguments that all readers take: those of RecordList, and `shared`, `keep`, `fingerprint`, `dir`, `timeout`. With
-    ``shared="name"`` one process of the machine reads, and the others attach. `content` has the arguments of the reader
-    on which the records depend; the fingerprint is derived from them and from the files. With ``save="path"`` the store
-    is built in that file instead of memory, and opened.
+    `reader` is the name of the reader's function. `given` has the keyword arguments that all readers take: those of
+    RecordList, `save`, and `shared` with `keep`, `fingerprint`, `dir` and `timeout`. With ``shared="name"`` one process
+    of the machine reads, and the others attach. With ``save="path"`` the store is built in that file instead of memory,
+    and opened. `content` has the arguments of the reader on which the records depend; the fingerprint is derived from
+    them and from the files.
 
     Raises TypeError for an unknown keyword argument, and InputError if a file changes while it is read.
     """

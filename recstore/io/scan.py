@@ -34,10 +34,11 @@ def scan_files(root, pattern="**/*", *, class_from=None, classes=None, where=Non
         limit: the most files to store.
         options: those of :class:`Walking`, `paths`, `stat`, `as_tuples`, `hidden`, `follow_symlinks`, `errors`,
             `allow_empty` and `threads`; those of :class:`recstore.RecordList`, `workers` counting a folder in `root` as
-            a shard; and ``shared="name"`` with `keep`, `fingerprint`, `dir` and `timeout` as of
-            :func:`recstore.shared`: one process of the machine makes the list. Without a fingerprint each process walks
-            over the folders, to derive one from their inodes and times. It notices files that come, go or are renamed,
-            but not a file written anew under its old name, unless `stat` is true.
+            a shard; `save`, the path of a file in which the list is built, instead of memory; and ``shared="name"``
+            with `keep`, `fingerprint`, `dir` and `timeout` as of :func:`recstore.shared`: one process of the machine
+            makes the list. Without a fingerprint each process walks over the folders, to derive one from their inodes
+            and times. It notices files that come, go or are renamed, but not a file written anew under its old name,
+            unless `stat` is true.
 
     ``x.classes`` and ``x.class_to_idx`` stay with the list, its views and its file. Names that are not UTF-8 have lone
     surrogates, as ``os.fsdecode`` gives them.
