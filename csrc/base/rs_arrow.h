@@ -82,7 +82,7 @@ static inline void rs_arrow_stream_release(struct ArrowArrayStream *self) {
     if (self->release != NULL) self->release(self);
 }
 
-/* Each moves a struct: `to`, whose old bytes are not looked at, owns what `from` owned, and `from` is released. */
+/* Each moves a struct: `to`, whose old bytes are not looked at, owns all that `from` owned, and `from` is released. */
 static inline void rs_arrow_schema_move(struct ArrowSchema *from, struct ArrowSchema *to) {
     *to = *from;
     from->release = NULL;

@@ -193,7 +193,7 @@ static void push_digit(uint64_t words[RS_ARROW_DECIMAL_WORDS], unsigned digit) {
     }
 }
 
-/* Parses the exponent of a Decimal, clipped to what matters. */
+/* Parses the exponent of a Decimal. Beyond a million it is only large, not exact. */
 static bool parse_exponent(const uint8_t *p, const uint8_t *end, int64_t *out) {
     const bool negative = p < end && *p == '-';
     int64_t value = 0;

@@ -3,7 +3,7 @@
  * An export has three steps. First each block is made known: its tree is compiled, and tells the types of most fields;
  * rs_arrow_out_run then looks at the records of the blocks whose trees do not tell all. Second rs_arrow_out_resolve
  * fixes the types, which are those of all records together, and rs_arrow_out_settle prepares the batches. Third
- * rs_arrow_out_run appends records, and rs_arrow_out_batch hands out what was appended.
+ * rs_arrow_out_run appends records, and rs_arrow_out_batch hands out the appended records.
  *
  * Only one thread at a time may fill the caches of an rs_store, but an export runs at the same time as other threads.
  * So it uses only blocks that are known. At any other block it stops; the caller then loads the block under its lock,
@@ -58,7 +58,7 @@ typedef struct rs_arrow_out {
     rs_slice missing; /* the any value for records without the field; with ptr NULL the run stops at them */
     bool has_rest;    /* a known block has records that have to be looked at before the types are known */
     bool settled;
-    bool wide; /* some record may pass what offsets of 32 bits reach, so all offsets have 64 */
+    bool wide; /* some record may pass the reach of offsets of 32 bits, so all offsets have 64 */
     uint64_t
         batch_bytes; /* a run stops once the batch holds so many bytes; RS_ARROW_BATCH_BYTES unless it is changed */
     uint64_t window; /* the most records between two checks of the batch's size */
@@ -77,8 +77,8 @@ void rs_arrow_out_clear(rs_arrow_out *self);
 RS_NODISCARD rs_status rs_arrow_out_know(rs_arrow_out *self, rs_arrow_source *source, uint64_t block,
                                          const rs_compiled_path *compiled, rs_error *err);
 
-/* Forgets what the trees told, so that the following runs note all values of all records. This finds the types of
- * records that are fewer, or of fewer kinds, than their trees allow. */
+/* Forgets the kinds of values that the trees told, so that the following runs note all values of all records. This
+ * finds the types of records that are fewer, or of fewer kinds, than their trees allow. */
 void rs_arrow_out_look(rs_arrow_out *self);
 
 /* Fixes the types. *whole becomes false when a field has none; its `problem` says why. Errors: RS_E_ARG_LIMIT,
@@ -102,7 +102,7 @@ RS_NODISCARD rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cu
 /* Takes the value for a record without the field. Errors: those of rs_arrow_put. */
 RS_NODISCARD rs_status rs_arrow_out_take_missing(rs_arrow_out *self, rs_error *err);
 
-/* Hands out what was appended, and begins a batch of up to `rows` records. Errors: those of rs_arrow_export_batch. */
+/* Hands out the appended records, and begins a batch of up to `rows`. Errors: those of rs_arrow_export_batch. */
 RS_NODISCARD rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, struct ArrowArray *out, rs_error *err);
 
 #endif

@@ -9,8 +9,8 @@
 #include "write/rs_builder.h"
 
 /* The rows of arrays of one schema. A row is a value of the outermost type: of a table, which is an array of structs, a
- * dict. Owns what it compiled, never an array. Zero the struct before the first use and call rs_arrow_in_close at the
- * end. One thread at a time may use it. */
+ * dict. Owns the compiled schema, never an array. Zero the struct before the first use and call rs_arrow_in_close at
+ * the end. One thread at a time may use it. */
 typedef struct rs_arrow_in {
     rs_arrow_schema schema;
     rs_arrow_column *columns;

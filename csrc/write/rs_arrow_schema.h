@@ -1,5 +1,5 @@
-/* rs_arrow_schema.h: the type of an Arrow array (base/rs_arrow.h), read once into nodes: what each buffer holds, how
- * values become any values, and the keys of structs as bytes that are ready to be copied.
+/* rs_arrow_schema.h: the type of an Arrow array (base/rs_arrow.h), read once into nodes: the content of each buffer,
+ * the way in which values become any values, and the keys of structs as bytes that are ready to be copied.
  *
  * A schema comes from another library and is not trusted: format strings, names, numbers of children, pointers that
  * must not be NULL, and the depth are checked. The interface gives no sizes of its C strings, of its arrays of pointers

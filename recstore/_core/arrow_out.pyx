@@ -11,7 +11,7 @@ cdef enum:
 
 
 cdef class ArrowSource:
-    """A store of an entered segment, with what an export knows of its blocks."""
+    """A store of an entered segment, and the blocks of it that an export knows."""
 
     cdef rs_arrow_source it
     cdef Segment segment
@@ -219,7 +219,8 @@ cdef class ArrowExport:
         return 0
 
     def see_trees(self):
-        """Notes what the trees of the blocks tell, and the records of which the trees do not tell all."""
+        """Notes the kinds of values that the trees of the blocks tell, and those in records of which the trees do
+        not tell all."""
         cdef Selection selection = self.records.selection
         if selection.length == 0:
             for segment, number in selection.leaves():
@@ -457,7 +458,7 @@ def arrow_export(Records records not None, names=None, bint exact=False):
 # ---- The C stream interface ----
 
 cdef class ArrowStream:
-    """The state of an exported stream: what `private_data` of the struct refers to."""
+    """The state of an exported stream, to which `private_data` of the struct refers."""
 
     cdef ArrowExport export
     cdef bytes message

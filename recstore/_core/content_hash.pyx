@@ -1,4 +1,4 @@
-"""Feeds the content of stores and selections to a hash; recstore/shm/content_hash.py says what the hash stands for.
+"""Feeds the content of stores and selections to a hash; recstore/shm/content_hash.py has its meaning.
 
 The bytes of a store do not depend on the place of the store in its segment, so the values of a mapping have the hash of
 a list of the same values. Segment id, time, label and key indexes do not count.
@@ -32,7 +32,7 @@ cdef int feed_block(update, rs_store *store, const rs_block *block, uint64_t num
 
 
 def hash_store(Segment segment, int number, update):
-    """Feeds all bytes of a store that say what its records are to `update`. Takes time proportional to the store.
+    """Feeds all bytes of a store on which its records depend to `update`. Takes time proportional to the store.
     CorruptError for a malformed block."""
     cdef rs_store *store
     cdef rs_section *section

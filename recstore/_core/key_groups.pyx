@@ -20,8 +20,8 @@ cdef object number_array(rs_buffer *numbers):
 cdef class KeyGroups:
     """The groups of records that have the same key. Groups are numbered in the order of their first records.
 
-    Attributes: ``n`` (records), ``n_groups``, and ``distinct``: each record is a group of its own. Raises what reading
-    and hashing the keys raises."""
+    Attributes: ``n`` (records), ``n_groups``, and ``distinct``: each record is a group of its own. Raises the
+    exceptions of reading and hashing the keys."""
 
     cdef KeyHashes hashes
     cdef Records keys

@@ -181,8 +181,8 @@ cdef int save_indexes(rs_segment_writer *writer, Segment source, object indexes)
 
 
 cdef int add_index(rs_extension *extension, Segment source, unsigned kind, Path path) except -1:
-    """Makes an index by the rules of index_by and group_by, and appends it. Raises what reading and hashing the keys
-    raises."""
+    """Makes an index by the rules of index_by and group_by, and appends it. Raises the exceptions of reading and
+    hashing the keys."""
     cdef rs_saved_index_parts parts
     cdef rs_error err
     cdef rs_status status

@@ -63,8 +63,8 @@ def of(store):
 
 
 def require_storable(value, what, instead):
-    """Raises EncodeError for a value of the rest that cannot be stored. `what` names the value, `instead` says what to
-    do."""
+    """Raises EncodeError for a value of the rest that cannot be stored. `what` names the value, `instead` is the
+    advice."""
     try:
         records.RecordList([value]).close()
     except EncodeError as error:

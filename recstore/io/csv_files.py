@@ -90,7 +90,7 @@ class Rules:
         if isinstance(null_values, str):
             null_values = (null_values,)
         self.header, self.null_values, self.errors, self.form = header, list(null_values), errors, form
-        self.form_of("")  # raises for what is no character
+        self.form_of("")  # raises ValueError for an argument that is no character
 
     def chosen(self, columns, dtypes, missing, where, limit):
         """The table_files.Choice of the arguments."""

@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face's `datasets` as records: their Arrow tables, with what was selected and shuffled."""
+"""Datasets of Hugging Face's `datasets` as records: the rows of their Arrow tables, after `select` and `shuffle`."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ def from_hf(dataset, *, columns=None, missing="none", nanoseconds="exact", **opt
     """A RecordList of the rows of a Hugging Face Dataset or IterableDataset.
 
     The rows are those of its Arrow table, in the order of ``select``, ``shuffle`` and ``filter``. A ClassLabel is an
-    int, Json is decoded, and what would be decoded to media (Image, Audio, Video and the like) stays as it is stored: a
+    int, Json is decoded, and values of media features (Image, Audio, Video and the like) stay as they are stored: a
     dict of `bytes` and `path`. So a worker decodes it from the record with ``feature.decode_example(record[name])``. A
     dataset whose format is "torch", "numpy" or the like, or a function (``set_transform``), is iterated over, and its
     records are what the format gives. The columns of a format are the only ones that are read.

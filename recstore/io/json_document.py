@@ -113,7 +113,7 @@ class Document:
         self.at += 1
 
     def scan(self, step, *places):
-        """Calls a method of self.bounds; InputError for what it refuses."""
+        """Calls a method of self.bounds; InputError for a text that it refuses."""
         try:
             return step(self.text, *places, len(self.text))
         except native.JsonError as error:
@@ -152,7 +152,7 @@ class Document:
 
     def find(self, keys, again):
         """Yields when the value under these keys begins; then the caller has to go over it. `again(keys)` is called
-        when a key on the way is repeated in its object: what was found before does not count. The end of the document
+        when a key on the way is repeated in its object: the value found before does not count. The end of the document
         is checked."""
         yield from self._search((), tuple(keys), again)
         self.end()

@@ -45,7 +45,7 @@ def _skip_line(file):
 
 
 def shares(files):
-    """Yields what each shard reads of some files, in order: `(files, range)`. The range is None, or `(start, end)` of
+    """Yields the share of each shard in some files, in order: `(files, range)`. The range is None, or `(start, end)` of
     the only file."""
     for group in reading.grouped(files, RANGE):
         ranges = [None]
