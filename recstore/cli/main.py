@@ -33,6 +33,7 @@ def main(arguments=None):
 def _parser():
     about = "Records in shared memory, read in place by every worker."
     parser = argparse.ArgumentParser(prog="recstore", description=about)
+    parser.add_argument("--version", action="version", version=f"recstore {recstore.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     demo = commands.add_parser(
         "demo",

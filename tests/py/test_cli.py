@@ -7,6 +7,7 @@ import sysconfig
 
 import pytest
 
+import recstore
 from recstore import RecordList
 from recstore.cli import main, records
 
@@ -54,6 +55,13 @@ def test_wrong_usage(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
         main.main(arguments)
     assert caught.value.code == 2 and "usage: recstore" in capsys.readouterr().err
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as raised:
+        main.main(["--version"])
+    assert raised.value.code == 0
+    assert capsys.readouterr().out == f"recstore {recstore.__version__}\n"
 
 
 def test_the_installed_command(path):
