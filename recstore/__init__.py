@@ -95,9 +95,14 @@ _LATER = {
 def __getattr__(name):
     module = _LATER.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = "" if name.startswith("_") else _hint(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     found = globals()[name] = getattr(__import__(module, fromlist=[name]), name)
     return found
+
+
+def _hint(name):
+    return __import__("recstore.io.foreign_names", fromlist=["of_function"]).of_function(name)
 
 
 def __dir__():

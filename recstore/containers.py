@@ -27,6 +27,7 @@ class Container:
 
     __slots__ = ()
     _instead = {}  # name of a method of list or dict -> the code to write instead of it
+    _of_tables = {}  # name of a method of a DataFrame -> the code to write instead of it
     _plain = "list"  # the builtin type that the container replaces
 
     @classmethod
@@ -38,6 +39,8 @@ class Container:
     def __getattr__(self, name):
         hint = self._instead.get(name)
         more = f": {self._read_only(hint)}" if hint else ""
+        if name in self._of_tables:
+            more = f"; write {self._of_tables[name]}"
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{more}", name=name, obj=self)
 
     def _read_only(self, hint):

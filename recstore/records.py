@@ -24,6 +24,22 @@ _INSTEAD = {
     "reverse": "write x = x[::-1]",
 }
 
+_OF_TABLES = {
+    "columns": "x[0].keys(), or x.info() for the fields of all records",
+    "head": "x[:5]",
+    "iloc": "x[i]",
+    "iterrows": "for record in x",
+    "loc": "x.index_by(field)[key]",
+    "shape": "len(x)",
+    "tail": "x[-5:]",
+    "to_csv": "x.to_pandas().to_csv(path), or recstore cat FILE --csv in a shell",
+    "to_dict": "x.to_list()",
+    "to_dicts": "x.to_list()",
+    "to_json": "x.to_pandas().to_json(path), or recstore cat FILE --jsonl in a shell",
+    "to_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
+    "write_parquet": "x.to_polars().write_parquet(path), or recstore cat FILE --parquet OUT in a shell",
+}
+
 
 class RecordList(containers.Container, native.Records, views.ListOperations):
     """A read-only sequence of records in shared memory, built once from any iterable.
@@ -86,6 +102,7 @@ class RecordList(containers.Container, native.Records, views.ListOperations):
     __slots__ = ("__weakref__",)
     _kind = registry.LIST  # the container's kind in a handle; a subclass without a _kind of its own cannot be pickled
     _instead = _INSTEAD
+    _of_tables = _OF_TABLES
 
     def __init__(
         self,

@@ -64,7 +64,10 @@ def check_records(source, workers=0):
     parallel_build checks a mapping."""
     kind = type(source).__name__
     if isinstance(source, (str, bytes)):
-        raise TypeError(f"records is a {kind}; give an iterable of records, e.g. [records]")
+        ways = "give an iterable of records, e.g. [records]; recstore.read_jsonl, read_csv and others read files"
+        raise TypeError(f"records is a {kind}; {ways}")
+    if hasattr(type(source), "__fspath__") and not hasattr(type(source), "__iter__"):
+        raise TypeError(f"records is a {kind}, a path; recstore.read_jsonl, read_csv, read_lines and others read files")
     rows = rows_of_table(source)
     if rows is not None:
         raise TypeError(f"records is a {kind}, a table, which does not iterate over its rows: write RecordList({rows})")

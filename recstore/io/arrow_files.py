@@ -7,7 +7,7 @@ from recstore.io import inputs, reading, table_files
 
 __all__ = ["read_arrow"]
 
-_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
+_FILE, _FEATHER_1, _PARQUET = b"ARROW1", b"FEA1", b"PAR1"
 _RUN = 16  # record batches in a shard
 
 
@@ -122,6 +122,8 @@ def _source(file, opened):
     if head.startswith(_FEATHER_1):
         hint = "read it with pyarrow.feather.read_table, and write the table with write_feather"
         raise InputError(f"{file.name}: a file of Feather version 1; {hint}")
+    if head.startswith(_PARQUET):
+        raise InputError(f"{file.name}: a Parquet file; read_parquet reads it")
     if again:
         opened.seek(start)
         yield head, opened, start

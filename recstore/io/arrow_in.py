@@ -3,7 +3,7 @@
 modules of their own beside this one."""
 
 from recstore.io import reading
-from recstore.io.table_feed import ARRAY, STREAM, ArrowFeed, checked, exports, is_pandas, named
+from recstore.io.table_feed import ARRAY, STREAM, ArrowFeed, checked, exports, foreign, is_pandas, named
 
 __all__ = ["from_polars"]
 
@@ -23,7 +23,7 @@ def from_polars(frame, *, columns=None, missing="none", nanoseconds="exact", **o
     """
     kind = type(frame)
     if kind.__module__.partition(".")[0] != "polars" or not (hasattr(kind, STREAM) or hasattr(kind, "collect")):
-        raise TypeError(f"from_polars reads a DataFrame, Series or LazyFrame of polars, not {named(frame)}")
+        raise TypeError(f"from_polars reads a DataFrame, Series or LazyFrame of polars, not {foreign(frame)}")
     frame = frame if hasattr(kind, STREAM) else frame.collect()
     how = checked(columns, missing, nanoseconds)
     return reading.store("from_polars", ArrowFeed(frame, **how), options, **how)

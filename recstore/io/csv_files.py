@@ -84,6 +84,9 @@ class Rules:
         if errors not in ("raise", "skip"):
             raise ValueError(f'errors is {errors!r:.60}; give "raise" or "skip"')
         if not isinstance(header, bool):
+            if not isinstance(header, (list, tuple)):
+                ways = "True if the first row has the names, False if no row has them, or a list of the names"
+                raise TypeError(f"header is {header!r:.60}; give {ways}")
             header = list(header)
             if not header or not all(isinstance(name, str) for name in header):
                 raise ValueError("header is True, False, or a list of at least one name")

@@ -198,7 +198,10 @@ class Rows:
         if any(ended for _, ended in self.ragged):
             return self.unclosed()
         if self.ragged:
-            return InputError(self.ragged_text() + '; quote the cell, or give errors="skip" to leave such rows out')
+            hint = 'quote the cell, or give errors="skip" to leave such rows out'
+            if len(self.names) == 1:
+                hint = f"the columns here are divided by {self.form.delimiter!r}: give another delimiter=, or {hint}"
+            return InputError(f"{self.ragged_text()}; {hint}")
         if longer:
             return self.unclosed(f"a row of more than {self.block:,} bytes, or a quote that never closes")
         return InputError(f"{self.file.name}: {table_files.first_line(error)}")

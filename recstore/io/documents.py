@@ -59,7 +59,10 @@ def _keys(records):
         return ()
     keys = tuple(records.split(".")) if isinstance(records, str) else records
     if not isinstance(keys, tuple) or not all(isinstance(key, str) for key in keys):
-        raise TypeError('records is a dotted path such as "data.items", a tuple of keys, or None')
+        raise TypeError(
+            'records is a dotted path such as "data.items", a tuple of the keys on the way to one array, or None; '
+            "several arrays are several calls"
+        )
     if len(keys) > _MOST_KEYS:
         raise ValueError(f"records has {len(keys)} keys; a path has at most {_MOST_KEYS}")
     return keys

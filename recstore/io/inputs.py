@@ -29,8 +29,13 @@ def resolve(given):
     if hasattr(given, "read") and not isinstance(given, os.PathLike):
         return [FileObject(given)]
     if not isinstance(given, (str, bytes, os.PathLike)):
+        kind, hint = type(given), ""
+        if hasattr(kind, "__next__"):
+            hint = "; give a list of paths: list(paths)"
+        elif hasattr(kind, "columns"):
+            hint = "; recstore.RecordList(table) reads a table"
         raise TypeError(
-            f"a file is a path, a pattern, a URL, a binary file object or a list, not {type(given).__name__}"
+            f"a file is a path, a pattern, a URL, a binary file object or a list, not {kind.__name__}{hint}"
         )
     path = os.fsdecode(given)
     if "://" in path:
@@ -45,6 +50,8 @@ def resolve(given):
     found = sorted(one for one in glob(path, recursive=True) if not os.path.isdir(one)) if has_magic(path) else []
     if not found:
         reason = "no file matches the pattern" if has_magic(path) else "no such file"
+        if path.lstrip()[:1] in ("{", "["):
+            reason += "; io.BytesIO(text.encode()) reads a text"
         raise FileNotFoundError(errno.ENOENT, reason, path)
     return [_local(one) for one in found]
 
@@ -140,7 +147,10 @@ class FileObject(Input):
             _check_unread(file, self.name)
             file = file.buffer  # of text, the bytes below it
         if isinstance(file.read(0), str):
-            raise TypeError(f"{self.name}: the file object gives text; open it in binary mode, as open(path, 'rb')")
+            raise TypeError(
+                f"{self.name}: the file object gives text; open it in binary mode, as open(path, 'rb')"
+                ", or give io.BytesIO(text.encode())"
+            )
         self.file = FullReads(file)
 
     def open_raw(self):

@@ -7,6 +7,7 @@ from recstore.io import inputs, json_values, line_blocks, reading
 __all__ = ["read_jsonl"]
 
 _MOST_NAMED = 10
+_OPENED = (b"[", b"{", b"[{")  # the first line of an indented document
 
 
 def read_jsonl(path, *, errors="raise", columns=None, where=None, limit=None, **options):
@@ -93,7 +94,10 @@ class JsonlFeed(reading.FileFeed):
             if self.errors == "raise":
                 line = before + number + 1 + self.lines_before(file)
                 cut = "" if ended or number + 1 < len(texts) else "; the file ends here and may be cut off"
-                said = f'{json_values.reason(text, error)}{cut}; errors="skip" leaves bad lines out'
+                hint = 'errors="skip" leaves bad lines out'
+                if line == 1 and text.strip() in _OPENED:
+                    hint = "read_json reads a document of several lines"
+                said = f"{json_values.reason(text, error)}{cut}; {hint}"
                 raise InputError(f"{file.name}, line {line:,}: {said}")
             if file.name not in self.bad:
                 self.bad[file.name] = [0, before + number + 1 + self.lines_before(file)]

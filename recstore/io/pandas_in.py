@@ -2,7 +2,7 @@
 
 from recstore.errors import InputError
 from recstore.io import reading
-from recstore.io.table_feed import TableFeed, checked, is_pandas, named, plain_rows
+from recstore.io.table_feed import TableFeed, checked, foreign, is_pandas, plain_rows
 
 __all__ = ["from_pandas"]
 
@@ -24,7 +24,7 @@ def from_pandas(frame, *, columns=None, missing="none", nanoseconds="exact", **o
     value that cannot be stored; ImportError without pyarrow. Safe from several threads at once.
     """
     if not is_pandas(frame):
-        raise TypeError(f"from_pandas reads a DataFrame or Series of pandas, not {named(frame)}")
+        raise TypeError(f"from_pandas reads a DataFrame or Series of pandas, not {foreign(frame)}")
     how = checked(columns, missing, nanoseconds)
     return reading.store("from_pandas", PandasFeed(frame, **how), options, **how)
 

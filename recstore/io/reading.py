@@ -10,7 +10,7 @@ from recstore._core import native
 from recstore.build import build_options, fingerprints, progress, saving, streaming
 from recstore.build.sources import Feed
 from recstore.errors import EncodeError, InputError
-from recstore.io import inputs
+from recstore.io import foreign_names, inputs
 
 _SHARING = ("keep", "fingerprint", "dir", "timeout")
 _BUILDING = (
@@ -39,7 +39,8 @@ def store(reader, feed, given, **content):
     """
     for name in given:
         if name not in (*_BUILDING, *_SHARING, "shared", "save"):
-            raise TypeError(f"{reader}() got an unexpected keyword argument {name!r}")
+            hint = foreign_names.of_argument(reader, name)
+            raise TypeError(f"{reader}() got an unexpected keyword argument {name!r}{hint}")
     name = given.get("shared")
     chosen = {option: given[option] for option in _SHARING if option in given}
     building = {option: given[option] for option in _BUILDING if option in given}

@@ -33,6 +33,12 @@ def named(source):
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
+def foreign(source):
+    """An object of another library than the reader's: its type, the library, and the call that reads it."""
+    hint = "; write recstore.RecordList(table)" if exports(source) or is_pandas(source) else ""
+    return f"{named(source)} of {type(source).__module__.partition('.')[0]}{hint}"
+
+
 def checked(columns, missing, nanoseconds):
     """The keyword arguments of a feed. Raises TypeError and ValueError."""
     for name, value in (("missing", missing), ("nanoseconds", nanoseconds)):

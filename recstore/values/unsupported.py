@@ -186,6 +186,10 @@ def _remedy(value, kind):
         return "use a datetime.timezone, or a zoneinfo.ZoneInfo made from its key"
     if hasattr(value, "__fspath__"):
         return "convert it with os.fspath() first"
+    if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
+        return "RecordList.from_arrow reads an iterable of tables or record batches"
+    if hasattr(value, "to_pydatetime"):
+        return "convert it with .to_pydatetime() first, or read the table itself: RecordList(df)"
     if hasattr(value, "isoformat"):
         return "convert it with .isoformat() first"
     return _class_remedy(value, kind)

@@ -1,0 +1,122 @@
+"""What to write here for the names of other libraries: arguments of their readers, and functions beside them. Errors
+say it."""
+
+_FILES = {
+    "batch_size": "leave it out: files are read in blocks",
+    "cache": 'write save="train.recs", and recstore.open("train.recs") later',
+    "cache_dir": 'write save="train.recs", and recstore.open("train.recs") later',
+    "chunksize": "leave it out: files are read in blocks",
+    "engine": "leave it out",
+    "filter": "write where=, a function of a record",
+    "filters": "write where=, a function of a record, or for tables a pyarrow Expression",
+    "index": 'write index_by="id"',
+    "index_col": 'write index_by="id"; the column stays in the records',
+    "iterator": "leave it out: files are read in blocks",
+    "low_memory": "leave it out: files are read in blocks",
+    "max_rows": "write limit=",
+    "n_rows": "write limit=",
+    "n_threads": "write workers=, a number of processes",
+    "nrows": "write limit=",
+    "num_proc": "write workers=",
+    "num_rows": "write limit=",
+    "num_workers": "write workers=",
+    "predicate": "write where=, a function of a record",
+    "usecols": 'write columns=["path", "label"]',
+}
+_CSV = {
+    "comment": "write skip_rows= for lines above the names; other lines cannot be left out",
+    "converters": "write dtypes= for types; records.map(function) changes values of a store",
+    "decimal": "write dtypes={'score': str}: numbers have a point here",
+    "doublequote": "write escape= for an escape character",
+    "dtype": 'write dtypes={"label": str}, or dtypes=str for all columns',
+    "encoding_errors": "write encoding=",
+    "escapechar": "write escape=",
+    "fieldnames": 'write header=["path", "label"]',
+    "has_header": "write header=False",
+    "infer_schema_length": "leave it out: all cells of a column decide its type",
+    "keep_default_na": "leave it out: only the texts in null_values= are missing values",
+    "na_values": 'write null_values=["", "NA"]',
+    "names": 'write header=["path", "label"] if the file has no line of names',
+    "new_columns": 'write header=["path", "label"], and skip_rows=1 if the file has a line of names',
+    "on_bad_lines": 'write errors="skip"',
+    "ignore_errors": 'write errors="skip"',
+    "parse_dates": 'write dtypes={"day": "date32", "at": "timestamp[s]"}',
+    "try_parse_dates": 'write dtypes={"day": "date32", "at": "timestamp[s]"}',
+    "quotechar": "write quote=",
+    "quote_char": "write quote=",
+    "quoting": "write quote=None if quotes are plain characters",
+    "schema": 'write dtypes={"label": str}',
+    "schema_overrides": 'write dtypes={"label": str}',
+    "sep": "write delimiter=",
+    "separator": "write delimiter=",
+    "skiprows": "write skip_rows=",
+    "skipinitialspace": "leave it out: blanks belong to the cells",
+}
+_ERRORS = {"ignore_errors": 'write errors="skip"', "on_bad_lines": 'write errors="skip"'}
+_UTF_8 = {"encoding": "convert the text to UTF-8, the encoding of JSON"}
+_JSON = {
+    **_UTF_8,
+    "field": 'write records="annotations"',
+    "key": 'write records="annotations"',
+    "lines": "write recstore.read_jsonl(path) for one value a line",
+    "orient": "write entries=True for an object from keys to values; a list of objects needs no argument",
+}
+_JSONL = {**_UTF_8, **_ERRORS, "lines": "leave it out: read_jsonl reads one value a line"}
+_TABLES = {
+    "dtype": 'write dtypes={"label": str}',
+    "partitioning": "leave it out: names of folders do not become columns",
+    "schema": 'write dtypes={"label": str}',
+}
+_SCAN = {
+    "ext": 'write pattern=[".jpg", ".png"]',
+    "extensions": 'write pattern=[".jpg", ".png"]',
+    "glob": 'write pattern="**/*.jpg"',
+    "recursive": 'write pattern="**/*.jpg" for all folders, "*.jpg" for the first one alone',
+    "usecols": "leave it out",
+}
+_FRAME = {
+    "index": 'leave it out: levels of the index with a name become columns; index_by="id" saves an index',
+    "limit": "choose the rows before, as frame[:1000]",
+    "nan_to_null": 'write missing="none" or "absent"',
+    "where": "choose the rows before, as frame[frame.score > 0.5]",
+}
+_NO_COLUMNS = "lines have no columns; read_csv reads lines of several cells"
+_BY_READER = {
+    "read_csv": {**_FILES, **_CSV},
+    "read_json": {**_FILES, **_JSON},
+    "read_jsonl": {**_FILES, **_JSONL},
+    "read_lines": {**_FILES, "columns": _NO_COLUMNS, "usecols": _NO_COLUMNS},
+    "read_parquet": {**_FILES, **_TABLES},
+    "read_arrow": {**_FILES, **_TABLES},
+    "scan_files": {**_FILES, **_SCAN},
+    "from_pandas": _FRAME,
+}
+_FUNCTIONS = {
+    "concat": "x + y joins stores",
+    "from_arrow": "recstore.RecordList(table), or recstore.RecordList.from_arrow(table)",
+    "from_dict": "recstore.RecordDict(mapping)",
+    "from_dicts": "recstore.RecordList(records)",
+    "from_list": "recstore.RecordList(records)",
+    "load": 'recstore.open("train.recs")',
+    "load_dataset": "recstore.from_hf(dataset)",
+    "read_feather": "recstore.read_arrow(path)",
+    "read_ipc": "recstore.read_arrow(path)",
+    "read_ndjson": "recstore.read_jsonl(path)",
+    "read_table": 'recstore.read_csv(path, delimiter="\\t")',
+    "read_text": "recstore.read_lines(path)",
+    "read_tsv": 'recstore.read_csv(path, delimiter="\\t")',
+    "save": "x.save(path)",
+}
+
+
+def of_argument(reader, name):
+    """What to write instead of a keyword argument that `reader` has not, for the end of a message; empty if nobody
+    knows."""
+    hint = _BY_READER.get(reader, {}).get(name)
+    return f"; {hint}" if hint else ""
+
+
+def of_function(name):
+    """What to write instead of a function that recstore has not, for the end of a message; empty if nobody knows."""
+    hint = _FUNCTIONS.get(name)
+    return f"; write {hint}" if hint else ""

@@ -1,0 +1,137 @@
+"""Names of pandas, polars and others where recstore has another one: the error says which."""
+
+import inspect
+import io
+import pathlib
+
+import pytest
+
+import recstore
+from recstore.io import foreign_names, reading
+
+READERS = ["read_arrow", "read_csv", "read_json", "read_jsonl", "read_lines", "read_parquet", "scan_files"]
+
+
+def test_each_hint_is_for_a_name_that_the_reader_has_not():
+    for reader, hints in foreign_names._BY_READER.items():
+        own = {*inspect.signature(getattr(recstore, reader)).parameters, *reading._BUILDING, *reading._SHARING}
+        assert not own & set(hints), reader
+        for hint in hints.values():
+            argument = hint.partition("write ")[2].partition("=")[0]
+            assert "." in argument or not argument or argument in {*own, "save", "shared"}, (reader, hint)
+    assert sorted(foreign_names._BY_READER) == ["from_pandas", *READERS]
+
+
+def test_each_hint_for_a_function_is_for_one_that_recstore_has_not():
+    for name, hint in foreign_names._FUNCTIONS.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'; write "):
+            getattr(recstore, name)
+        called = hint.partition("recstore.")[2].partition("(")[0]
+        assert not called or hasattr(recstore, called)
+    with pytest.raises(AttributeError, match="no attribute 'colour'$"):
+        recstore.colour
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sep": ";"}, "'sep'; write delimiter="),
+        ({"usecols": ["id"]}, "'usecols'; write columns="),
+        ({"nrows": 1}, "'nrows'; write limit="),
+        ({"n_rows": 1}, "'n_rows'; write limit="),
+        ({"names": ["id"]}, "'names'; write header="),
+        ({"dtype": str}, "'dtype'; write dtypes="),
+    ],
+)
+def test_arguments_of_pandas(given, said):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(TypeError, match=said):
+        recstore.read_csv(io.BytesIO(b"id\n1\n"), **given)
+
+
+def test_lines_and_orient():
+    with pytest.raises(TypeError, match=r"'lines'; write recstore.read_jsonl\(path\)"):
+        recstore.read_json(io.BytesIO(b"[]"), lines=True)
+    with pytest.raises(TypeError, match="'lines'; leave it out"):
+        recstore.read_jsonl(io.BytesIO(b""), lines=True)
+    with pytest.raises(TypeError, match="'orient'; write entries=True"):
+        recstore.read_json(io.BytesIO(b"[]"), orient="index")
+
+
+@pytest.mark.parametrize("header", [None, 0, "infer"])
+def test_a_header_that_is_no_list(header):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(TypeError, match="False if no row has them, or a list of the names"):
+        recstore.read_csv(io.BytesIO(b"id\n1\n"), header=header)
+
+
+def test_another_delimiter_is_advised_where_there_is_one_column():
+    pytest.importorskip("pyarrow")
+    with pytest.raises(recstore.InputError, match="divided by ',': give another delimiter="):
+        recstore.read_csv(io.BytesIO(b"path;score\na;0,5\n"))
+    with pytest.raises(recstore.InputError, match="2 expected; quote the cell"):
+        recstore.read_csv(io.BytesIO(b"path,score\na,0,5\n"))
+
+
+def test_a_document_in_the_reader_of_lines():
+    for text in (b'[\n {"id": 1}\n]', b'{\n "id": 1\n}'):
+        with pytest.raises(recstore.InputError, match="read_json reads a document of several lines"):
+            recstore.read_jsonl(io.BytesIO(text))
+    with pytest.raises(recstore.InputError, match='errors="skip" leaves bad lines out'):
+        recstore.read_jsonl(io.BytesIO(b'{"id": 1}\n[\n'))
+
+
+def test_a_list_of_several_arrays():
+    with pytest.raises(TypeError, match="several arrays are several calls"):
+        recstore.read_json(io.BytesIO(b"{}"), records=["images", "annotations"])
+
+
+def test_a_parquet_file_in_read_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table({"id": [1]}), file)
+    file.seek(0)
+    with pytest.raises(recstore.InputError, match="read_parquet reads it"):
+        recstore.read_arrow(file)
+
+
+def test_things_that_are_no_files():
+    for given, said in (
+        (iter(["a"]), r"give a list of paths: list\(paths\)"),
+        (io.StringIO("a"), r"or give io.BytesIO\(text.encode\(\)\)"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            recstore.read_lines(given)
+    for text in ('{"a": 1}', '[{"a": 1}]'):
+        with pytest.raises(FileNotFoundError, match="reads a text"):
+            recstore.read_json(text)
+    for path in ("a.jsonl", pathlib.Path("a.jsonl")):
+        with pytest.raises(TypeError, match="recstore.read_jsonl, read_csv"):
+            recstore.RecordList(path)
+
+
+def test_frames_of_another_library():
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(TypeError, match=r"DataFrame of polars; write recstore.RecordList\(table\)"):
+        recstore.from_pandas(polars.DataFrame({"id": [1]}))
+    with pytest.raises(TypeError, match=r"DataFrame of pandas; write recstore.RecordList\(table\)"):
+        recstore.from_polars(pandas.DataFrame({"id": [1]}))
+    with pytest.raises(TypeError, match=r"recstore.RecordList\(table\) reads a table"):
+        recstore.read_csv(pandas.DataFrame({"id": [1]}))
+    with pytest.raises(recstore.EncodeError, match="to_pydatetime"):
+        recstore.RecordList([pandas.Timestamp(0)])
+    with pytest.raises(recstore.EncodeError, match="RecordList.from_arrow reads an iterable of tables"):
+        recstore.RecordList(frame for frame in [polars.DataFrame({"id": [1]})])
+
+
+def test_methods_of_frames():
+    with recstore.RecordList([{"id": 1}]) as x:
+        for name, hint in type(x)._of_tables.items():
+            for one in (x, x[:1]):
+                with pytest.raises(AttributeError, match=f"no attribute '{name}'; write ") as raised:
+                    getattr(one, name)
+                assert hint in str(raised.value)
