@@ -37,7 +37,8 @@ def test_the_other_tests_over_files(tmp_path):
         pytest.skip("this is that run")
     chosen = [TESTS / "mp", *(p for p in [TESTS / "py" / "test_records.py"] if p.exists())]
     # test_repr is about the default backing; the others say themselves where their stores are, this backing among it.
-    others = (path for pattern in ("test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*")
+    others = (path for pattern in ("test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*",
+                                    "test_share_dataset_by_name*")
               for path in (TESTS / "mp").glob(pattern))  # fmt: skip
     options = [
         "-q",
