@@ -140,6 +140,13 @@ def _container(container, dataset):
     return recstore.RecordList(dataset.fresh())
 
 
+def job_arrow_in(**arguments):
+    """The peak memory of a store that is built from a stream of Arrow batches."""
+    import arrow_in
+
+    return arrow_in.job(**arguments)
+
+
 def job_readers(**arguments):
     """A file read in one of the ways of the suite `readers`."""
     import readers
@@ -243,6 +250,7 @@ JOBS = {
     "rank": job_rank,
     "ranks": job_ranks,
     "scale": job_scale,
+    "arrow_in": job_arrow_in,
     "readers": job_readers,
     "speech": job_speech,
     "workers": job_workers,

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 
+import arrow_in
 import arrow_out
 import data
 import dicts
@@ -39,6 +40,7 @@ SUITES = (
     "workers",
     "readers",
     "speech",
+    "arrow_in",
     "arrow_out",
     "scale",
     "ranks",
@@ -78,6 +80,7 @@ def main():
         run_workers,
         run_readers,
         run_speech,
+        run_arrow_in,
         run_arrow_out,
         run_scale,
         run_ranks,
@@ -285,6 +288,27 @@ def run_ranks(wanted, options, found):
         return
     title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
     keep(found, "ranks", ranks.compare(rows), title)
+
+
+def run_arrow_in(wanted, options, found):
+    if "arrow_in" not in wanted:
+        return
+    rows = []
+    try:
+        for name in options.data or ["made", *data.SETS]:
+            try:
+                rows += arrow_in.measure(name, options.quick, log) or ()
+            except data.Missing as error:
+                skip(found, f"arrow_in of {name}", str(error))
+        path, batch_bytes = arrow_in.ready(options.quick)
+    except ImportError as error:
+        skip(found, "arrow_in", str(error))
+        return
+    title = "arrow_in: RecordList(table); gains are over RecordList(table.to_pylist())"
+    keep(found, "arrow_in", rows, title)
+    log("arrow_in: memory")
+    row = memory_jobs.start("arrow_in", path=path, batch_bytes=batch_bytes)
+    keep(found, "arrow_in_memory", [row], "arrow_in: peak memory of a stream of batches")
 
 
 def run_arrow_out(wanted, options, found):

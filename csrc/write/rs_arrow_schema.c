@@ -93,6 +93,8 @@ static const rs_arrow_format FORMATS[] = {
     {"I", RS_ARROW_UINT, 4, 0},
     {"l", RS_ARROW_INT, 8, 0},
     {"L", RS_ARROW_UINT, 8, 0},
+    {"_pli128", RS_ARROW_WIDE, 16, 0},
+    {"_plu128", RS_ARROW_WIDE, 16, 0},
     {"e", RS_ARROW_FLOAT, 2, 0},
     {"f", RS_ARROW_FLOAT, 4, 0},
     {"g", RS_ARROW_FLOAT, 8, 0},
@@ -363,6 +365,7 @@ static rs_status read_type(rs_arrow_compiler *c, uint32_t number) {
     node->kind = format->kind;
     node->width = format->width;
     node->unit = format->unit;
+    node->is_signed = strcmp(format->text, "_plu128") != 0;
     RS_TRY(read_prefixed(c, number, rest, (uint64_t)schema->n_children));
     read_extension(&c->out->nodes[number], schema->metadata);
     return RS_OK;

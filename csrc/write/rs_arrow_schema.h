@@ -18,6 +18,7 @@ typedef enum rs_arrow_kind {
     RS_ARROW_BOOL,
     RS_ARROW_INT,
     RS_ARROW_UINT,
+    RS_ARROW_WIDE,  /* an int of 128 bits, which polars has and the specification has not */
     RS_ARROW_FLOAT, /* width 2: half precision, 4, 8 */
     RS_ARROW_TEXT,
     RS_ARROW_BYTES,
@@ -78,7 +79,7 @@ typedef struct rs_arrow_node {
     uint8_t width;   /* bytes of an element of the first buffer after the validity bitmap; of DICTIONARY of an index */
     uint8_t unit;    /* RS_ARROW_SECONDS and so on */
     bool is_entries; /* of STRUCT: the entries of a map, which are tuples */
-    bool is_signed;  /* of DICTIONARY: whether indices are signed */
+    bool is_signed;  /* of WIDE; of DICTIONARY: whether indices are signed */
     uint16_t depth;  /* 0: the outermost */
     uint16_t level;  /* how many lists, tuples and dicts its values stand in */
     uint32_t parent; /* RS_ARROW_NO_NODE of the outermost */

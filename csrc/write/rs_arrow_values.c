@@ -64,6 +64,17 @@ static uint8_t *put_decimal(rs_arrow_writer *self, const rs_arrow_node *node, co
     return rs_put_decimal(p, words, n, node->scale);
 }
 
+static uint8_t *put_wide(rs_arrow_writer *self, const rs_arrow_node *node, const uint8_t *value, uint8_t *p) {
+    const uint64_t low = rs_load_u64(value), high = rs_load_u64(value + 8);
+    p = rs_arrow_room(self, p, RS_PUT_WIDE_ROOM + 1);
+    if (p == NULL) return NULL;
+    if (node->is_signed || high <= INT64_MAX) return rs_put_wide(p, (int64_t)high, low);
+    p = rs_put_head(p, RS_FMT_TAG_BIGINT, 17);
+    memcpy(p, value, 16);
+    p[16] = 0;
+    return p + 17;
+}
+
 /* ---- Text and bytes ---- */
 
 static uint8_t *put_bytes(rs_arrow_writer *self, const uint8_t *bytes, uint64_t n, uint8_t *p) {
@@ -372,6 +383,7 @@ static uint8_t *put_value(rs_arrow_writer *self, uint32_t number, uint64_t i, ui
     case RS_ARROW_UINT:
         p = rs_arrow_room(self, p, RS_PUT_WIDE_ROOM);
         return p == NULL ? NULL : rs_put_uint(p, rs_load_uint_unchecked(column->first + at * node->width, node->width));
+    case RS_ARROW_WIDE: return put_wide(self, node, column->first + at * 16, p);
     case RS_ARROW_FLOAT: return rs_put_float(p, to_double(column->first, at, node->width));
     case RS_ARROW_TEXT:
     case RS_ARROW_BYTES: return put_string(self, number, at, p);

@@ -51,9 +51,9 @@ class PandasFeed(TableFeed):
     def parts(self):
         pyarrow = _pyarrow()
         if self.frame.ndim == 1:
-            kind = _type_of(pyarrow, self.frame)
+            kind = _type_of(pyarrow, _dense(self.frame))
             for begin in range(0, self.rows, _ROWS):
-                part = self.frame.iloc[begin : begin + _ROWS]
+                part = _dense(self.frame.iloc[begin : begin + _ROWS])
                 yield _array(pyarrow, part, kind) if kind is not None else part.tolist()
             return
         names, take = self.chosen()
@@ -80,7 +80,7 @@ class PandasFeed(TableFeed):
         def take(frame, name):
             place = places[name]
             if place < len(labels):
-                return frame.iloc[:, place]
+                return _dense(frame.iloc[:, place])
             level = [number for number, level in enumerate(levels) if level is not None][place - len(labels)]
             return frame.index.get_level_values(level).to_series()
 
@@ -106,6 +106,11 @@ class PandasFeed(TableFeed):
 
 
 _NOTHING = object()
+
+
+def _dense(column):
+    """The column without pandas' sparse form, of which Arrow has none."""
+    return column.sparse.to_dense() if str(column.dtype).startswith("Sparse") else column
 
 
 def _errors(pyarrow):

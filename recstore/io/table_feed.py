@@ -98,6 +98,7 @@ class ArrowFeed(TableFeed):
 
     def __init__(self, source, columns=None, missing="none", nanoseconds="exact"):
         super().__init__(columns, missing, nanoseconds)
+        _refuse_objects(source)
         self.source = source
         self.is_one = exports(source)
         if self.is_one and hasattr(type(source), "__len__"):
@@ -114,6 +115,19 @@ class ArrowFeed(TableFeed):
                     "RecordList(records)"
                 )
             yield part
+
+
+def _refuse_objects(source):
+    """Raises InputError for a table of polars with a column of Python objects: polars exports their addresses."""
+    if type(source).__module__.partition(".")[0] != "polars":
+        return
+    kinds = source.schema if hasattr(source, "schema") else {source.name: source.dtype}
+    for name, kind in kinds.items():
+        if str(kind) == "Object":
+            raise InputError(
+                f"the column {name!r} holds Python objects, which polars does not export: drop or cast it, or write "
+                "RecordList(frame.iter_rows(named=True))"
+            )
 
 
 def plain_rows(table, feed):

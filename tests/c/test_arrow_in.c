@@ -123,6 +123,21 @@ static void test_run_ends_and_their_bounds(void) {
     arrow_drop();
 }
 
+static void test_wide_ints_of_polars(void) {
+    static const uint64_t words[] = {5, 0, 0, UINT64_C(1) << 63, UINT64_MAX, UINT64_MAX};
+    const uint8_t least[] = {0x07, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80};
+    const uint8_t half[] = {0x07, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0};
+    uint8_t most[19];
+    rs_buffer wanted = {0};
+    make_int(&wanted, 5), make_bytes(&wanted, least, sizeof least), make_int(&wanted, -1);
+    check_rows(arrow_set(arrow_make("_pli128", "", 3, 2), 1, words, sizeof words), &wanted);
+    memset(most, 0xFF, sizeof most);
+    most[0] = 0x07, most[1] = 17, most[18] = 0;
+    make_int(&wanted, 5), make_bytes(&wanted, half, sizeof half), make_bytes(&wanted, most, sizeof most);
+    check_rows(arrow_set(arrow_make("_plu128", "", 3, 2), 1, words, sizeof words), &wanted);
+    arrow_drop();
+}
+
 static void test_nothing_is_read_of_an_empty_array(void) {
     rs_buffer wanted = {0};
     arrow_made *m = arrow_make("+s", "", 0, 1);
@@ -684,6 +699,7 @@ int main(void) {
     RUN(test_an_offset_and_nulls);
     RUN(test_units_of_text);
     RUN(test_run_ends_and_their_bounds);
+    RUN(test_wide_ints_of_polars);
     RUN(test_nothing_is_read_of_an_empty_array);
     RUN(test_wanted_columns);
     RUN(test_broken_types);

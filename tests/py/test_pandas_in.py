@@ -82,6 +82,13 @@ def test_only_levels_with_a_name_are_columns():
         assert x.to_list() == [{"a": 1, "row": 0}]
 
 
+def test_sparse_columns_are_made_dense():
+    frame = pd.DataFrame({"a": pd.arrays.SparseArray([0, 0, 1]), "b": pd.arrays.SparseArray([np.nan, 2.5, np.nan])})
+    with RecordList(frame) as x, RecordList(frame["a"]) as y:
+        assert alike(x.to_list(), [{"a": 0, "b": None}, {"a": 0, "b": 2.5}, {"a": 1, "b": None}])
+        assert alike(y.to_list(), [0, 0, 1])
+
+
 def test_labels_of_columns_become_text():
     frame = pd.DataFrame([[1, 2]], columns=[0, ("a", "b")])
     with RecordList(frame) as x:

@@ -42,7 +42,6 @@ def test_polars_types(polars):
     frame = polars.DataFrame(
         {
             "u8": polars.Series([1, None], dtype=polars.UInt8),
-            "i128": polars.Series([2**100, None], dtype=polars.Int128).cast(polars.String),
             "cat": polars.Series(["red", None], dtype=polars.Categorical),
             "enum": polars.Series(["b", None], dtype=polars.Enum(["a", "b"])),
             "dec": polars.Series([decimal.Decimal("1.50"), None]),
@@ -61,6 +60,19 @@ def test_polars_types(polars):
     with RecordList(frame) as x:
         assert alike(x.to_list(), frame.to_arrow().to_pylist())
         assert x[0]["cat"] == "red" and x[0]["enum"] == "b" and x[1] == dict.fromkeys(frame.columns)
+
+
+def test_polars_types_that_arrow_lacks(polars):
+    numbers = [2**127 - 1, -(2**127), 0, -1, None, 2**63]
+    with RecordList(polars.Series("wide", numbers, dtype=polars.Int128)) as x:
+        assert x.to_list() == numbers
+    if hasattr(polars, "UInt128"):
+        with RecordList(polars.DataFrame({"wide": polars.Series([2**128 - 1, 0], dtype=polars.UInt128)})) as x:
+            assert x.to_list() == [{"wide": 2**128 - 1}, {"wide": 0}]
+    objects = polars.Series("any", [object()], dtype=polars.Object)
+    for source in (objects, objects.to_frame()):
+        with pytest.raises(InputError, match="the column 'any' holds Python objects, which polars does not export"):
+            RecordList(source)
 
 
 def test_polars_needs_no_pyarrow(polars, monkeypatch):

@@ -1,0 +1,157 @@
+"""Tables to stores: `RecordList(table)` against `RecordList(table.to_pylist())` in the same run, and the rows that the
+core appends in a second.
+
+`measure` gives rows for a table, as the suites of measures.py do. The first table is made here, of numbers and short
+text; the others are the data sets that Arrow can hold. Times of the processor are given beside the wall's: the append
+runs on one thread, and a second one compresses.
+"""
+
+import gc
+import os
+import random
+import statistics
+import time
+
+import data
+import measures
+
+BATCH_ROWS = 65_536
+
+
+def made(n):
+    """A table of `n` rows of numbers and short text."""
+    import pyarrow
+
+    chance = random.Random(1)
+    return pyarrow.table(
+        {
+            "id": range(n),
+            "label": [chance.randrange(1000) for _ in range(n)],
+            "score": [chance.random() for _ in range(n)],
+            "weight": pyarrow.array([chance.random() for _ in range(n)], pyarrow.float32()),
+            "file": [f"img_{i % 5000:05}.jpg" for i in range(n)],
+            "color": [("red", "green", "blue")[i % 3] for i in range(n)],
+        }
+    )
+
+
+def table_of(dataset):
+    """A data set as a table or array; None where Arrow has no type for its records."""
+    import pyarrow
+
+    records = list(dataset.fresh())
+    try:
+        if all(type(record) is dict for record in records):
+            keys = dict.fromkeys(key for record in records for key in record)
+            return pyarrow.table({key: pyarrow.array([record.get(key) for record in records]) for key in keys})
+        return pyarrow.array(records)
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def values_in(table):
+    """The number of values without parts that the columns hold."""
+    import pyarrow
+
+    def count(array):
+        if pyarrow.types.is_nested(array.type):
+            return (
+                sum(count(child) for child in array.flatten())
+                if pyarrow.types.is_struct(array.type)
+                else (count(array.flatten()))
+            )
+        return len(array)
+
+    columns = table.columns if isinstance(table, pyarrow.Table) else [table]
+    chunks = [chunk for column in columns for chunk in (getattr(column, "chunks", None) or [column])]
+    return sum(count(chunk) for chunk in chunks)
+
+
+def measure(name, quick, log):
+    """Rows of one table, by rounds that alternate. None for a data set that has no table."""
+    table = made(20_000 if quick else 1_000_000) if name == "made" else table_of(data.load(name, quick))
+    if table is None:
+        return None
+    log(f"arrow_in: {name}, {len(table):,} rows")
+    return [_row(name, table, compression, quick) for compression in ("none", "auto")]
+
+
+def _row(name, table, compression, quick):
+    from recstore import RecordList
+
+    def from_rows():
+        return RecordList(table.to_pylist(), compression=compression)
+
+    def from_table():
+        return RecordList(table, compression=compression)
+
+    with from_table() as x, from_rows() as y:
+        if x.to_list() != table.to_pylist() or x.nbytes != y.nbytes:
+            raise measures.WrongAnswer(f"{name}: the store of the table differs")
+        size = x.nbytes
+    taken = [(_clock(from_rows), _clock(from_table)) for _ in range(3 if quick else 7)]
+    n, append = values_in(table), min(thread for _, (_, _, thread) in taken)
+    wall, cpu = (min(table[i] for _, table in taken) for i in (0, 1))
+    return {
+        "data": name,
+        "compression": compression,
+        "values": n,
+        "store": size,
+        "append_mvalues_s": n / append / 1e6,
+        "cpu_mvalues_s": n / cpu / 1e6,
+        "wall_s": wall,
+        "cpu_s": cpu,
+        "wall_gain": statistics.median(rows[0] / table[0] for rows, table in taken),
+        "cpu_gain": statistics.median(rows[1] / table[1] for rows, table in taken),
+    }
+
+
+def _clock(build):
+    """Seconds of a build: wall, processor, and of these the calling thread's."""
+    gc.collect()
+    begin = time.perf_counter(), time.process_time(), time.thread_time()
+    store = build()
+    out = tuple(clock() - b for clock, b in zip((time.perf_counter, time.process_time, time.thread_time), begin))
+    store.close()
+    return out
+
+
+# ---- Memory, in a process of its own ----
+
+
+def ready(quick):
+    """A file with the batches of a table: `(path, bytes of a batch)`."""
+    import pyarrow
+
+    path = os.path.join(data.pools(), "batches.arrow")
+    batches = made(BATCH_ROWS).combine_chunks().to_batches()
+    with pyarrow.OSFile(path, "wb") as file, pyarrow.ipc.new_stream(file, batches[0].schema) as writer:
+        for _ in range(4 if quick else 100):
+            writer.write_batch(batches[0])
+    return path, batches[0].nbytes
+
+
+def job(path, batch_bytes):
+    """Peak memory over the interpreter while a store is built from a stream of batches."""
+    import pyarrow
+
+    import recstore
+    from recstore.shm import process_memory
+
+    recstore.RecordList(pyarrow.table({"a": [1]})).close()  # what is imported now is no part of the build
+    gc.collect()
+    known, exact = process_memory.segments(), process_memory.reset_peak_rss()
+    before = process_memory.usage()
+    with pyarrow.OSFile(path) as file, pyarrow.ipc.open_stream(file) as reader:
+        store = recstore.RecordList(reader)
+    peak = process_memory.peak_rss()
+    made_here = {key: size for key, size in process_memory.segments().items() if key not in known}
+    hidden = process_memory.unmapped(made_here, [os.getpid()]) if made_here else store.nbytes
+    beyond = peak - before.rss + hidden - store.nbytes if exact and before else None
+    return {
+        "data": f"{len(store):,} rows in batches of {BATCH_ROWS:,}",
+        "store": store.nbytes,
+        "batch": batch_bytes,
+        "peak_beyond_store": beyond,
+        "batches_beyond_store": beyond / batch_bytes if beyond is not None else None,
+    }
