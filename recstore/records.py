@@ -5,6 +5,7 @@ from _collections_abc import Sequence
 from recstore import containers, views
 from recstore._core import native, trust
 from recstore.build import build_options, saved_indexes, saving, sources, streaming
+from recstore.errors import CorruptError
 from recstore.shm import attributes, registry
 from recstore.text import size_text
 
@@ -441,7 +442,12 @@ def open(path, *, verify="header", copy=False, classes=(), allow_pickle=False, l
         limits = tuple(limits)
         if len(limits) != 2 or not all(isinstance(n, int) and 0 <= n < 2**64 for n in limits):
             raise ValueError(f"limits is (values, bytes), each below 2**64, not {limits!r}")
-    segment = native.open_path(path, limits)
+    try:
+        segment = native.open_path(path, limits)
+    except CorruptError as error:
+        if "RS_E_FMT_MAGIC" in error.args[0]:
+            error.args = (f"{error.args[0]}; recstore.read_jsonl, read_csv and others read files that are no store",)
+        raise
     if copy:
         source, segment = segment, native.copy_segment(segment, limits)
         source.close()

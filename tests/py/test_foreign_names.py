@@ -135,3 +135,11 @@ def test_methods_of_frames():
                 with pytest.raises(AttributeError, match=f"no attribute '{name}'; write ") as raised:
                     getattr(one, name)
                 assert hint in str(raised.value)
+
+
+def test_open_of_a_file_that_is_no_store(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1}\n' * 10_000)
+    with pytest.raises(recstore.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read files") as caught:
+        recstore.open(path)
+    assert str(caught.value).endswith(repr(str(path))) and caught.value.filename == str(path)
