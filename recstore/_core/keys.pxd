@@ -14,6 +14,7 @@ cdef class KeyIndex:
     cdef int open(self, rs_slice bytes_, rs_error *err) except -1
     cdef int require(self) except -1
     cdef int reopen(self) except -1
+
     @staticmethod
     cdef KeyIndex of_saved(SavedIndex saved)
 
