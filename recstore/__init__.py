@@ -7,7 +7,15 @@
 >>> samples.close()
 """
 
-from recstore._core.native import Record
+try:
+    from recstore._core.native import Record
+except ModuleNotFoundError as error:
+    if error.name != "recstore._core.native":
+        raise
+    raise ImportError(
+        f"{__path__[0]} is the source of recstore, whose C core is not built there: start Python in another folder, or "
+        "as python -P (3.11 and later), to import the installed package"
+    ) from None
 from recstore._version import __version__
 from recstore.dicts import RecordDict
 from recstore.errors import (

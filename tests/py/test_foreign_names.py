@@ -2,7 +2,11 @@
 
 import inspect
 import io
+import os
 import pathlib
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -143,3 +147,16 @@ def test_open_of_a_file_that_is_no_store(tmp_path):
     with pytest.raises(recstore.CorruptError, match="MAGIC.*read_jsonl, read_csv and others read files") as caught:
         recstore.open(path)
     assert str(caught.value).endswith(repr(str(path))) and caught.value.filename == str(path)
+
+
+def test_the_import_of_the_source_says_what_to_do(tmp_path):
+    source = pathlib.Path(__file__).resolve().parents[2] / "recstore"
+    if not source.is_dir():
+        pytest.skip("reads the checkout, which is not here")
+    package = tmp_path / "recstore"
+    (package / "_core").mkdir(parents=True)
+    shutil.copy(source / "__init__.py", package)
+    shutil.copy(source / "_core" / "__init__.py", package / "_core")
+    path = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", "import recstore"], env=path, capture_output=True, text=True)
+    assert done.returncode == 1 and "start Python in another folder, or as python -P" in done.stderr
