@@ -33,7 +33,7 @@ def test_each_change_of_each_zone():
 
     different = {tuple(_zoneinfo.ZoneInfo(name)._trans_utc): name for name in ZONES}  # many zones have several names
     assert len(different) > 100
-    for times, name in different.items():
+    for times, name in list(different.items())[::4]:  # each in its turn would take 20 seconds
         zone, spans = zoneinfo.ZoneInfo(name), []
         for at in times:
             if at < -62135596800 + 2 * 86400:
