@@ -108,6 +108,24 @@ rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint6
     return status;
 }
 
+rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
+                                rs_arrow_field **out, rs_error *err) {
+    const uint8_t *p;
+    uint64_t units;
+    unsigned unit;
+    uint8_t tag;
+    *out = NULL;
+    if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
+    tag = *cursor->in.ptr;
+    *is_name = tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_STR4;
+    if (!*is_name) return rs_path_any_pass(cursor, err);
+    unit = 1u << (tag - RS_FMT_TAG_STR1);
+    cursor->in.ptr++;
+    RS_TRY(rs_decode_varint(cursor, &units, err));
+    RS_TRY(rs_decode_units(cursor, units, unit, &p, err));
+    return rs_arrow_field_named(self, p, units, unit, n_fields, out, err);
+}
+
 rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uint32_t *n_fields, rs_arrow_field **out,
                               rs_error *err) {
     char name[16];

@@ -161,6 +161,10 @@ RS_NODISCARD rs_status rs_arrow_field_child(rs_arrow_field *self, const char *na
 /* As rs_arrow_field_child for a name of n units of unit_bytes. RS_E_ARG_TEXT for a lone surrogate. */
 RS_NODISCARD rs_status rs_arrow_field_named(rs_arrow_field *self, const uint8_t *units, uint64_t n, unsigned unit_bytes,
                                             uint32_t *n_fields, rs_arrow_field **out, rs_error *err);
+/* Takes a key of the any value of a dict. *out is as of rs_arrow_field_child for a str, and NULL for another key;
+ * *is_name says which it was. Also rules 20 to 23 of FORMAT.md. */
+RS_NODISCARD rs_status rs_arrow_field_of_key(rs_arrow_field *self, rs_cursor *cursor, uint32_t *n_fields, bool *is_name,
+                                             rs_arrow_field **out, rs_error *err);
 /* Sets *out to item `i` of tuples, a child whose name is the number. Errors as rs_arrow_field_child. */
 RS_NODISCARD rs_status rs_arrow_field_item(rs_arrow_field *self, uint32_t i, uint32_t *n_fields, rs_arrow_field **out,
                                            rs_error *err);

@@ -149,24 +149,13 @@ static rs_status put_child(rs_arrow_walk *self, const rs_arrow_field *field, rs_
 }
 
 static rs_status put_any_dict(rs_arrow_walk *self, rs_arrow_field *field, rs_cursor *cursor, rs_error *err) {
-    uint64_t n, i, units, wanted = 0;
-    const uint8_t *p;
+    uint64_t n, i, wanted = 0;
     RS_TRY(rs_path_any_enter(cursor, 2, &n, err));
     if (field->layout != RS_ARROW_LAYOUT_STRUCT) return rs_arrow_misfit(field, err);
     for (i = 0; i < n; i++) {
         rs_arrow_field *child = NULL;
-        uint8_t tag;
-        if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-        tag = *cursor->in.ptr;
-        if (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_STR4) {
-            const unsigned unit = 1u << (tag - RS_FMT_TAG_STR1);
-            cursor->in.ptr++;
-            RS_TRY(rs_decode_varint(cursor, &units, err));
-            RS_TRY(rs_decode_units(cursor, units, unit, &p, err));
-            RS_TRY(rs_arrow_field_named(field, p, units, unit, &self->ops->n_fields, &child, err));
-        } else {
-            RS_TRY(rs_path_any_pass(cursor, err));
-        }
+        bool is_name;
+        RS_TRY(rs_arrow_field_of_key(field, cursor, &self->ops->n_fields, &is_name, &child, err));
         RS_TRY(put_child(self, field, child, cursor, err));
         wanted += child != NULL;
     }

@@ -214,25 +214,14 @@ static rs_status see_any_array(rs_arrow_field *field, rs_cursor *cursor, uint32_
 }
 
 static rs_status see_any_dict(rs_arrow_field *field, rs_cursor *cursor, uint32_t *n_fields, rs_error *err) {
-    uint64_t n, i, units;
-    const uint8_t *p;
+    uint64_t n, i;
     RS_TRY(rs_path_any_enter(cursor, 2, &n, err));
     rs_arrow_see(field, RS_ARROW_SEEN_STRUCT);
     for (i = 0; i < n; i++) {
         rs_arrow_field *child = NULL;
-        uint8_t tag;
-        if (cursor->in.ptr == cursor->in.end) return RS_FAIL(rs_decode_truncated(err), RS_E_FMT_TRUNCATED);
-        tag = *cursor->in.ptr;
-        if (tag >= RS_FMT_TAG_STR1 && tag <= RS_FMT_TAG_STR4) {
-            const unsigned unit = 1u << (tag - RS_FMT_TAG_STR1);
-            cursor->in.ptr++;
-            RS_TRY(rs_decode_varint(cursor, &units, err));
-            RS_TRY(rs_decode_units(cursor, units, unit, &p, err));
-            RS_TRY(rs_arrow_field_named(field, p, units, unit, n_fields, &child, err));
-        } else {
-            RS_TRY(rs_path_any_pass(cursor, err));
-            if (!field->closed) rs_arrow_see(field, RS_ARROW_SEEN_ODD_KEY);
-        }
+        bool is_name;
+        RS_TRY(rs_arrow_field_of_key(field, cursor, n_fields, &is_name, &child, err));
+        if (!is_name && !field->closed) rs_arrow_see(field, RS_ARROW_SEEN_ODD_KEY);
         if (child == NULL) RS_TRY(rs_path_any_pass(cursor, err));
         else RS_TRY(rs_arrow_see_any(child, cursor, n_fields, err));
     }

@@ -345,15 +345,10 @@ cdef class ArrowExport:
 
     cdef int walk(self, ArrowSource source, uint64_t index) except -1:
         """Reads a record in which only Python code can find the field."""
-        cdef rs_record where
         cdef rs_cursor cursor
         cdef rs_place place
         cdef rs_error err
-        cdef Segment segment = source.segment
-        check(rs_store_find(segment.numbered(source.store), index, &where, &err), &err)
-        program = <Program>segment.program(where.tree)
-        cursor = rs_store_cursor(&segment.store, &where)
-        check(rs_path_begin(&cursor, where.tree.nodes, &place, &err), &err)
+        program = begin_at(source.segment, source.store, index, &cursor, &place)
         if self.path is None or self.path.walk(program, &cursor, &place, None):
             return check_arrow(rs_arrow_out_take(&self.it, &cursor, &place, &err), &err)
         if self.dumped is None:

@@ -156,6 +156,16 @@ cdef int32_t within_ext(const rs_node *node, object key) except? -4:
     return <int32_t>i if 0 <= i < len(names) else RS_STEP_ASK
 
 
+cdef Program begin_at(Segment segment, int store, uint64_t index, rs_cursor *cursor, rs_place *place):
+    """The Program of a record's tree; `cursor` and `place` become the record's beginning."""
+    cdef rs_record where
+    cdef rs_error err
+    check(rs_store_find(segment.numbered(store), index, &where, &err), &err)
+    program = <Program>segment.program(where.tree)
+    begin_record(segment, store, &where, cursor, place)
+    return program
+
+
 cdef class Source:
     """A store of an entered segment, with the compiled path of each of its blocks."""
 
@@ -242,15 +252,9 @@ cdef class ColumnReader:
 
     cdef int walk(self, Source source, uint64_t index) except -1:
         """Reads a record in which only Python code can find the field."""
-        cdef rs_record where
         cdef rs_cursor cursor
         cdef rs_place place
-        cdef rs_error err
-        cdef Segment segment = source.segment
-        check(rs_store_find(segment.numbered(source.store), index, &where, &err), &err)
-        program = <Program>segment.program(where.tree)
-        cursor = rs_store_cursor(&segment.store, &where)
-        check(rs_path_begin(&cursor, where.tree.nodes, &place, &err), &err)
+        program = begin_at(source.segment, source.store, index, &cursor, &place)
         if self.path is not None and not self.path.walk(program, &cursor, &place, None):
             return self.lack(index)
         return self.take(&cursor, &place)

@@ -1,12 +1,7 @@
 """Exports to Arrow of real files, of records of any type, and of damaged stores."""
 
-import csv
 import datetime as dt
 import decimal
-import io
-import json
-import lzma
-import os
 import pathlib
 import random
 
@@ -15,6 +10,7 @@ import pytest
 from arrow_results import check_table, check_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from real_records import LISTS
 
 import recstore
 from recstore import RecordDict, RecordList
@@ -25,71 +21,10 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 # ---- Real files ------------------------------------------------------------------------------------------------------
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or ROOT.parent / "shared" / "data")
 
-
-def read(name):
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{name} is not here: set RECSTORE_DATA to the folder of real inputs")
-    with lzma.open(path, "rt", encoding="utf-8-sig", newline="") as file:
-        return file.read()
-
-
-def json_part(name, part=None, step=1):
-    found = json.loads(read(name))
-    return (found if part is None else found[part])[::step]
-
-
-def json_lines(name, step=1):
-    return [json.loads(line) for line in read(name).split("\n")[::step] if line]
-
-
-def numbered(cell):
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell or None
-
-
-def table_rows(name):
-    return [{key: numbered(cell) for key, cell in row.items()} for row in csv.DictReader(io.StringIO(read(name)))]
-
-
-FILES = {
-    "tate artworks": lambda: json_lines("tate/artworks.jsonl.xz", 16),
-    "sgd": lambda: json_lines("sgd/dev.jsonl.xz", 6),
-    "tang poems": lambda: json_lines("chinese-poetry/poet.tang.jsonl.xz", 4),
-    "nlvr2": lambda: json_lines("nested/nlvr2/dev.jsonl.xz"),
-    "countries": lambda: json_part("nested/countries.json.xz"),
-    "gemoji": lambda: json_part("nested/gemoji_emoji.json.xz"),
-    "movies": lambda: json_part("nested/vega_movies.json.xz"),
-    "vqarad": lambda: json_part("nested/vqarad_train.json.xz"),
-    "cmrc": lambda: json_part("nested/cmrc2018/cmrc2018_dev.json.xz"),
-    "xquad zh": lambda: json_part("nested/xquad/xquad.zh.json.xz", "data"),
-    "glaive": lambda: json_part("nested/llamafactory/glaive_toolcall_zh_demo.json.xz"),
-    "taco images": lambda: json_part("taco/annotations.json.xz", "images"),
-    "taco annotations": lambda: json_part("taco/annotations.json.xz", "annotations"),
-    "coco annotations": lambda: json_part("coco/instances_val2017.first647.json.xz", "annotations"),
-    "coco crowds": lambda: json_part("coco/COCO-MINI_instances_train2017.json.xz", "annotations"),
-    "coco captions": lambda: json_part("coco/captions_val2017.json.xz", "annotations"),
-    "coco results": lambda: json_part("coco/results/instances_val2014_fakesegm100_results.json.xz"),
-    "imagenet labels": lambda: json_part("imagenet/timm/imagenet_real_labels.json.xz"),
-    "tate artists": lambda: list(csv.reader(io.StringIO(read("tabular/tate_artist_data.csv.xz")))),
-    "runways": lambda: table_rows("tabular/ourairports_runways.csv.xz")[::2],
-    "birdstrikes": lambda: table_rows("tabular/vega_birdstrikes.csv.xz"),
-    "commonvoice": lambda: [
-        line.split("\t") for line in read("commonvoice/sentences.tsv.xz").split("\n")[::40] if line
-    ],
-}
-
-
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", LISTS)
 def test_real_files(name):
-    records = FILES[name]()
+    records = LISTS[name]()
     with RecordList(records) as x:
         if not isinstance(records[0], dict):
             check_values(x.to_arrow(), pa.array(records))
@@ -97,10 +32,10 @@ def test_real_files(name):
         try:
             for name in {name for record in records for name in record}:
                 pa.array([record.get(name) for record in records])
-        except (pa.ArrowException, TypeError) as e:
+        except (pa.ArrowException, TypeError):
             with pytest.raises(TypeError, match="several types"):
                 x.to_arrow()
-            pytest.skip(f"no table: {e}")
+            return
         check_table(records, x)
 
 

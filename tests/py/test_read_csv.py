@@ -5,10 +5,8 @@ import csv
 import gzip
 import io
 import logging
-import lzma
 import math
 import os
-import pathlib
 import re
 
 import pytest
@@ -19,10 +17,6 @@ import recstore
 
 pyarrow = pytest.importorskip("pyarrow")
 from recstore.io import csv_rows  # noqa: E402
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-DATA = pathlib.Path(os.environ.get("RECSTORE_DATA") or ROOT.parent / "shared" / "data")
-
 
 # ---- The obvious way ----
 
@@ -119,50 +113,6 @@ def read(data, **options):
     data = data.encode() if isinstance(data, str) else data
     with recstore.read_csv(io.BytesIO(data), **options) as x:
         return x.to_list()
-
-
-REAL = {
-    "tabular/tate_artist_data.csv": {},
-    "tabular/ourairports_runways.csv": {},
-    "tabular/vega_birdstrikes.csv": {},
-    "speech/LibriMix/libri2mix_train-clean-100.csv": {},
-    "imagenet/ImageNet_val.txt": {"delimiter": " ", "header": ["path", "label"]},
-    "imagenet/timm/imagenet_synset_to_definition.txt": {"delimiter": "\t", "header": ["id", "text"], "quote": None},
-    "speech/voxceleb1_veri_test.txt": {"delimiter": " ", "header": ["label", "a", "b"]},
-    "speech/vits/ljs_audio_text_train_filelist.txt.cleaned": {
-        "delimiter": "|",
-        "header": ["path", "text"],
-        "quote": None,
-    },
-    "speech/vits/vctk_audio_sid_text_train_filelist.txt": {
-        "delimiter": "|",
-        "header": ["path", "speaker", "text"],
-        "quote": None,
-    },
-}
-
-
-@pytest.mark.parametrize("name", REAL)
-def test_a_real_file_gives_the_values_of_the_obvious_way(name):
-    path = DATA / f"{name}.xz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here: set RECSTORE_DATA to the folder of real inputs")
-    with lzma.open(path, "rt", encoding="utf-8", newline="") as file:
-        expected = plain(file.read(), **REAL[name])
-    with recstore.read_csv(path, **REAL[name]) as x:
-        assert same(x.to_list(), expected)
-
-
-def test_the_sentences_of_common_voice():
-    """1.8 million lines, whose quotes are plain characters; only a part is compared value by value."""
-    path = DATA / "commonvoice/sentences.tsv.xz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here: set RECSTORE_DATA to the folder of real inputs")
-    with lzma.open(path, "rb") as file:
-        head = b"".join(line for line, _ in zip(file, range(200_000), strict=False))
-    expected = [dict(zip(("lang", "text"), line.split("\t"), strict=True)) for line in head.decode().split("\n")[:-1]]
-    with recstore.read_csv(path, header=["lang", "text"], quote=None, limit=200_000) as x:
-        assert same(x.to_list(), expected)
 
 
 # ---- Made files ----
