@@ -33,15 +33,18 @@ def extent(value):
 
 
 def merged(clusters):
-    """The clusters, with each group of overlapping ones joined to one."""
-    out = []
+    """The clusters, with each group of overlapping ones joined to one. They and their members stand in the order in
+    which their first members came: addresses differ between processes, and equal data must be packed alike."""
+    out, place = [], {id(cluster.members[0]): number for number, cluster in enumerate(clusters)}
     for cluster in sorted(clusters, key=lambda c: c.low):
         if out and cluster.low < out[-1].high:
             out[-1].high = max(out[-1].high, cluster.high)
             out[-1].members.extend(cluster.members)
         else:
-            out.append(cluster)
-    return out
+            out.append(Cluster(cluster.low, cluster.high, cluster.members[0]))
+    for cluster in out:
+        cluster.members.sort(key=lambda member: place[id(member)])
+    return sorted(out, key=lambda c: place[id(c.members[0])])
 
 
 def settle(arrays, candidates, patterns):

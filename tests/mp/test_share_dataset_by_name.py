@@ -1,6 +1,7 @@
 """share_dataset(..., shared="name"): one process makes the dataset, the others attach before they load."""
 
 import multiprocessing
+import types
 
 import numpy as np
 import pytest
@@ -88,6 +89,19 @@ def test_a_loaded_dataset_attaches_to_equal_data_only(name, log):
     assert [datasets.description(one) for one in (first, again, other)] == [datasets.expected(n) for n in (1, 1, 2)]
     assert first.samples.segments[0].id == again.samples.segments[0].id != other.samples.segments[0].id
     assert len(recstore.segments(name)) == 2
+
+
+def test_arrays_are_packed_alike_wherever_they_lie_in_memory(name):
+    """The order of two arrays in memory is chance; equal datasets have one segment all the same."""
+    segments = []
+    for first, second in ((slice(0, 50_000), slice(50_000, None)), (slice(50_000, None), slice(0, 50_000))):
+        memory = np.empty(100_000)
+        dataset = types.SimpleNamespace(a=memory[first], b=memory[second], part_of_b=memory[second][10:20])
+        dataset.a[:], dataset.b[:] = np.arange(50_000), np.arange(50_000) * 2.0
+        segments.append(share_dataset(dataset, datasets.LEAST, shared=name).a)
+        held = recstore.segments(name)
+        assert dataset.part_of_b[1] == 22.0
+    assert len(segments) == 2 and len(held) == 1
 
 
 def test_workers_read_a_dataset_that_was_attached(context, name, log):
