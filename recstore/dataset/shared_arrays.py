@@ -34,6 +34,14 @@ class Mapping(mmap.mmap):
         self.address = np.frombuffer(self, np.uint8).__array_interface__["data"][0]
         return self
 
+    def __del__(self):
+        # mmap has a duplicate of the descriptor, which holds the lease as the store's own does. With that one open,
+        # the store, which goes next, would not be the last user and would leave a named segment behind.
+        try:
+            self.close()
+        except BufferError:
+            return  # collected in a cycle with its arrays; the next call of recstore removes the segment
+
     def bytes_at(self, offset, size):
         """Writable bytes of the mapping, as an array."""
         return np.ndarray((size,), np.uint8, self, offset)

@@ -1,7 +1,6 @@
 """share_dataset(..., shared="name"): one process makes the dataset, the others attach before they load."""
 
 import multiprocessing
-import types
 
 import numpy as np
 import pytest
@@ -91,12 +90,17 @@ def test_a_loaded_dataset_attaches_to_equal_data_only(name, log):
     assert len(recstore.segments(name)) == 2
 
 
+class Arrays:
+    def __init__(self, a, b):
+        self.a, self.b, self.part_of_b = a, b, b[10:20]
+
+
 def test_arrays_are_packed_alike_wherever_they_lie_in_memory(name):
     """The order of two arrays in memory is chance; equal datasets have one segment all the same."""
     segments = []
     for first, second in ((slice(0, 50_000), slice(50_000, None)), (slice(50_000, None), slice(0, 50_000))):
         memory = np.empty(100_000)
-        dataset = types.SimpleNamespace(a=memory[first], b=memory[second], part_of_b=memory[second][10:20])
+        dataset = Arrays(memory[first], memory[second])
         dataset.a[:], dataset.b[:] = np.arange(50_000), np.arange(50_000) * 2.0
         segments.append(share_dataset(dataset, datasets.LEAST, shared=name).a)
         held = recstore.segments(name)
