@@ -101,6 +101,8 @@ _LATER = {
 
 
 def __getattr__(name):
+    if name == "torch":  # in no list of names: `from recstore import *` must not hide PyTorch
+        return __import__("recstore.torch", fromlist=["torch"])
     module = _LATER.get(name)
     if module is None:
         hint = "" if name.startswith("_") else _hint(name)

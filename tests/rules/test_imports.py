@@ -28,6 +28,7 @@ ROOMS = [
     ["sharing"],
     ["dataset", "io"],
     ["integrations"],
+    ["torch"],
     ["cli"],
 ]
 # A folder of recstore/ is a room of its own name. These are the modules on top, by room.

@@ -101,7 +101,8 @@ def test_pyright(project):
 
 
 def adapters_without_library(folder):
-    """The modules of recstore.integrations that cannot be imported here, because their library is missing."""
+    """The modules of recstore.integrations and recstore.torch that cannot be imported here, because their library is
+    missing."""
     code = """
 import importlib, sys
 for name in sys.argv[1:]:
@@ -111,7 +112,12 @@ for name in sys.argv[1:]:
         assert not str(getattr(error, "name", "")).startswith("recstore"), error
         print(name)
 """
-    names = [f"recstore.integrations.{path.stem}" for path in (PACKAGE / "integrations").glob("[a-z]*.py")]
+    names = [
+        f"recstore.{room}.{path.stem}"
+        for room in ("integrations", "torch")
+        for path in (PACKAGE / room).glob("[a-z]*.py")
+    ]
+    names.append("recstore.torch")
     return run(folder, "-c", code, *names).stdout.split()
 
 
