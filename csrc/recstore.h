@@ -33,6 +33,7 @@
 #include "read/rs_compiled_path.h"
 #include "read/rs_store.h"
 #include "read/rs_utf8.h"
+#include "read/rs_window.h"
 #include "write/rs_any_put.h"
 #include "write/rs_arrow_in.h"
 #include "write/rs_builder.h"

@@ -1,4 +1,4 @@
-/* rs_column_read.c: locates windows of records, and appends the field of each record to the column. */
+/* rs_column_read.c: appends the field of each record of a window to the column. */
 #include "read/rs_column_read.h"
 
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
@@ -286,60 +286,26 @@ static rs_status take_one(rs_column_read *self, const rs_source *source, const r
 /* Reads the records from `begin` up to `end` of the window, which have the same compiled path. */
 static rs_status take_alike(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t end,
                             rs_column_read_stop *stop, rs_error *err) {
-    const rs_compiled_path *compiled = self->compiled_paths[begin];
+    const rs_compiled_path *compiled = self->window.paths[begin]->of_field[0];
     uint64_t long_end, i = begin, n;
     /* Rows are read together up to the first one that is too short; a walk reports the error of that one. */
-    for (long_end = begin; long_end < end && rs_slice_left(&self->records[long_end]) >= compiled->least; long_end++) {
+    for (long_end = begin; long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least;
+         long_end++) {
     }
     while (i < end) {
         if (i < long_end) {
-            rs_column_rows rows = {NULL, 0, self->records + i, long_end - i, 0, 0, 0};
-            RS_TRY(take_fixed(self, source, self->blocks[i], compiled, &rows, &n, err));
+            rs_column_rows rows = {NULL, 0, self->window.records + i, long_end - i, 0, 0, 0};
+            RS_TRY(take_fixed(self, source, self->window.blocks[i], compiled, &rows, &n, err));
             stop->done += n;
             i += n;
             if (i == end) break;
         }
-        RS_TRY(take_one(self, source, self->blocks[i], compiled, self->records[i], &stop->why, err));
+        RS_TRY(take_one(self, source, self->window.blocks[i], compiled, self->window.records[i], &stop->why, err));
         if (stop->why != RS_COLUMN_READ_DONE) return RS_OK;
         stop->done++;
         i++;
     }
     return RS_OK;
-}
-
-/* ---- Locating records ---- */
-
-static RS_COLD rs_status no_record(const rs_store *store, uint64_t index, rs_error *err) {
-    return rs_error_set(err, RS_E_ARG_RANGE, RS_NOWHERE, "there is no record %lld among %llu", (long long)index,
-                        (unsigned long long)store->header.n_records);
-}
-
-/* Sets *out to the block of record stop->index, which may be a later one than GROUPS names. *out is unchanged, and
- * stop->why is set, when the block has no compiled path. */
-static rs_status find_block(const rs_source *source, rs_column_read_stop *stop, const rs_block **out,
-                            const rs_compiled_path **compiled, rs_error *err) {
-    const rs_store *store = source->store;
-    const uint64_t index = stop->index;
-    uint64_t number, steps;
-    if (RS_UNLIKELY(index >= store->header.n_records)) return no_record(store, index, err);
-    number = rs_load_u32(store->groups + index / RS_FMT_GROUP_RECORDS * 4);
-    for (steps = 0; steps < RS_FMT_GROUP_RECORDS && number < store->n_blocks; steps++, number++) {
-        const rs_block *block = &store->blocks[number];
-        *compiled = source->compiled_paths[number];
-        if (*compiled == NULL) {
-            stop->why = RS_COLUMN_READ_BLOCK;
-            stop->block = number;
-            return RS_OK;
-        }
-        if (index < block->first_record) break;
-        if (index - block->first_record < block->n_records) {
-            *out = block;
-            return RS_OK;
-        }
-    }
-    return rs_error_set(err, RS_E_FMT_BLOCK,
-                        store->directory.sections[RS_FMT_SECTION_GROUPS].off + index / RS_FMT_GROUP_RECORDS * 4,
-                        "record %llu is not found from the block on where its group leads", (unsigned long long)index);
 }
 
 /* Reads rows of the same size that follow one another in equal steps, and whose field has the same offset. Nothing but
@@ -362,87 +328,47 @@ static rs_status take_stretch(rs_column_read *self, const rs_source *source, con
     return RS_OK;
 }
 
-/* Returns the record number for position k. The arithmetic is unsigned, so that any position gives some number, which
- * find_block checks. */
-static uint64_t index_at(const int64_t *positions, int64_t start, int64_t step, uint64_t k) {
-    return (uint64_t)start + (uint64_t)step * (positions != NULL ? (uint64_t)positions[k] : k);
-}
-
-/* Prefetches the field, or the bytes that a walk passes on the way to it: a few cache lines, which arrive together. */
-static void prefetch_record(const rs_slice *record, const rs_compiled_path *compiled) {
-    const uint8_t *p = record->ptr; /* from the bits on, which stand before the bodies */
-    const uint8_t *end = rs_compiled_path_is_fixed(compiled) ? record->ptr + compiled->least : record->end;
-    uint64_t lines;
-    for (lines = 0; lines < 4 && p < end; lines++, p += 64) RS_PREFETCH(p);
-    if (end > record->ptr) RS_PREFETCH(end - 1);
-}
-
-/* Returns the record number of record i of the window. It is not read from `positions` again, which another thread may
- * change. */
-static uint64_t index_in_window(const rs_column_read *self, uint64_t i) {
-    return self->blocks[i]->first_record + self->locals[i];
-}
-
-/* Locates the records from stop->done on, at most a window, and prefetches their memory. *n becomes the number of
- * located records. It stops before a record that cannot be located. When that is the first, *n is 0, and stop->why or
- * the status gives the reason. */
-static rs_status locate_window(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
-                               int64_t step, uint64_t end, rs_column_read_stop *stop, uint64_t *n, rs_error *err) {
-    const uint64_t most = end - stop->done < RS_COLUMN_READ_WINDOW ? end - stop->done : RS_COLUMN_READ_WINDOW;
-    const uint8_t *segment = source->store->segment.ptr;
+/* Reads records that follow one another in equal steps. *known becomes false when their block has no compiled path. */
+static rs_status run_stretch(rs_column_read *self, const rs_source *source, int64_t start, int64_t step, uint64_t n,
+                             rs_column_read_stop *stop, bool *known, uint64_t *taken, rs_error *err) {
     const rs_block *block = NULL;
-    const rs_compiled_path *compiled = NULL;
-    const bool far = positions != NULL || step > 8 || step < -8;
-    uint64_t i;
-    for (*n = 0; *n < most; (*n)++) {
-        stop->index = index_at(positions, start, step, stop->done + *n);
-        if (block == NULL || stop->index - block->first_record >= block->n_records) {
-            rs_status status;
-            block = NULL;
-            status = find_block(source, stop, &block, &compiled, err);
-            if (status != RS_OK && *n == 0) return status;
-            if (status != RS_OK || block == NULL) break; /* the records before are located all the same */
-        }
-        self->blocks[*n] = block, self->compiled_paths[*n] = compiled;
-        self->locals[*n] = (uint32_t)(stop->index - block->first_record);
-        if (far) rs_offsets_prefetch(segment, block, self->locals[*n]);
-    }
-    if (*n > 0) stop->why = RS_COLUMN_READ_DONE;
-    for (i = 0; i < *n; i++) {
-        rs_status status = rs_offsets_locate(segment, self->blocks[i], self->locals[i], &self->records[i], err);
-        if (status != RS_OK) {
-            stop->index = index_in_window(self, i);
-            *n = i;
-            return i > 0 ? RS_OK : status;
-        }
-        if (far) prefetch_record(&self->records[i], self->compiled_paths[i]);
-    }
-    return RS_OK;
+    const rs_tree_paths *paths = NULL;
+    rs_window_stop at;
+    rs_status status;
+    *taken = 0;
+    at.index = stop->index = rs_window_index_at(NULL, start, step, stop->done);
+    status = rs_source_find_block(source, &at, &block, &paths, err);
+    stop->block = at.block;
+    *known = block != NULL;
+    if (block == NULL) return status;
+    return take_stretch(self, source, block, paths->of_field[0], step, n, stop, taken, err);
 }
 
 rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, const int64_t *positions, int64_t start,
                              int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err) {
+    rs_window *window = &self->window;
     stop->why = RS_COLUMN_READ_DONE;
     while (stop->done < n && stop->why == RS_COLUMN_READ_DONE) {
-        uint64_t first, count, i, k;
+        const uint64_t first = stop->done;
+        rs_window_stop at;
+        rs_status status;
+        uint64_t i, k;
         if (positions == NULL) {
-            const rs_block *block = NULL;
-            const rs_compiled_path *compiled = NULL;
             uint64_t taken;
-            stop->index = index_at(NULL, start, step, stop->done);
-            RS_TRY(find_block(source, stop, &block, &compiled, err));
-            if (block == NULL) break;
-            RS_TRY(take_stretch(self, source, block, compiled, step, n, stop, &taken, err));
-            if (taken > 0) continue;
+            bool known;
+            RS_TRY(run_stretch(self, source, start, step, n, stop, &known, &taken, err));
+            if (!known) stop->why = RS_COLUMN_READ_BLOCK;
+            if (!known || taken > 0) continue;
         }
-        first = stop->done;
-        RS_TRY(locate_window(self, source, positions, start, step, n, stop, &count, err));
-        for (i = 0; i < count && stop->why == RS_COLUMN_READ_DONE; i = k) {
-            rs_status status;
-            for (k = i + 1; k < count && self->compiled_paths[k] == self->compiled_paths[i]; k++) {
+        status = rs_window_locate(window, source, positions, start, step, first, n, &at, err);
+        stop->index = at.index, stop->block = at.block;
+        if (status != RS_OK) return status;
+        if (window->n == 0) stop->why = RS_COLUMN_READ_BLOCK;
+        for (i = 0; i < window->n && stop->why == RS_COLUMN_READ_DONE; i = k) {
+            for (k = i + 1; k < window->n && window->paths[k] == window->paths[i]; k++) {
             }
             status = take_alike(self, source, i, k, stop, err);
-            if (stop->done - first < count) stop->index = index_in_window(self, stop->done - first);
+            if (stop->done - first < window->n) stop->index = rs_window_index(window, stop->done - first);
             if (status != RS_OK) return status;
         }
     }

@@ -9,9 +9,8 @@
 
 #include "read/rs_column.h"
 #include "read/rs_entries.h"
-#include "read/rs_compiled_path.h"
-#include "read/rs_store.h"
 #include "read/rs_utf8.h"
+#include "read/rs_window.h"
 
 enum {
     RS_COLUMN_READ_TEXT = 3, /* a kind of column, besides RS_COLUMN_SCALAR and RS_COLUMN_SEQUENCE */
@@ -26,13 +25,6 @@ enum {
     RS_COLUMN_READ_WINDOW = 256 /* the most records that are located and prefetched at once */
 };
 
-/* A store, with the compiled path of each of its blocks. compiled_paths[b] is NULL when block b has none; the other
- * blocks are loaded. Borrows everything. One thread at a time may use it. */
-typedef struct rs_source {
-    const rs_store *store;
-    const rs_compiled_path **compiled_paths;
-} rs_source;
-
 /* The column so far. Owns its buffers. Zero the struct and call rs_column_read_open; call rs_column_read_clear at the
  * end. One thread at a time may use it. */
 typedef struct rs_column_read {
@@ -46,11 +38,7 @@ typedef struct rs_column_read {
     uint64_t n;         /* number of records read */
     uint64_t n_null;    /* number of nulls among them */
     rs_entries entries; /* the cache of table entries */
-    /* The current window: the bytes of its records, and how to read them. */
-    rs_slice records[RS_COLUMN_READ_WINDOW];
-    const rs_block *blocks[RS_COLUMN_READ_WINDOW];
-    const rs_compiled_path *compiled_paths[RS_COLUMN_READ_WINDOW];
-    uint32_t locals[RS_COLUMN_READ_WINDOW];
+    rs_window window;   /* the records that are read now */
 } rs_column_read;
 
 /* The progress of rs_column_read_run. Zero it before the first call. */

@@ -258,7 +258,7 @@ cdef class ArrowExport:
         check(rs_store_load_block(source.segment.numbered(source.store), block, &err), &err)
         if source.paths is not None:
             source.paths.compile_block(block)
-            compiled = source.paths.it.compiled_paths[block]
+            compiled = source.paths.it.of_block[block].of_field[0]
         check(rs_arrow_out_know(&self.it, &source.it, block, compiled, &err), &err)
         return 0
 

@@ -367,9 +367,13 @@ cdef extern from "recstore.h" nogil:
     enum:
         RS_COLUMN_READ_TEXT
         RS_COLUMN_READ_DONE, RS_COLUMN_READ_BLOCK, RS_COLUMN_READ_UNSURE, RS_COLUMN_READ_LACKING, RS_COLUMN_READ_OTHER
+    ctypedef struct rs_tree_paths:
+        const rs_compiled_path *const *of_field
+        uint32_t n
+    void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t n)
     ctypedef struct rs_source:
         const rs_store *store
-        const rs_compiled_path **compiled_paths
+        const rs_tree_paths **of_block
     ctypedef struct rs_column_read:
         rs_slice missing
         int kind

@@ -104,10 +104,13 @@ cdef class CompiledPath:
     """A Path compiled for one tree."""
 
     cdef rs_compiled_path it
+    cdef const rs_compiled_path *alone
+    cdef rs_tree_paths of_tree  # this path, for a read of one field
     cdef CompiledPaths paths
 
     def __cinit__(self, CompiledPaths paths):
         self.paths = paths
+        self.alone = &self.it
 
     def __dealloc__(self):
         rs_compiled_path_clear(&self.it)
@@ -133,6 +136,7 @@ cdef class CompiledPath:
                         else within_ext(node, key)
                     rs_compiled_path_set(&self.it, t, k, i, to)
         rs_compiled_path_prepare(&self.it)
+        rs_tree_paths_set(&self.of_tree, &self.alone, 1)
         return 0
 
 
@@ -177,13 +181,12 @@ cdef class Source:
     def __cinit__(self, CompiledPaths paths, Segment segment, int store):
         self.segment, self.store, self.paths = segment, store, paths
         self.it.store = segment.numbered(store)
-        self.it.compiled_paths = <const rs_compiled_path **>calloc(self.it.store.n_blocks + 1,
-                                                                   sizeof(rs_compiled_path *))
-        if self.it.compiled_paths == NULL:
+        self.it.of_block = <const rs_tree_paths **>calloc(self.it.store.n_blocks + 1, sizeof(rs_tree_paths *))
+        if self.it.of_block == NULL:
             raise MemoryError
 
     def __dealloc__(self):
-        free(self.it.compiled_paths)
+        free(self.it.of_block)
 
     cdef int compile_block(self, uint64_t block) except -1:
         """Loads a block and compiles the path for its tree."""
@@ -199,7 +202,7 @@ cdef class Source:
             compiled = CompiledPath(self.paths)
             compiled.prepare(<Program>self.segment.program(&store.trees[tree]))
             found = self.paths.by_tree[key] = compiled
-        self.it.compiled_paths[block] = &(<CompiledPath>found).it
+        self.it.of_block[block] = &(<CompiledPath>found).of_tree
         return 0
 
 

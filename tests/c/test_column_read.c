@@ -40,7 +40,9 @@ typedef struct opened {
     rs_path_name name;
     rs_key_path path;
     rs_compiled_path compiled_paths[64]; /* by tree */
-    const rs_compiled_path *by_block[64];
+    const rs_compiled_path *of_field[64];
+    rs_tree_paths paths[64];
+    const rs_tree_paths *by_block[64];
 } opened;
 
 static rs_status open_over(opened *o, const char *key) {
@@ -50,7 +52,7 @@ static rs_status open_over(opened *o, const char *key) {
     memset(&o->name, 0, sizeof o->name);
     o->path.keys = &o->key, o->path.names = &o->name, o->path.n_keys = 1, o->path.n_names = 1;
     RS_TRY(rs_store_open(&o->store, built_slice(&o->b), NULL, &err));
-    o->source.store = &o->store, o->source.compiled_paths = o->by_block;
+    o->source.store = &o->store, o->source.of_block = o->by_block;
     if (o->store.n_blocks > 64 || o->store.n_trees > 64) abort();
     return RS_OK;
 }
@@ -83,7 +85,9 @@ static rs_status know(opened *o, uint64_t block) {
         }
         rs_compiled_path_prepare(compiled);
     }
-    o->by_block[block] = compiled;
+    o->of_field[number] = compiled;
+    rs_tree_paths_set(&o->paths[number], &o->of_field[number], 1);
+    o->by_block[block] = &o->paths[number];
     return RS_OK;
 }
 
@@ -171,7 +175,7 @@ static void test_rows_of_one_size(void) {
     memset(&got, 0, sizeof got);
     CHECK_OK(rs_column_read_open(&got, N, true, &err), &err);
     CHECK_OK(run(&o, &got, NULL, N - 1, -1, N, &stop), &err);
-    CHECK(o.by_block[0] != NULL && rs_compiled_path_is_fixed(o.by_block[0]) && o.store.blocks[0].index_width == 0);
+    CHECK(o.by_block[0] != NULL && rs_compiled_path_is_fixed(o.by_block[0]->of_field[0]) && o.store.blocks[0].index_width == 0);
     CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == N && got.n_null == 0 && got.valid.size_bytes == N);
     for (k = 0; ok && k < N; k++) {
         ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k &&
