@@ -43,7 +43,7 @@
 #include "write/rs_infer.h"
 #include "write/rs_json_bounds.h"
 #include "write/rs_mapping_builder.h"
-#include "write/rs_batch.h"
+#include "write/rs_parcel.h"
 #include "write/rs_scan.h"
 #include "verify/rs_check.h"
 #include "verify/rs_verify.h"

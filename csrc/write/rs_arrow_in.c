@@ -1,4 +1,4 @@
-/* rs_arrow_in.c: rows of Arrow arrays into builders and batches. */
+/* rs_arrow_in.c: rows of Arrow arrays into builders and parcels. */
 #include "write/rs_arrow_in.h"
 
 #include <stdlib.h>
@@ -101,15 +101,15 @@ rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t ma
     return RS_OK;
 }
 
-rs_status rs_arrow_in_append_batch(rs_arrow_in *self, rs_batch *batch, uint64_t max_rows, size_t max_bytes,
-                                   rs_error *err) {
-    rs_arrow_writer writer = writer_of(self, &batch->raw, NULL, err);
-    for (; self->next < self->n_rows && max_rows > 0 && rs_batch_size(batch) < max_bytes; max_rows--) {
+rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows, size_t max_bytes,
+                                    rs_error *err) {
+    rs_arrow_writer writer = writer_of(self, &parcel->raw, NULL, err);
+    for (; self->next < self->n_rows && max_rows > 0 && rs_parcel_size(parcel) < max_bytes; max_rows--) {
         rs_status status = rs_arrow_append_value(&writer, self->next);
-        if (status == RS_OK) status = rs_batch_end_record(batch, err);
+        if (status == RS_OK) status = rs_parcel_end_record(parcel, err);
         if (RS_UNLIKELY(status != RS_OK)) {
-            rs_batch_drop_record(batch, batch->arrays.size_bytes, batch->array_slots.size_bytes);
-            if (err != NULL) err->record = rs_batch_n_records(batch);
+            rs_parcel_drop_record(parcel, parcel->arrays.size_bytes, parcel->array_slots.size_bytes);
+            if (err != NULL) err->record = rs_parcel_n_records(parcel);
             return status;
         }
         self->next++;

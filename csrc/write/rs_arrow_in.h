@@ -1,11 +1,11 @@
-/* rs_arrow_in.h: appends the rows of Arrow arrays to a builder or a batch, without an object for each value. A caller
+/* rs_arrow_in.h: appends the rows of Arrow arrays to a builder or a parcel, without an object for each value. A caller
  * opens it with the schema of a stream, binds one array after another, and appends the rows of each. */
 #ifndef RS_ARROW_IN_H
 #define RS_ARROW_IN_H
 
 #include "write/rs_arrow_columns.h"
 #include "write/rs_arrow_schema.h"
-#include "write/rs_batch.h"
+#include "write/rs_parcel.h"
 #include "write/rs_builder.h"
 
 /* The rows of arrays of one schema. A row is a value of the outermost type: of a table, which is an array of structs, a
@@ -41,12 +41,12 @@ RS_NODISCARD rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStre
                                         rs_error *err);
 
 /* Each appends further rows: at most max_rows, and none after the builder has handed a full block over
- * (rs_builder_flush_beside), or the batch has max_bytes. `next` tells how far it came.
- * Errors of a row: those of rs_arrow_append_value, and of rs_builder_end_record or rs_batch_end_record. The builder or
- * batch then has the rows before, whole; err->record is the number of the row in it. Other errors of the builder, after
- * which it may only be closed. Needs no lock. */
+ * (rs_builder_flush_beside), or the parcel has max_bytes. `next` tells how far it came.
+ * Errors of a row: those of rs_arrow_append_value, and of rs_builder_end_record or rs_parcel_end_record. The builder or
+ * parcel then has the rows before, whole; err->record is the number of the row in it. Other errors of the builder; it may
+ * only be closed after them. Needs no lock. */
 RS_NODISCARD rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err);
-RS_NODISCARD rs_status rs_arrow_in_append_batch(rs_arrow_in *self, rs_batch *batch, uint64_t max_rows, size_t max_bytes,
-                                                rs_error *err);
+RS_NODISCARD rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows,
+                                                 size_t max_bytes, rs_error *err);
 
 #endif

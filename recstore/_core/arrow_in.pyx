@@ -191,14 +191,14 @@ cdef class ArrowReader:
         while self.rows.next < end:
             before = self.rows.next
             with nogil:
-                status = rs_arrow_in_append_batch(&self.rows, &encoder.batch, min(end - before, ARROW_ROWS),
-                                                  BATCH_BYTES, &err)
+                status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, min(end - before, ARROW_ROWS),
+                                                  PARCEL_BYTES, &err)
             encoder.n += self.rows.next - before
             if status == RS_E_IN_VALUE and self.failure is None:
                 raise Refused(f": {err.message.decode('utf-8', 'replace')}")  # the building process knows the number
             err.record = encoder.n
             self.refuse(status, &err, None)
-            if rs_batch_size(&encoder.batch) >= BATCH_BYTES:
+            if rs_parcel_size(&encoder.parcel) >= PARCEL_BYTES:
                 encoder.sender()
         return 0
 

@@ -494,27 +494,27 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_builder_finish(rs_builder *self, rs_error *err)
     void rs_builder_close(rs_builder *self)
 
-    ctypedef struct rs_batch:
+    ctypedef struct rs_parcel:
         rs_buffer raw
         rs_buffer arrays
         rs_buffer array_slots
 
     enum:
-        RS_BATCH_ARRAY_SLOT_SIZE
+        RS_PARCEL_ARRAY_SLOT_SIZE
 
-    void rs_batch_clear(rs_batch *self)
-    rs_status rs_batch_end_record(rs_batch *self, rs_error *err)
-    void rs_batch_drop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark)
-    void rs_batch_pop_record(rs_batch *self, size_t arrays_mark, size_t slots_mark)
-    size_t rs_batch_size(const rs_batch *self)
-    size_t rs_batch_packed_size(const rs_batch *self)
-    void rs_batch_pack(rs_batch *self, uint8_t *out)
+    void rs_parcel_clear(rs_parcel *self)
+    rs_status rs_parcel_end_record(rs_parcel *self, rs_error *err)
+    void rs_parcel_drop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mark)
+    void rs_parcel_pop_record(rs_parcel *self, size_t arrays_mark, size_t slots_mark)
+    size_t rs_parcel_size(const rs_parcel *self)
+    size_t rs_parcel_packed_size(const rs_parcel *self)
+    void rs_parcel_pack(rs_parcel *self, uint8_t *out)
 
-    ctypedef struct rs_batch_reader:
+    ctypedef struct rs_parcel_reader:
         uint64_t n_records
-    rs_status rs_batch_open(rs_slice packed, rs_batch_reader *self, rs_error *err)
-    rs_status rs_batch_next(rs_batch_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
-    rs_status rs_batch_append_all(rs_batch_reader *self, rs_builder *builder, rs_error *err)
+    rs_status rs_parcel_open(rs_slice packed, rs_parcel_reader *self, rs_error *err)
+    rs_status rs_parcel_next(rs_parcel_reader *self, rs_buffer *raw, rs_buffer *arrays, rs_error *err)
+    rs_status rs_parcel_append_all(rs_parcel_reader *self, rs_builder *builder, rs_error *err)
 
     void rs_arrow_schema_release(ArrowSchema *self)
     void rs_arrow_array_release(ArrowArray *self)
@@ -548,7 +548,7 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_arrow_in_bind(rs_arrow_in *self, const ArrowArray *array, rs_error *err)
     rs_status rs_arrow_in_next(rs_arrow_in *self, ArrowArrayStream *stream, ArrowArray *array, rs_error *err)
     rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err)
-    rs_status rs_arrow_in_append_batch(rs_arrow_in *self, rs_batch *batch, uint64_t max_rows, size_t max_bytes,
+    rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *batch, uint64_t max_rows, size_t max_bytes,
                                        rs_error *err)
 
     uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)

@@ -13,7 +13,7 @@ def varint(uint64_t n):
 
 # The state of one call of encode_value; all pointers are borrowed. `writer` is a trust.Writer or NULL. `python` counts
 # the calls of Python code: such code, or another thread during it, may change the containers that are being stored.
-# `keys` is not 0 within a dict key or a set. `array_slots` gets the array slots of a batch (csrc/write/rs_batch.h), or
+# `keys` is not 0 within a dict key or a set. `array_slots` gets the array slots of a parcel (csrc/write/rs_parcel.h), or
 # is NULL.
 cdef struct Out:
     rs_buffer *raw
@@ -108,7 +108,7 @@ cdef bint put_array(Out *out, object value) except -1:
         check(rs_buffer_append_zeros(arrays, gap, &err), &err)
         if out.array_slots != NULL:
             place[0], place[1] = out.raw.size_bytes, view.len
-            check(rs_buffer_append(out.array_slots, place, RS_BATCH_ARRAY_SLOT_SIZE, &err), &err)
+            check(rs_buffer_append(out.array_slots, place, RS_PARCEL_ARRAY_SLOT_SIZE, &err), &err)
         put_bytes(out.raw, position, rs_put_varint(position, arrays.size_bytes // RS_FMT_ALIGNMENT))
         put_bytes(arrays, view.buf, view.len)
         return True

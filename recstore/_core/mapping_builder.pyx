@@ -93,10 +93,10 @@ cdef class MappingBuilder:
         self.flush_if_full(&self.builder.keys)
         return self.flush_if_full(&self.builder.values)
 
-    def append_batch(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
-        """Adds the pairs of a batch of PairEncoder (batches.pyx), whose hashes were made with this builder's seed.
+    def append_parcel(self, bytes packed_keys, bytes packed_values, bytes hashes, list opaque):
+        """Adds the pairs of a parcel of PairEncoder (parcels.pyx), whose hashes were made with this builder's seed.
         `opaque` as in KeyHashes.extend."""
-        cdef rs_batch_reader keys, values
+        cdef rs_parcel_reader keys, values
         cdef rs_error err
         cdef rs_builder *k = &self.builder.keys
         cdef rs_builder *v = &self.builder.values
@@ -104,15 +104,15 @@ cdef class MappingBuilder:
         cdef size_t mark
         if not self.active:
             raise errors.ClosedError("the builder is finished")
-        check(rs_batch_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
-        check(rs_batch_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
+        check(rs_parcel_open(rs_slice_of(<const char *>packed_keys, len(packed_keys)), &keys, &err), &err)
+        check(rs_parcel_open(rs_slice_of(<const char *>packed_values, len(packed_values)), &values, &err), &err)
         if keys.n_records != values.n_records or 8 * keys.n_records != <uint64_t>len(hashes):
-            raise errors.CorruptError("the parts of a batch of pairs do not have the same number of records")
+            raise errors.CorruptError("the parts of a parcel of pairs do not have the same number of records")
         self.hashes.extend(hashes, opaque)
         for i in range(keys.n_records):
             mark = v.arrays.size_bytes
-            check(rs_batch_next(&keys, &k.raw, &k.arrays, &err), &err)
-            check(rs_batch_next(&values, &v.raw, &v.arrays, &err), &err)
+            check(rs_parcel_next(&keys, &k.raw, &k.arrays, &err), &err)
+            check(rs_parcel_next(&values, &v.raw, &v.arrays, &err), &err)
             check(rs_mapping_builder_end_pair(&self.builder, &err), &err)
             self.pair_ended(first + i, mark)
 

@@ -689,16 +689,16 @@ cdef class Builder:
             self.append(record)
             record = None  # frees the record before the stream makes the next one
 
-    def append_batch(self, bytes packed):
-        """Adds the records of a batch of ListEncoder (batches.pyx). Runs without the GIL."""
-        cdef rs_batch_reader batch
+    def append_parcel(self, bytes packed):
+        """Adds the records of a parcel of ListEncoder (parcels.pyx). Runs without the GIL."""
+        cdef rs_parcel_reader parcel
         cdef rs_error err
         cdef rs_status status
         if not self.active:
             raise errors.ClosedError("the builder is finished")
-        check(rs_batch_open(rs_slice_of(<const char *>packed, len(packed)), &batch, &err), &err)
+        check(rs_parcel_open(rs_slice_of(<const char *>packed, len(packed)), &parcel, &err), &err)
         with nogil:
-            status = rs_batch_append_all(&batch, &self.builder, &err)
+            status = rs_parcel_append_all(&parcel, &self.builder, &err)
         check_path(status, &err, self.saved)
 
     def end_block(self):

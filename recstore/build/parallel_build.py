@@ -3,7 +3,7 @@ over the shards and encode the records; the building process appends the records
 segment has the same bytes as without workers, except that a set's elements have the order of the process that encodes
 them.
 
-Each worker has two pipes. One brings it pickled shards, one at a time. The other takes back batches (batches.pyx), then
+Each worker has two pipes. One brings it pickled shards, one at a time. The other takes back parcels (parcels.pyx), then
 an END or an ERROR message. The building process reads up to RUN_AHEAD bytes ahead of the shard whose turn it is. Then
 it stops reading from the other workers, whose pipes fill up: so memory is bounded, and much larger shards are read one
 after another. An exception in a worker is raised when the turn of its shard comes, the death of a worker at once. A
@@ -25,7 +25,7 @@ from recstore.build.sources import Feed, feed_of
 from recstore.errors import BuildError, EncodeError, Error
 
 RUN_AHEAD = 32 << 20
-BATCH, END, ERROR = b"P", b"E", b"X"
+PARCEL, END, ERROR = b"P", b"E", b"X"
 _PATIENCE_S = 5  # to wait for a process to end before it is killed
 
 # The ends of pipes that this process has open. A forked worker closes its copies: while they are open, a pipe does not
@@ -98,15 +98,15 @@ class _Worker:
 
     def __init__(self, context, *arguments):
         theirs, self.shards = context.Pipe(duplex=False)
-        self.batches, other = context.Pipe(duplex=False)
-        _open.update((theirs, self.shards, self.batches, other))
+        self.parcels, other = context.Pipe(duplex=False)
+        _open.update((theirs, self.shards, self.parcels, other))
         self.shard = None
         self.heard = False  # whether it has sent a message
         self.process = context.Process(target=_work, args=(theirs, other, *arguments), daemon=True)
         try:
             self.process.start()
         except BaseException:
-            _close(self.shards, self.batches)
+            _close(self.shards, self.parcels)
             raise
         finally:
             _close(theirs, other)
@@ -135,7 +135,7 @@ class _Worker:
             self.process.kill()
             self.process.join()
         self.process.close()
-        _close(self.shards, self.batches)
+        _close(self.shards, self.parcels)
 
 
 def _close(*pipes):
@@ -235,7 +235,7 @@ class _Team:
     def read(self, turn):
         """Receives a message from each worker that has sent one. Waits if there is nothing to append."""
         busy = {
-            worker.batches: worker
+            worker.parcels: worker
             for worker in self.workers
             if worker.shard is not None and (worker.shard == turn or self.waiting < RUN_AHEAD)
         }
@@ -250,7 +250,7 @@ class _Team:
             self.waiting += len(message)
             if message[:1] == ERROR:
                 self.shards = iter(())
-            if message[:1] != BATCH:
+            if message[:1] != PARCEL:
                 worker.shard = None
                 for shard in itertools.islice(self.shards, 1):
                     self.send(worker, *shard)
@@ -261,13 +261,13 @@ class _Team:
         kind, content = message[:1], memoryview(message)[1:]
         if kind == ERROR:
             self.fail(turn, *pickle.loads(content))
-        if kind == BATCH:
+        if kind == PARCEL:
             arguments, seen, foreign = pickle.loads(content)
             self.learn(seen, foreign)
             if self.hashes is not None:
                 *arguments, opaque = arguments
                 arguments.append([(number, self.opaque.setdefault(first, key)) for number, first, key in opaque])
-            self.builder.append_batch(*arguments)
+            self.builder.append_parcel(*arguments)
         if kind == END and (report := pickle.loads(content)) is not None:
             self.reports.append(report)
         return kind == END
@@ -302,13 +302,13 @@ class _Team:
 # ---- In the worker ----
 
 
-def _work(shards, batches, pickled, arrays, seed):
+def _work(shards, parcels, pickled, arrays, seed):
     """The main function of a worker process."""
     import _thread
     import signal
     from _queue import SimpleQueue
 
-    for pipe in _open - {shards, batches}:
+    for pipe in _open - {shards, parcels}:
         pipe.close()
     _open.clear()
     # The terminal sends Ctrl-C to all its processes; the building process alone handles it and ends the workers.
@@ -322,21 +322,21 @@ def _work(shards, batches, pickled, arrays, seed):
     def send(kind, content):
         message = kind + pickle.dumps(content, 5)
         try:
-            batches.send_bytes(message)
+            parcels.send_bytes(message)
         except OSError:
             os._exit(1)  # the building process has gone
 
-    def send_batch():
+    def send_parcel():
         nonlocal told
         arguments = encoder.take()
         if arguments is not None:
             seen = list(writer.seen or ())[told:]
             told += len(seen)
-            send(BATCH, (arguments, seen, writer.foreign))
+            send(PARCEL, (arguments, seen, writer.foreign))
 
     while (shard := incoming.get()) is not None:
         encoder = _encoder(writer, seed)
-        failure, report = _read(shard, encoder, send_batch, seed is not None)
+        failure, report = _read(shard, encoder, send_parcel, seed is not None)
         shard = None
         if failure is None:
             send(END, report)
@@ -348,7 +348,7 @@ def _encoder(writer, seed):
     return native.ListEncoder(writer) if seed is None else native.PairEncoder(writer, seed)
 
 
-def _read(pickled, encoder, send_batch, pairs):
+def _read(pickled, encoder, send_parcel, pairs):
     """Encodes a shard. Returns `(failure, report)`: the failure is None, or the arguments of _Team.fail after the
     first; the report is that of a Feed."""
     failure = report = None
@@ -357,17 +357,17 @@ def _read(pickled, encoder, send_batch, pairs):
         pickled = None
         feed = shard if isinstance(shard, Feed) else None if pairs else feed_of(shard)
         if feed is not None:
-            encoder.sender = send_batch
+            encoder.sender = send_parcel
             feed.fill(encoder, None)
             report = feed.report()
         else:
-            encoder.extend(pairs_of(shard) if pairs else shard, send_batch)
+            encoder.extend(pairs_of(shard) if pairs else shard, send_parcel)
     except native.Refused as e:
         failure = str(e), None, None
     except BaseException as e:
         failure = _failure(e)
     try:
-        send_batch()  # the records before the failure, which count for the number in its message
+        send_parcel()  # the records before the failure, which count for the number in its message
     except Exception as e:
         failure = failure or _failure(e)
     return failure, report

@@ -5,27 +5,27 @@
 
 static const rs_arrow_options PLAIN = {false, RS_ARROW_NANOSECONDS_EXACT, NULL, 0, NULL, NULL};
 
-/* Appends all rows of an array to `batch`. */
-static rs_status append(const arrow_made *m, const rs_arrow_options *options, rs_batch *batch, rs_error *err) {
+/* Appends all rows of an array to `parcel`. */
+static rs_status append(const arrow_made *m, const rs_arrow_options *options, rs_parcel *parcel, rs_error *err) {
     rs_arrow_in in = {0};
     rs_status status = rs_arrow_in_open(&in, &m->schema, options, err);
     if (status != RS_OK) return status;
     status = rs_arrow_in_bind(&in, &m->array, err);
-    if (status == RS_OK) status = rs_arrow_in_append_batch(&in, batch, UINT64_MAX, SIZE_MAX, err);
+    if (status == RS_OK) status = rs_arrow_in_append_parcel(&in, parcel, UINT64_MAX, SIZE_MAX, err);
     rs_arrow_in_close(&in);
     return status;
 }
 
 /* Checks that the rows of an array are these any values, one after another, and frees `wanted`. */
 static void check_rows_as(const arrow_made *m, const rs_arrow_options *options, rs_buffer *wanted) {
-    rs_batch batch = {0};
+    rs_parcel parcel = {0};
     rs_error err;
-    if (CHECK_OK(append(m, options, &batch, &err), &err)) {
-        CHECK_U64(batch.raw.size_bytes, wanted->size_bytes);
-        CHECK(batch.raw.size_bytes == wanted->size_bytes &&
-              (wanted->size_bytes == 0 || memcmp(batch.raw.data, wanted->data, wanted->size_bytes) == 0));
+    if (CHECK_OK(append(m, options, &parcel, &err), &err)) {
+        CHECK_U64(parcel.raw.size_bytes, wanted->size_bytes);
+        CHECK(parcel.raw.size_bytes == wanted->size_bytes &&
+              (wanted->size_bytes == 0 || memcmp(parcel.raw.data, wanted->data, wanted->size_bytes) == 0));
     }
-    rs_batch_clear(&batch);
+    rs_parcel_clear(&parcel);
     rs_buffer_clear(wanted);
 }
 
@@ -33,14 +33,14 @@ static void check_rows(const arrow_made *m, rs_buffer *wanted) { check_rows_as(m
 
 /* Checks that an array is refused with a code and a message that begins with `text`. */
 static void check_refused_as(const arrow_made *m, const rs_arrow_options *options, rs_status code, const char *text) {
-    rs_batch batch = {0};
+    rs_parcel parcel = {0};
     rs_error err;
-    if (CHECK_CODE(append(m, options, &batch, &err), code, &err) &&
+    if (CHECK_CODE(append(m, options, &parcel, &err), code, &err) &&
         !CHECK(strncmp(err.message, text, strlen(text)) == 0)) {
         (void)fprintf(stderr, "    got:    %s\n    wanted: %s\n", err.message, text);
     }
     CHECK_U64(m->schemas_released + m->arrays_released, 0);
-    rs_batch_clear(&batch);
+    rs_parcel_clear(&parcel);
 }
 
 static void check_refused(const arrow_made *m, rs_status code, const char *text) {
@@ -492,21 +492,21 @@ static void test_rows_before_and_after_a_bad_one(void) {
                   third[] = {0x11, 13, 0, 0x05, 0x3C, 0xF9, 0x0A, 0};
     arrow_made *m = arrow_set(arrow_make("tdD", "", 3, 2), 1, days, sizeof days);
     rs_arrow_in in = {0};
-    rs_batch batch = {0};
+    rs_parcel parcel = {0};
     rs_buffer wanted = {0};
     rs_error err;
     REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
     REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
-    CHECK_CODE(rs_arrow_in_append_batch(&in, &batch, UINT64_MAX, SIZE_MAX, &err), RS_E_IN_VALUE, &err);
+    CHECK_CODE(rs_arrow_in_append_parcel(&in, &parcel, UINT64_MAX, SIZE_MAX, &err), RS_E_IN_VALUE, &err);
     CHECK_U64(err.record, 1);
     CHECK_U64(in.next, 1);
     in.next = 2;
-    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, UINT64_MAX, SIZE_MAX, &err), &err);
+    CHECK_OK(rs_arrow_in_append_parcel(&in, &parcel, UINT64_MAX, SIZE_MAX, &err), &err);
     make_bytes(&wanted, first, sizeof first), make_bytes(&wanted, third, sizeof third);
-    CHECK_U64(rs_batch_n_records(&batch), 2);
-    CHECK(batch.raw.size_bytes == wanted.size_bytes && memcmp(batch.raw.data, wanted.data, wanted.size_bytes) == 0);
+    CHECK_U64(rs_parcel_n_records(&parcel), 2);
+    CHECK(parcel.raw.size_bytes == wanted.size_bytes && memcmp(parcel.raw.data, wanted.data, wanted.size_bytes) == 0);
     rs_arrow_in_close(&in);
-    rs_batch_clear(&batch);
+    rs_parcel_clear(&parcel);
     rs_buffer_clear(&wanted);
     arrow_drop();
 }
@@ -514,21 +514,21 @@ static void test_rows_before_and_after_a_bad_one(void) {
 static void test_limits_of_one_call(void) {
     arrow_made *m = table();
     rs_arrow_in in = {0};
-    rs_batch batch = {0};
+    rs_parcel parcel = {0};
     rs_error err;
     REQUIRE_OK(rs_arrow_in_open(&in, &m->schema, &PLAIN, &err), &err);
     REQUIRE_OK(rs_arrow_in_bind(&in, &m->array, &err), &err);
-    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, 2, SIZE_MAX, &err), &err);
+    CHECK_OK(rs_arrow_in_append_parcel(&in, &parcel, 2, SIZE_MAX, &err), &err);
     CHECK_U64(in.next, 2);
-    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, 2, rs_batch_size(&batch), &err), &err);
+    CHECK_OK(rs_arrow_in_append_parcel(&in, &parcel, 2, rs_parcel_size(&parcel), &err), &err);
     CHECK_U64(in.next, 2);
-    CHECK_OK(rs_arrow_in_append_batch(&in, &batch, 0, SIZE_MAX, &err), &err);
+    CHECK_OK(rs_arrow_in_append_parcel(&in, &parcel, 0, SIZE_MAX, &err), &err);
     CHECK_U64(in.next, 2);
     m->array.length = -1;
     CHECK_CODE(rs_arrow_in_bind(&in, &m->array, &err), RS_E_IN_BROKEN, &err);
     CHECK_U64(in.n_rows, 0);
     rs_arrow_in_close(&in);
-    rs_batch_clear(&batch);
+    rs_parcel_clear(&parcel);
     arrow_drop();
 }
 

@@ -1,7 +1,7 @@
-/* test_batch.c: records that go through batches give the same store as records appended to the builder; malformed
- * batches are refused. */
+/* test_parcel.c: records that go through parcels give the same store as records appended to the builder; malformed
+ * parcels are refused. */
 #include "rs_built.h"
-#include "write/rs_batch.h"
+#include "write/rs_parcel.h"
 #include "write/rs_builder.h"
 
 static rs_error err;
@@ -35,26 +35,26 @@ static void put_record(uint64_t i, rs_buffer *raw, rs_buffer *arrays, rs_buffer 
 
 static void add_direct(uint64_t i, rs_buffer *raw, rs_buffer *arrays) { put_record(i, raw, arrays, NULL); }
 
-static void fill(rs_batch *batch, uint64_t from, uint64_t to) {
+static void fill(rs_parcel *parcel, uint64_t from, uint64_t to) {
     for (; from < to; from++) {
-        put_record(from, &batch->raw, &batch->arrays, &batch->array_slots);
-        REQUIRE_OK(rs_batch_end_record(batch, &err), &err);
+        put_record(from, &parcel->raw, &parcel->arrays, &parcel->array_slots);
+        REQUIRE_OK(rs_parcel_end_record(parcel, &err), &err);
     }
 }
 
-static uint8_t *pack(rs_batch *batch, size_t *n) {
+static uint8_t *pack(rs_parcel *parcel, size_t *n) {
     uint8_t *out;
-    *n = rs_batch_packed_size(batch);
+    *n = rs_parcel_packed_size(parcel);
     out = (uint8_t *)malloc(*n);
     if (out == NULL) abort();
-    rs_batch_pack(batch, out);
-    CHECK(rs_batch_size(batch) == 0);
+    rs_parcel_pack(parcel, out);
+    CHECK(rs_parcel_size(parcel) == 0);
     return out;
 }
 
-/* Batches of changing sizes, over more than one block. */
-static void test_through_batches(void) {
-    rs_batch batch = {0};
+/* Parcels of changing sizes, over more than one block. */
+static void test_through_parcels(void) {
+    rs_parcel parcel = {0};
     rs_segment_writer writer;
     rs_flusher flusher = {0};
     rs_builder builder;
@@ -66,13 +66,13 @@ static void test_through_batches(void) {
     REQUIRE_OK(rs_builder_open(&builder, &writer, true, &err), &err);
     builder.flusher = &flusher;
     for (i = 0; i < n; i += step, step = step * 3 % 1000 + 1) {
-        rs_batch_reader reader;
+        rs_parcel_reader reader;
         size_t size;
         uint8_t *packed;
-        fill(&batch, i, i + step < n ? i + step : n);
-        packed = pack(&batch, &size);
-        REQUIRE_OK(rs_batch_open(rs_slice_of(packed, size), &reader, &err), &err);
-        REQUIRE_OK(rs_batch_append_all(&reader, &builder, &err), &err);
+        fill(&parcel, i, i + step < n ? i + step : n);
+        packed = pack(&parcel, &size);
+        REQUIRE_OK(rs_parcel_open(rs_slice_of(packed, size), &reader, &err), &err);
+        REQUIRE_OK(rs_parcel_append_all(&reader, &builder, &err), &err);
         free(packed);
     }
     REQUIRE_OK(rs_builder_finish(&builder, &err), &err);
@@ -83,47 +83,47 @@ static void test_through_batches(void) {
         CHECK_U64(differ, 0);
     }
     rs_segment_close(&segment);
-    rs_batch_clear(&batch);
+    rs_parcel_clear(&parcel);
     built_clear(&direct);
 }
 
 static void test_refused_and_dropped(void) {
     static const uint8_t cut[] = {0x0D, 2, 0x90};
-    rs_batch batch = {0};
-    rs_batch_reader reader;
+    rs_parcel parcel = {0};
+    rs_parcel_reader reader;
     rs_buffer raw = {0}, arrays = {0}, wanted = {0}, wanted_arrays = {0};
     size_t arrays_mark, slots_mark, n;
     uint8_t *packed;
-    fill(&batch, 0, 3);
-    arrays_mark = batch.arrays.size_bytes, slots_mark = batch.array_slots.size_bytes;
-    make_bytes(&batch.raw, cut, sizeof cut);
-    CHECK_CODE(rs_batch_end_record(&batch, &err), RS_E_FMT_TRUNCATED, &err);
+    fill(&parcel, 0, 3);
+    arrays_mark = parcel.arrays.size_bytes, slots_mark = parcel.array_slots.size_bytes;
+    make_bytes(&parcel.raw, cut, sizeof cut);
+    CHECK_CODE(rs_parcel_end_record(&parcel, &err), RS_E_FMT_TRUNCATED, &err);
     CHECK_U64(err.record, 3);
-    rs_batch_drop_record(&batch, arrays_mark, slots_mark);
-    fill(&batch, 5, 6);
-    rs_batch_pop_record(&batch, arrays_mark, slots_mark);
-    fill(&batch, 3, 4);
-    packed = pack(&batch, &n);
-    REQUIRE_OK(rs_batch_open(rs_slice_of(packed, n), &reader, &err), &err);
+    rs_parcel_drop_record(&parcel, arrays_mark, slots_mark);
+    fill(&parcel, 5, 6);
+    rs_parcel_pop_record(&parcel, arrays_mark, slots_mark);
+    fill(&parcel, 3, 4);
+    packed = pack(&parcel, &n);
+    REQUIRE_OK(rs_parcel_open(rs_slice_of(packed, n), &reader, &err), &err);
     CHECK_U64(reader.n_records, 4);
     while (reader.next < 4) {
         put_record(reader.next, &wanted, &wanted_arrays, NULL);
-        REQUIRE_OK(rs_batch_next(&reader, &raw, &arrays, &err), &err);
+        REQUIRE_OK(rs_parcel_next(&reader, &raw, &arrays, &err), &err);
     }
     CHECK(raw.size_bytes == wanted.size_bytes && memcmp(raw.data, wanted.data, raw.size_bytes) == 0);
     CHECK(arrays.size_bytes == wanted_arrays.size_bytes &&
           memcmp(arrays.data, wanted_arrays.data, arrays.size_bytes) == 0);
     free(packed);
     rs_buffer_clear(&raw), rs_buffer_clear(&arrays), rs_buffer_clear(&wanted), rs_buffer_clear(&wanted_arrays);
-    rs_batch_clear(&batch);
+    rs_parcel_clear(&parcel);
 }
 
 static rs_status read_all(const uint8_t *packed, size_t n) {
     rs_buffer raw = {0}, arrays = {0};
-    rs_batch_reader reader;
+    rs_parcel_reader reader;
     uint8_t *exact = make_exact(packed, n);
-    rs_status status = rs_batch_open(rs_slice_of(exact, n), &reader, &err);
-    while (status == RS_OK && reader.next < reader.n_records) status = rs_batch_next(&reader, &raw, &arrays, &err);
+    rs_status status = rs_parcel_open(rs_slice_of(exact, n), &reader, &err);
+    while (status == RS_OK && reader.next < reader.n_records) status = rs_parcel_next(&reader, &raw, &arrays, &err);
     rs_buffer_clear(&raw);
     rs_buffer_clear(&arrays);
     free(exact);
@@ -133,12 +133,12 @@ static rs_status read_all(const uint8_t *packed, size_t n) {
 /* Cut anywhere it is refused; with any number changed it is refused or gives records, and reads nothing beyond. */
 static void test_pieces_that_do_not_hold_together(void) {
     static const uint64_t odd[] = {0, 1, 5, 0x7F, UINT64_MAX, UINT64_MAX / 8, UINT64_MAX / 16 + 1, (uint64_t)1 << 63};
-    rs_batch batch = {0};
+    rs_parcel parcel = {0};
     size_t n, i, k, refused = 0, numbers;
     uint8_t *packed;
-    fill(&batch, 0, 6);
-    numbers = 32 + 6 * 8 + batch.array_slots.size_bytes;
-    packed = pack(&batch, &n);
+    fill(&parcel, 0, 6);
+    numbers = 32 + 6 * 8 + parcel.array_slots.size_bytes;
+    packed = pack(&parcel, &n);
     CHECK_OK(read_all(packed, n), &err);
     for (i = 0; i < n; i++) CHECK_CODE(read_all(packed, i), RS_E_FMT_TRUNCATED, &err);
     for (i = 0; i < numbers; i += 8) {
@@ -154,12 +154,12 @@ static void test_pieces_that_do_not_hold_together(void) {
     }
     CHECK(refused > numbers / 8 * 4);
     free(packed);
-    rs_batch_clear(&batch);
+    rs_parcel_clear(&parcel);
 }
 
 int main(void) {
-    RUN(test_through_batches);
+    RUN(test_through_parcels);
     RUN(test_refused_and_dropped);
     RUN(test_pieces_that_do_not_hold_together);
-    return rs_test_finish("test_batch");
+    return rs_test_finish("test_parcel");
 }
