@@ -43,8 +43,8 @@ RS_NODISCARD rs_status rs_arrow_in_next(rs_arrow_in *self, struct ArrowArrayStre
 /* Each appends further rows: at most max_rows, and none after the builder has handed a full block over
  * (rs_builder_flush_beside), or the parcel has max_bytes. `next` tells how far it came.
  * Errors of a row: those of rs_arrow_append_value, and of rs_builder_end_record or rs_parcel_end_record. The builder or
- * parcel then has the rows before, whole; err->record is the number of the row in it. Other errors of the builder; it may
- * only be closed after them. Needs no lock. */
+ * parcel then has the rows before, whole; err->record is the number of the row in it. Other errors of the builder; it
+ * may only be closed after them. Needs no lock. */
 RS_NODISCARD rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err);
 RS_NODISCARD rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows,
                                                  size_t max_bytes, rs_error *err);

@@ -13,8 +13,8 @@ def varint(uint64_t n):
 
 # The state of one call of encode_value; all pointers are borrowed. `writer` is a trust.Writer or NULL. `python` counts
 # the calls of Python code: such code, or another thread during it, may change the containers that are being stored.
-# `keys` is not 0 within a dict key or a set. `array_slots` gets the array slots of a parcel (csrc/write/rs_parcel.h), or
-# is NULL.
+# `keys` is not 0 within a dict key or a set. `array_slots` gets the array slots of a parcel (csrc/write/rs_parcel.h),
+# or is NULL.
 cdef struct Out:
     rs_buffer *raw
     rs_buffer *arrays
