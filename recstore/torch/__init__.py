@@ -16,7 +16,9 @@ except ModuleNotFoundError as error:
     raise ImportError("recstore.torch needs PyTorch, which is not installed: pip install recstore[torch]") from None
 
 # The public names by module. Each module is imported when one of its names is first asked for.
-_LATER = {}
+_LATER = {
+    "RecordDataset": "datasets",
+}
 
 __all__ = list(_LATER)
 

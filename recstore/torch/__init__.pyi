@@ -1,3 +1,5 @@
 """The public names of this room; each class is in the stub beside its module."""
 
-__all__: list[str]
+from recstore.torch.datasets import RecordDataset
+
+__all__ = ["RecordDataset"]

@@ -49,7 +49,10 @@ def code():
 
 
 def stubs(folder):
-    return sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
+    """The stubs; without PyTorch not those of recstore.torch, whose users have it."""
+    found = sorted(str(path.relative_to(folder)) for path in (folder / "recstore").rglob("*.pyi"))
+    with_torch = importlib.util.find_spec("torch") is not None
+    return [name for name in found if with_torch or not name.startswith("recstore/torch/")]
 
 
 def run(folder, *command, **environment):

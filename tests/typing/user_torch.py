@@ -5,13 +5,14 @@ DataLoader takes any object with `__len__` and `__getitem__`, but its type asks 
 list, is not: at run time no base class of torch's is loaded for it. So users give it their own Dataset, or a cast.
 """
 
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 from typing_extensions import assert_type
 
-from recstore import RecordList, RecordView
+from recstore import RecordDict, RecordList, RecordView
+from recstore.torch import RecordDataset
 
 
 class Sample(TypedDict):
@@ -40,3 +41,28 @@ bare: DataLoader[Sample] = DataLoader(samples)  # type: ignore[arg-type]
 order = torch.randperm(len(samples))
 assert_type(samples[order], RecordView[Sample])
 assert_type(samples[order[:1]], RecordView[Sample])
+
+
+def pair(sample: Sample) -> tuple[str, int]:
+    return sample["path"], sample["label"]
+
+
+records = RecordDataset(samples)
+assert_type(records, RecordDataset[Sample])
+assert_type(records[0], Sample)
+assert_type(records[order], list[Sample])
+assert_type(records[[1, 0]], list[Sample])
+pairs = RecordDataset(train, pair)
+assert_type(pairs.__getitems__([0]), list[tuple[str, int]])
+assert_type(DataLoader(pairs, batch_size=2), DataLoader[tuple[str, int]])
+assert_type(RecordDataset(samples, fields=["path"])[0], dict[str, Any])
+assert_type(RecordDataset(RecordDict({"a": 1}).values())[0], int)
+RecordDataset([1, 2])  # type: ignore[call-overload]
+
+
+class Labels(RecordDataset[int]):
+    def __init__(self, x: RecordList[Sample]) -> None:
+        super().__init__(x, transform=lambda sample: sample["label"])
+
+
+assert_type(Labels(samples)[0], int)

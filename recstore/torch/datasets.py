@@ -1,0 +1,197 @@
+"""RecordDataset: the records of a container as a Dataset of PyTorch, read a batch at a time.
+
+DataLoader, Subset and StackDataset read a batch by one call of `__getitems__` if a dataset has this method, and ask for
+it with hasattr or getattr. A wrapper that forwards unknown attributes would forward this question too, and its own
+`__getitem__` would never run. So RecordDataset answers the question only for itself: see _BatchMethod.
+"""
+
+import operator
+import sys
+import types
+from typing import TypeVar
+
+from torch.utils.data import Dataset
+
+from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
+from recstore.records import RecordList
+from recstore.torch.notes import add_note
+
+__all__ = ["RecordDataset"]
+
+T = TypeVar("T")
+
+# Packages whose objects keep the dataset that they read in an attribute `dataset` or `datasets`.
+_READERS = ("torch.utils.data", "torchdata")
+
+
+class _BatchMethod:
+    """A descriptor for the method `__getitems__`. The lookup fails with AttributeError if an object asks on behalf of a
+    wrapper around the dataset. Two signs tell so, both in the frames of the callers: a function that was given the
+    method's name, as `__getattr__` is; or a reader of PyTorch whose dataset is another object."""
+
+    def __init__(self, function):
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, dataset, owner=None):
+        if dataset is None:
+            return self._function
+        if self._asked_for_another(dataset, sys._getframe(1)):
+            raise AttributeError(
+                f"a wrapper cannot forward {self._name!r} of a {type(dataset).__name__}, for its own __getitem__ would "
+                "not run: define it in the wrapper",
+                name=self._name,
+                obj=dataset,
+            )
+        return types.MethodType(self._function, dataset)
+
+    def _asked_for_another(self, dataset, frame):
+        while frame is not None and self._knows_name(frame):
+            first = frame.f_code.co_varnames[:1] if frame.f_code.co_argcount else ()
+            if not any(frame.f_locals.get(name) is dataset for name in first):
+                return True
+            frame = frame.f_back  # a __getattribute__ of the dataset's own class, or a helper of a wrapper
+        return frame is not None and _reads_another(dataset, frame)
+
+    def _knows_name(self, frame):
+        """Whether a function got the method's name: as an argument, in its closure, or in a loop of a comprehension.
+        Other variables do not count: pytest keeps parts of an assert in variables of the test."""
+        code = frame.f_code
+        names = code.co_varnames[: code.co_argcount] + code.co_freevars
+        if code.co_varnames[:1] == (".0",):
+            names = code.co_varnames + code.co_freevars
+        found = frame.f_locals
+        return any(type(found.get(name)) is str and found[name] == self._name for name in names)
+
+
+def _reads_another(dataset, frame):
+    """Whether a frame is a method of a reader of PyTorch that reads datasets, and `dataset` is none of them."""
+    if not frame.f_globals.get("__name__", "").startswith(_READERS):
+        return False
+    attributes = getattr(frame.f_locals.get("self"), "__dict__", {})
+    several = attributes.get("datasets", ())
+    read = list(several.values() if isinstance(several, dict) else several)
+    if "dataset" in attributes:
+        read.append(attributes["dataset"])
+    return bool(read) and not any(one is dataset for one in read)
+
+
+class RecordDataset(Dataset[T]):
+    """A Dataset of PyTorch over a RecordList or a view of one. A batch is read by one native call.
+
+    Args:
+        x: a RecordList, a view of one, or the ``keys()`` or ``values()`` of a RecordDict.
+        transform: None, or a function that is called with each record and returns the sample.
+        fields: None, or the names of the fields to read, as ``x.fields`` takes them. A record has those of them that it
+            has in ``x``.
+
+    ``dataset[i]`` is a sample, ``dataset[indices]`` for a list, range, slice, array or tensor of indices a list of
+    samples. An exception of the transform gets a note that names the record.
+
+    A subclass may define ``__getitem__``, itself or through a mixin; batches then call it for each index. As for every
+    object, Python ignores a ``__getitem__`` that is assigned to an instance. A subclass may also define a method
+    ``transform``.
+
+    A DataLoader reads whole batches also through Subset, random_split and StackDataset. ConcatDataset reads one record
+    at a time; join the stores instead, as in ``RecordDataset(a + b)``. The lookup of ``__getitems__`` fails through a
+    wrapper that forwards attributes with ``__getattr__``, so the wrapper's own ``__getitem__`` runs for each sample. A
+    wrapper that wants batches defines ``__getitems__``.
+
+    Pickled, a RecordDataset has the size of a handle. Several threads may read it at once if the transform allows that.
+
+    Raises TypeError for an x of another type, ValueError if ``fields`` is empty. Reading raises IndexError for an index
+    that is out of range.
+
+    >>> import recstore, recstore.torch
+    >>> x = recstore.RecordList({"path": f"{i}.jpg", "label": i % 2} for i in range(4))
+    >>> dataset = recstore.torch.RecordDataset(x, transform=lambda r: (r["path"], r["label"]))
+    >>> dataset[3], dataset[[0, 1]]
+    (('3.jpg', 1), [('0.jpg', 0), ('1.jpg', 1)])
+    >>> from torch.utils.data import DataLoader
+    >>> next(iter(DataLoader(dataset, batch_size=2)))
+    [('0.jpg', '1.jpg'), tensor([0, 1])]
+    """
+
+    transform = None
+
+    def __init__(self, x, transform=None, fields=None):
+        self.records = _records(x, fields)
+        if transform is not None:
+            if not callable(transform):
+                raise TypeError(f"transform is a function of one record, not {type(transform).__name__}")
+            self.transform = transform
+
+    def __len__(self):
+        return len(self.records)
+
+    def __getitem__(self, index):
+        if type(index) is not int:
+            # A tensor of one index has an __index__, but is a batch of one.
+            if getattr(index, "ndim", 0) or not hasattr(index, "__index__"):
+                return self.__getitems__(_indices(index, len(self.records)))
+            index = operator.index(index)
+        record = self.records[index]
+        transform = self.transform
+        return record if transform is None else self._transformed(transform, record, index)
+
+    @_BatchMethod
+    def __getitems__(self, indices):
+        """A list of the samples at these indices, in their order."""
+        if not hasattr(indices, "__len__"):
+            indices = list(indices)
+        if type(self).__getitem__ is not _GETITEM:
+            return [self[index] for index in (indices.tolist() if hasattr(indices, "tolist") else indices)]
+        records = self.records.get_many(indices)
+        transform = self.transform
+        if transform is None:
+            return records
+        return [self._transformed(transform, record, index) for record, index in zip(records, indices)]
+
+    def _transformed(self, transform, record, index):
+        try:
+            return transform(record)
+        except Exception as error:
+            index = operator.index(index)
+            number = index + len(self) if index < 0 else index
+            add_note(error, f"in the transform of record {number} of a {type(self).__name__}")
+            raise
+
+    def __repr__(self):
+        given = "" if self.transform is None else f", transform={self.transform!r}"
+        return f"{type(self).__name__}({self.records!r}{given})"
+
+
+# A test or a program may replace the method of the class itself.
+_GETITEM = RecordDataset.__getitem__
+
+
+def _records(x, fields):
+    if isinstance(x, (RecordKeys, RecordValues)):
+        x = RecordList(x)  # over the same bytes
+    if isinstance(x, (RecordDict, RecordItems)):
+        raise TypeError(
+            "a Dataset is read by positions, a RecordDict by keys: write RecordDataset(d.values()), or "
+            "RecordDataset(RecordList(d.items())) for a new store of pairs of key and record"
+        )
+    if not isinstance(x, RecordList):
+        raise TypeError(f"RecordDataset reads a RecordList: write RecordDataset(RecordList(x)), not {type(x).__name__}")
+    if fields is None:
+        return x
+    names = (fields,) if isinstance(fields, str) else tuple(fields)
+    if not names:
+        raise ValueError("fields names no field: leave it out to read whole records")
+    return x.fields(*names)
+
+
+def _indices(given, n):
+    """A batch of indices: the positions of a slice; lists, ranges, arrays and tensors as they are."""
+    if isinstance(given, slice):
+        return range(*given.indices(n))
+    if isinstance(given, (str, bytes, tuple, dict, set, frozenset)) or not hasattr(given, "__iter__"):
+        raise TypeError(
+            f"an index of a dataset is an integer, a slice or a list of integers, not {type(given).__name__}"
+        )
+    return given

@@ -1,0 +1,496 @@
+"""recstore.torch.RecordDataset: samples and batches, and what PyTorch's readers and wrappers make of it."""
+
+import array
+import operator
+import pickle
+import sys
+import weakref
+
+import pytest
+
+import recstore
+from recstore import RecordDict, RecordList
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+from torch.utils import data  # noqa: E402
+
+from recstore.torch import RecordDataset  # noqa: E402
+
+RECORDS = [{"id": i, "name": f"n{i}", "box": [i, i + 0.5]} for i in range(20)]
+
+
+@pytest.fixture(scope="module")
+def x():
+    return RecordList(RECORDS)
+
+
+def pair(record):
+    return record["id"], record["name"]
+
+
+def loaded(dataset, **options):
+    """Every sample that a DataLoader gives, in order."""
+    options = {"batch_size": 4, "collate_fn": list, **options}
+    return [sample for batch in data.DataLoader(dataset, **options) for sample in batch]
+
+
+class Counting(RecordDataset):
+    """Notes each read of a single sample and of a batch."""
+
+    def __init__(self, x, **options):
+        super().__init__(x, **options)
+        self.batches = []
+
+    def __getitems__(self, indices):
+        self.batches.append(list(indices))
+        return super().__getitems__(indices)
+
+
+# ---- Reading ----
+
+
+def test_it_is_a_dataset_of_the_records(x):
+    dataset = RecordDataset(x)
+    assert isinstance(dataset, data.Dataset)
+    assert len(dataset) == 20
+    assert [dataset[i] for i in range(20)] == RECORDS
+    assert dataset[-1] == RECORDS[-1]
+    assert list(dataset) == RECORDS
+    assert RecordDataset[int] is not RecordDataset  # generic, as Dataset is
+
+
+@pytest.mark.parametrize("index", [3, True, torch.tensor(3), pytest.param("numpy", id="numpy")])
+def test_an_index_of_any_integer_type_is_one_sample(x, index):
+    if isinstance(index, str):
+        index = pytest.importorskip("numpy", reason="needs numpy").int16(3)
+    assert RecordDataset(x)[index] == RECORDS[int(index)]
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        [5, 0, 5, -1],
+        range(2, 9, 3),
+        torch.tensor([5, 0]),
+        torch.tensor([5]),
+        array.array("q", [5, 0]),
+        [],
+        [torch.tensor(3)],
+    ],
+    ids=str,
+)
+def test_a_batch_of_indices_is_a_list_of_samples(x, indices):
+    expected = [RECORDS[i] for i in indices]
+    dataset = RecordDataset(x)
+    assert dataset[indices] == dataset.__getitems__(indices) == expected
+    transformed = RecordDataset(x, pair)
+    assert transformed[indices] == [pair(record) for record in expected]
+
+
+def test_a_batch_from_a_generator_of_indices(x):
+    dataset = RecordDataset(x, pair)
+    assert dataset.__getitems__(iter([1, 2])) == [(1, "n1"), (2, "n2")]
+
+
+def test_a_slice_is_a_list_of_samples(x):
+    assert RecordDataset(x)[2:8:3] == RECORDS[2:8:3]
+    assert RecordDataset(x, pair)[:2] == [(0, "n0"), (1, "n1")]
+
+
+@pytest.mark.parametrize(
+    "index, error",
+    [
+        (20, IndexError),
+        (-21, IndexError),
+        ([0, 20], IndexError),
+        (1.0, TypeError),
+        ("id", TypeError),
+        ([1.0], TypeError),
+    ],
+)
+def test_wrong_indices(x, index, error):
+    for dataset in (RecordDataset(x), RecordDataset(x, pair)):
+        with pytest.raises(error):
+            dataset[index]
+
+
+def test_fields_are_the_only_ones_read(x):
+    assert RecordDataset(x, fields=["id", "box"])[:2] == [{"id": 0, "box": [0, 0.5]}, {"id": 1, "box": [1, 1.5]}]
+    assert RecordDataset(x, fields="id")[3] == {"id": 3}
+    assert RecordDataset(x, operator.itemgetter("id"), fields=("id",))[3] == 3
+    with pytest.raises(ValueError, match="leave it out"):
+        RecordDataset(x, fields=())
+
+
+def test_every_view_can_be_read(x):
+    for view in (x[3:9], x.shuffled(1), x + x[:2], x.field("box"), x.lazy(), x.group_by("id")[3], x[[4, 4]]):
+        expected = [r if type(r) is list else dict(r) for r in view]
+        found = RecordDataset(view).__getitems__(range(len(view)))
+        assert [r if type(r) is list else dict(r) for r in found] == expected
+
+
+def test_the_values_of_a_dict():
+    d = RecordDict({f"k{i}": record for i, record in enumerate(RECORDS)})
+    assert loaded(RecordDataset(d.values(), pair)) == [pair(record) for record in RECORDS]
+    assert RecordDataset(d.keys())[4] == "k4"
+    assert RecordDataset(d.values()).records.segments == d.segments  # no store of its own
+
+
+@pytest.mark.parametrize("make", [lambda: RecordDict({1: 2}), lambda: RecordDict({1: 2}).items()])
+def test_a_dict_is_refused_with_what_to_write(make):
+    with pytest.raises(TypeError, match=r"write RecordDataset\(d.values\(\)\)"):
+        RecordDataset(make())
+
+
+@pytest.mark.parametrize("x", [[1, 2], None, "text", {"a": 1}], ids=str)
+def test_other_containers_are_refused(x):
+    with pytest.raises(TypeError, match=r"RecordDataset\(RecordList\(x\)\)"):
+        RecordDataset(x)
+
+
+def test_a_transform_must_be_callable(x):
+    with pytest.raises(TypeError, match="transform is a function of one record, not str"):
+        RecordDataset(x, "id")
+
+
+def test_repr(x):
+    assert repr(RecordDataset(x)) == f"RecordDataset({x!r})"
+    assert repr(RecordDataset(x, pair)).endswith(f", transform={pair!r})")
+
+
+def test_its_pickle_is_a_handle_and_the_transform(x):
+    dataset = RecordDataset(x.shuffled(3), pair, fields=["id", "name"])
+    with recstore_pickles():
+        pickled = pickle.dumps(dataset)
+    assert len(pickled) < 1000
+    assert pickle.loads(pickled)[:] == dataset[:]
+
+
+def recstore_pickles():
+    """Without the warning that a pickle outside multiprocessing holds no data."""
+    import contextlib
+    import os
+
+    @contextlib.contextmanager
+    def allowed():
+        before = os.environ.get("RECSTORE_PICKLE")
+        os.environ["RECSTORE_PICKLE"] = "allow"
+        try:
+            yield
+        finally:
+            del os.environ["RECSTORE_PICKLE"]
+            if before is not None:
+                os.environ["RECSTORE_PICKLE"] = before
+
+    return allowed()
+
+
+# ---- Errors of a transform ----
+
+
+def fail_at_seven(record):
+    return 1 / (record["id"] - 7)
+
+
+def shown(caught):
+    """The message and the notes of an exception."""
+    return "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+
+
+@pytest.mark.parametrize("read", [lambda d: d[7], lambda d: d[[6, 7]], lambda d: loaded(d), lambda d: d[-13]])
+def test_an_error_of_the_transform_names_the_record(x, read):
+    with pytest.raises(ZeroDivisionError) as caught:
+        read(RecordDataset(x, fail_at_seven))
+    assert "in the transform of record 7 of a RecordDataset" in shown(caught)
+
+
+def test_where_exceptions_have_no_notes_the_message_names_the_record(x):
+    class OldError(Exception):
+        """As exceptions are in Python 3.10."""
+
+        @property
+        def add_note(self):
+            raise AttributeError
+
+    def refuse(record):
+        raise OldError("no", record["id"])
+
+    with pytest.raises(OldError) as caught:
+        RecordDataset(x, refuse)[3]
+    assert caught.value.args == ("no (in the transform of record 3 of a RecordDataset)", 3)
+
+
+# ---- Subclasses ----
+
+
+class Doubling(RecordDataset):
+    def __getitem__(self, index):
+        return 2 * super().__getitem__(index)["id"]
+
+
+class DoublingMixin:
+    def __getitem__(self, index):
+        return 2 * super().__getitem__(index)["id"]
+
+
+class Mixed(DoublingMixin, RecordDataset):
+    pass
+
+
+class Deeper(Doubling):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Doubling, Mixed, Deeper])
+@pytest.mark.parametrize("wrap", [lambda d: d, lambda d: data.Subset(d, range(20))], ids=["bare", "Subset"])
+def test_a_getitem_of_a_subclass_reads_every_sample(x, kind, wrap):
+    assert loaded(wrap(kind(x))) == [2 * i for i in range(20)]
+    assert kind(x).__getitems__(torch.tensor([3, 4])) == [6, 8]
+
+
+def test_a_replaced_getitem_of_the_class_itself_reads_every_sample(x, monkeypatch):
+    monkeypatch.setattr(RecordDataset, "__getitem__", lambda self, index: -self.records[index]["id"])
+    assert loaded(RecordDataset(x)) == [-i for i in range(20)]
+
+
+def test_a_getitem_of_an_instance_is_ignored_everywhere(x):
+    """As for every object: `d[0]` and a batch agree."""
+    dataset = RecordDataset(x)
+    dataset.__getitem__ = lambda index: "mine"
+    assert dataset[0] == RECORDS[0]
+    assert loaded(dataset) == RECORDS
+
+
+def test_a_transform_that_is_a_method(x):
+    class Named(RecordDataset):
+        def transform(self, record):
+            return record["name"]
+
+    assert loaded(Named(x))[:2] == ["n0", "n1"]
+    assert loaded(Named(x, pair))[:2] == [(0, "n0"), (1, "n1")]
+
+
+def test_a_subclass_may_read_batches_itself(x):
+    dataset = Counting(x, transform=pair)
+    assert loaded(dataset, batch_size=8) == [pair(record) for record in RECORDS]
+    assert list(map(len, dataset.batches)) == [8, 8, 4]
+
+
+def test_a_subclass_may_have_attribute_lookups_of_its_own(x):
+    class Watched(Counting):
+        def __getattribute__(self, name):
+            return super().__getattribute__(name)
+
+        def __getattr__(self, name):
+            return getattr(self.records, name)
+
+    class Plain(RecordDataset):
+        def __getattribute__(self, name):
+            return super().__getattribute__(name)
+
+    watched = Watched(x)
+    assert loaded(watched) == RECORDS and len(watched.batches) == 5
+    assert Plain(x).__getitems__([1]) == loaded(Plain(x))[1:2]
+    assert Watched(x).nbytes == x.nbytes
+
+
+# ---- Wrapped ----
+
+
+def test_batches_are_read_at_once_through_pytorchs_wrappers(x):
+    dataset = Counting(x, transform=pair)
+    expected = [pair(record) for record in RECORDS]
+    assert loaded(data.Subset(dataset, range(0, 20, 2))) == expected[::2]
+    assert list(map(len, dataset.batches)) == [4, 4, 2]
+    dataset.batches.clear()
+    first, second = data.random_split(dataset, [15, 5], torch.Generator().manual_seed(1))
+    assert sorted(loaded(first) + loaded(second)) == expected
+    assert len(dataset.batches) == 6
+    dataset.batches.clear()
+    assert loaded(data.StackDataset(dataset, range(20))) == list(zip(expected, range(20)))
+    assert loaded(data.StackDataset(a=dataset, b=dataset))[3] == {"a": expected[3], "b": expected[3]}
+    assert len(dataset.batches) == 15
+    nested = data.Subset(data.Subset(dataset, range(10, 20)), [0, 9])
+    assert loaded(nested) == [expected[10], expected[19]]
+    assert loaded(dataset + data.Subset(dataset, [3])) == [*expected, expected[3]]
+    assert loaded(data.ConcatDataset([data.StackDataset(dataset), dataset]))[20:] == expected
+
+
+def test_the_plain_class_reads_batches_through_wrappers_too(x, monkeypatch):
+    read = []
+    get_many = RecordList.get_many
+    monkeypatch.setattr(
+        RecordList, "get_many", lambda self, indices: read.append(len(indices)) or get_many(self, indices)
+    )
+    dataset = RecordDataset(x)
+    for wrapped in (dataset, data.Subset(dataset, range(20)), data.StackDataset(dataset), data.StackDataset(a=dataset)):
+        read.clear()
+        assert len(loaded(wrapped)) == 20
+        assert read == [4] * 5
+
+
+class Delegating:
+    """A wrapper as people write it: what it does not know, it asks of the dataset."""
+
+    def __init__(self, dataset):
+        self.inner = dataset
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitem__(self, index):
+        return "wrapped", self.inner[index]["id"]
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+class ByLambda(Delegating):
+    __getattr__ = lambda self, wanted: operator.attrgetter(wanted)(self.inner)
+
+
+class ByHelper(Delegating):
+    def __getattr__(self, name):
+        return forwarded(self.inner, name)
+
+
+def forwarded(inner, what):
+    return (lambda: getattr(inner, what))()
+
+
+class ByAttribute(Delegating):
+    def __getattribute__(self, name):
+        if name in ("__getitems__", "records"):
+            return getattr(object.__getattribute__(self, "inner"), name)
+        return object.__getattribute__(self, name)
+
+
+class ByCache(Delegating):
+    def __getattr__(self, name):
+        found = [getattr(self.inner, part) for part in [name]]
+        return found[0]
+
+
+WRAPPERS = [Delegating, ByLambda, ByHelper, ByAttribute, ByCache]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda d: d,
+        lambda d: data.Subset(d, range(20)),
+        lambda d: data.random_split(d, [20])[0],
+        lambda d: data.ConcatDataset([d]),
+    ],
+    ids=["bare", "Subset", "random_split", "ConcatDataset"],
+)
+def test_the_transform_of_a_delegating_wrapper_always_runs(x, wrapper, around):
+    found = loaded(around(wrapper(RecordDataset(x))))
+    assert sorted(found) == [("wrapped", i) for i in range(20)]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_a_delegating_wrapper_in_a_stack(x, wrapper):
+    inner = wrapper(RecordDataset(x))
+    expected = [("wrapped", i) for i in range(20)]
+    assert loaded(data.StackDataset(inner)) == [(one,) for one in expected]
+    assert loaded(data.StackDataset(a=inner)) == [{"a": one} for one in expected]
+
+
+def test_wrappers_around_wrappers(x):
+    class Outer(Delegating):
+        def __getitem__(self, index):
+            return "outer", *self.inner[index]
+
+    assert loaded(Outer(Delegating(RecordDataset(x))))[1] == ("outer", "wrapped", 1)
+    assert loaded(data.Subset(Outer(Delegating(RecordDataset(x))), [2])) == [("outer", "wrapped", 2)]
+
+
+def test_a_proxy_written_in_c_is_read_sample_by_sample(x, monkeypatch):
+    """It has no frame of its own, so only the reader's dataset tells that there is a wrapper."""
+    monkeypatch.setattr(RecordList, "get_many", None)
+    dataset = RecordDataset(x, pair)
+    proxy = weakref.proxy(dataset)
+    expected = [pair(record) for record in RECORDS]
+    assert loaded(proxy) == loaded(data.Subset(proxy, range(20))) == expected
+    assert loaded(data.StackDataset(a=proxy, b=proxy))[1] == {"a": expected[1], "b": expected[1]}
+    with pytest.raises(TypeError, match="not callable"):
+        loaded(dataset)
+
+
+def test_a_wrapper_that_defines_batches_reads_them(x):
+    class Batched(Delegating):
+        def __getitems__(self, indices):
+            return [("batched", r["id"]) for r in self.inner.__getitems__(indices)]
+
+    assert loaded(Batched(RecordDataset(x)))[:2] == [("batched", 0), ("batched", 1)]
+
+
+def test_the_lookup_says_why_it_failed(x):
+    with pytest.raises(AttributeError, match="define it in the wrapper"):
+        Delegating(RecordDataset(x)).__getitems__
+    assert hasattr(RecordDataset(x), "__getitems__")
+    assert RecordDataset.__getitems__.__doc__
+    assert not hasattr(RecordList, "__getitems__")
+
+
+def test_reads_from_within_another_dataset(x):
+    """A dataset that another one holds, and asks for batches, is no wrapped one."""
+
+    class Pairs(data.Dataset):
+        dataset = "something else"
+
+        def __init__(self):
+            self.samples = RecordDataset(x, pair)
+
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, index):
+            return self.samples.__getitems__([2 * index, 2 * index + 1])
+
+        def __getitems__(self, indices):
+            return [self[index] for index in indices]
+
+    assert loaded(Pairs())[1] == [(2, "n2"), (3, "n3")]
+
+
+# ---- DataLoader in one process ----
+
+
+def test_default_collate_and_shuffle(x):
+    batch = next(iter(data.DataLoader(RecordDataset(x, fields=["id", "name"]), batch_size=3)))
+    assert batch["id"].tolist() == [0, 1, 2] and batch["name"] == ["n0", "n1", "n2"]
+    assert sorted(loaded(RecordDataset(x, pair), shuffle=True)) == [pair(record) for record in RECORDS]
+
+
+def test_whole_batches_by_a_batch_sampler(x):
+    batches = data.BatchSampler(data.SequentialSampler(range(20)), 8, drop_last=False)
+    found = list(data.DataLoader(RecordDataset(x, pair), sampler=batches, batch_size=None, collate_fn=list))
+    assert [len(batch) for batch in found] == [8, 8, 4]
+    assert [sample for batch in found for sample in batch] == [pair(record) for record in RECORDS]
+
+
+def test_an_empty_dataset():
+    assert loaded(RecordDataset(RecordList([]))) == []
+    assert RecordDataset(RecordList([])).__getitems__([]) == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes before Python 3.11")
+def test_errors_keep_their_type_and_traceback(x):
+    with pytest.raises(ZeroDivisionError) as caught:
+        RecordDataset(x, fail_at_seven)[7]
+    assert str(caught.value) == "division by zero"
+    assert caught.traceback[-1].name == "fail_at_seven"
+
+
+def test_a_closed_store(x):
+    closed = RecordList(RECORDS)
+    dataset = RecordDataset(closed, pair)
+    closed.close()
+    with pytest.raises(recstore.ClosedError):
+        dataset[0]
+    with pytest.raises(recstore.ClosedError):
+        dataset.__getitems__([0])
