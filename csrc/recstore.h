@@ -10,6 +10,7 @@
 #include "base/rs_half.h"
 #include "base/rs_hash.h"
 #include "base/rs_permute.h"
+#include "base/rs_positions.h"
 #include "base/rs_status.h"
 #include "base/rs_unicode.h"
 #include "os/rs_os.h"

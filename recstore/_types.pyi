@@ -66,6 +66,9 @@ class IndexArray(Protocol):
     def __len__(self) -> int: ...
     def __array__(self) -> Any: ...
 
+# What a method takes as indices: integers, or a mask of bools.
+Indices: TypeAlias = Iterable[SupportsIndex] | IndexArray
+
 # A slice, integers or a mask of bools. A list's items are a type variable because lists are invariant.
 Selector: TypeAlias = slice[Any, Any, Any] | list[Index] | range | array[int] | memoryview | IndexArray
 

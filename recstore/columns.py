@@ -1,8 +1,6 @@
 """The numpy array of a field: from the result of a column read of the core, or from decoded values. Both ways give the
 same array. ``to_numpy`` imports this module; ``import recstore`` does not."""
 
-import operator
-
 import numpy as np
 
 from recstore._core import native
@@ -10,23 +8,6 @@ from recstore._core import native
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
 _REMEDY = "read it with to_list(), or give ragged=True"
-
-
-def positions(indices, length):
-    """Indices as an int64 array of positions. Raises IndexError and TypeError."""
-    # The function checks and returns a copy, because another thread may write to the caller's array meanwhile.
-    if isinstance(indices, np.ndarray) and indices.ndim == 1 and indices.dtype.kind in "iu":
-        given = np.array(indices)  # a plain array, without the methods of a subclass
-        wrong = np.flatnonzero((given < -length) | (given >= length))
-        out = given if len(wrong) else given.astype(np.int64, copy=False)
-    else:
-        given = [operator.index(i) for i in indices]
-        wrong = [k for k, i in enumerate(given) if not -length <= i < length]
-        out = np.array(given if not wrong else [], np.int64)
-    if len(wrong):
-        raise IndexError(f"index {given[wrong[0]]} is out of range: {length} records")
-    out[out < 0] += length
-    return out
 
 
 def from_gathered(gathered, ragged, where):

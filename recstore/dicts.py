@@ -457,9 +457,12 @@ class RecordPairs(Sequence):
 
     def __getitem__(self, key):
         # Every array of numpy or torch has __index__, whatever its shape.
-        is_one = hasattr(type(key), "__index__") and not getattr(key, "ndim", 0)
-        pair = self._keys[key], self._values[key]
-        return pair if is_one else RecordPairs(*pair)
+        if hasattr(type(key), "__index__") and not getattr(key, "ndim", 0):
+            return self._keys[key], self._values[key]
+        if not isinstance(key, slice):
+            # Once for both: another thread may write to the array, and a key must stay with its value.
+            key = native.positions(key, len(self), name=type(self).__name__)
+        return RecordPairs(self._keys[key], self._values[key])
 
     def __iter__(self):
         return zip(self._keys, self._values)

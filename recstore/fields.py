@@ -34,8 +34,9 @@ class FieldView(RecordView):
         """The field as one numpy array, read in one pass over the records. Other threads run meanwhile.
 
         Args:
-            indices: integers: the positions of the records to read, in this order. None: all records. The method copies
-                the indices and then checks the copy, so another thread may write to an index array meanwhile.
+            indices: the records to read, in this order: integers or a mask of bools, as :meth:`RecordList.select`
+                takes them. None: all records. The method copies the indices and then checks the copy, so another thread
+                may write to an index array meanwhile.
             ragged: the form of a column of lists. True: ``(values, offsets)``, all numbers in one array and an int64
                 array of offsets; two neighbouring offsets bound the numbers of a record. False: one row per record, and
                 ValueError if lengths differ. None: ``(values, offsets)`` if lengths differ, else rows.
@@ -67,22 +68,38 @@ class FieldView(RecordView):
         from recstore import columns
         from recstore._core import native
 
-        positions = self._positions(indices)
+        view, positions, numbers = self._chosen(indices)
         if not copy:
-            shared = None if ragged or positions is not None else native.column_view(self)
+            shared = None if ragged or positions is not None else native.column_view(view)
             if shared is not None:
                 return columns.shared(shared)
             if copy is not None:
                 raise ValueError(f"the bytes of {self.name!r} do not have the form of an array: leave copy=False out")
-        gathered = native.read_column(self, positions)
+        gathered = native.read_column(view, positions)
         if gathered is not None:
-            return columns.from_gathered(gathered, ragged, self._where(positions))
-        values = list(self) if positions is None else [self[i] for i in positions.tolist()]
-        return columns.from_values(values, ragged, self._where(positions))
+            return columns.from_gathered(gathered, ragged, self._where(numbers))
+        values = list(view) if positions is None else view.get_many(positions)
+        return columns.from_values(values, ragged, self._where(numbers))
 
-    def _where(self, positions):
+    def _chosen(self, indices):
+        """`(view, positions, numbers)`: the items to read are those of `view`, at `positions` unless that is None;
+        `numbers` are their positions in this view, None for those of all."""
+        from recstore._core import native
+
+        self._require()
+        n = len(self)
+        if indices is None:
+            return self, None, None
+        steps = native.steps_of(indices, n) if type(indices) is range else None
+        if steps is not None:
+            start, step, count = steps
+            return self._take(indices), None, range(start, start + step * count, step)
+        positions = native.positions(indices, n, method="to_numpy")
+        return self, positions, memoryview(positions)
+
+    def _where(self, numbers):
         """A function from an index in the result to the name of that item in error messages."""
-        return lambda i: f"{self.name!r} of record {i if positions is None else positions[i]}"
+        return lambda i: f"{self.name!r} of record {i if numbers is None else numbers[i]}"
 
     def to_torch(self, indices=None, *, ragged=None):
         """The field as a torch tensor with memory of its own, or ``(values, offsets)`` for ragged lists.
@@ -107,20 +124,18 @@ class FieldView(RecordView):
         """
         from recstore.io import arrow_out
 
-        return arrow_out.arrow_array(self, self._positions(indices))
+        return arrow_out.arrow_array(self._part(indices, "to_arrow"))
 
     def to_pandas(self, indices=None):
         """The field as the pandas.Series that pandas makes of the values. Raises KeyError and IndexError as
         ``to_numpy`` does, and ImportError without pandas. Safe from several threads at once."""
         from recstore.io import arrow_out
 
-        return arrow_out.series(self, self._positions(indices))
+        return arrow_out.series(self._part(indices, "to_pandas"))
 
-    def _positions(self, indices):
-        from recstore import columns
-
+    def _part(self, indices, method):
         self._require()
-        return None if indices is None else columns.positions(indices, len(self))
+        return self if indices is None else self._take(indices, method)
 
 
 def _for_torch(array, name):

@@ -1,11 +1,11 @@
 """Types of FieldView."""
 
-from collections.abc import Iterable
-from typing import Any, Literal, SupportsIndex, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import numpy
 from numpy.typing import NDArray
 
+from recstore._types import Indices
 from recstore.records import RecordList, RecordView
 
 __all__ = ["FieldView"]
@@ -19,18 +19,18 @@ class FieldView(RecordView[_T_co]):
     def __add__(self, other: RecordList[_U] | list[_U]) -> FieldView[_T_co | _U]: ...
     @overload
     def to_numpy(
-        self, indices: Iterable[SupportsIndex] | None = None, *, ragged: Literal[True], copy: bool | None = True
+        self, indices: Indices | None = None, *, ragged: Literal[True], copy: bool | None = True
     ) -> tuple[NDArray[Any], NDArray[numpy.int64]]: ...
     @overload
     def to_numpy(
-        self, indices: Iterable[SupportsIndex] | None = None, *, ragged: Literal[False], copy: bool | None = True
+        self, indices: Indices | None = None, *, ragged: Literal[False], copy: bool | None = True
     ) -> NDArray[Any]: ...
     # The records decide: nearly always an array, a pair for lists of several lengths.
     @overload
     def to_numpy(
-        self, indices: Iterable[SupportsIndex] | None = None, *, ragged: bool | None = None, copy: bool | None = True
+        self, indices: Indices | None = None, *, ragged: bool | None = None, copy: bool | None = True
     ) -> NDArray[Any] | Any: ...
     # A torch.Tensor or a pair of them, and a pyarrow.Array: neither package is needed to use this one, or to check it.
-    def to_torch(self, indices: Iterable[SupportsIndex] | None = None, *, ragged: bool | None = None) -> Any: ...
-    def to_arrow(self, indices: Iterable[SupportsIndex] | None = None) -> Any: ...  # type: ignore[override]
-    def to_pandas(self, indices: Iterable[SupportsIndex] | None = None) -> Any: ...
+    def to_torch(self, indices: Indices | None = None, *, ragged: bool | None = None) -> Any: ...
+    def to_arrow(self, indices: Indices | None = None) -> Any: ...  # type: ignore[override]
+    def to_pandas(self, indices: Indices | None = None) -> Any: ...

@@ -33,10 +33,31 @@ class ListOperations(exports.TableExports):
         n = len(range(start, stop, step))
         return self._derive(self.selection.sliced(start if n else 0, step if n > 1 else 1, n))
 
-    def _take(self, key):
-        positions = _positions(key, len(self), type(self).__name__)
-        self._require_open()
-        return self._derive(self.selection.taken(positions))
+    def _take(self, indices, method=None):
+        """The view of the records at `indices`, which stand between brackets, or are the argument of a method."""
+        name = type(self).__name__ if method is None else None
+        steps = native.steps_of(indices, len(self)) if type(indices) is range else None
+        if steps is None:
+            indices = native.positions(indices, len(self), name=name, method=method)
+        self._require_open()  # only now: an __index__ may have closed the store
+        selection = self.selection
+        return self._derive(selection.taken(indices) if steps is None else selection.sliced(*steps))
+
+    def select(self, indices):
+        """The view ``x[indices]``, for programs that know ``select`` of Hugging Face datasets.
+
+        Args:
+            indices: integers in an array, a tensor, a range, a list or any other iterable; or a mask of as many bools
+                as there are records. A negative index counts from the end.
+
+        Raises IndexError for an index out of range and for a mask of another length, TypeError for indices that are no
+        integers. Safe from several threads at once.
+
+        >>> from recstore import RecordList
+        >>> RecordList(list("abcdef")).select(range(4)).select([3, -4]).to_list()
+        ['d', 'a']
+        """
+        return self._take(indices, "select")
 
     def shuffled(self, seed=None):
         """A view of the records in the order of the keyed permutation "feistel-1", made in constant time without an
@@ -126,7 +147,8 @@ class ListOperations(exports.TableExports):
     # ---- As a list ----
 
     def get_many(self, indices, default=_MISSING):
-        """A list of the records at `indices`, in their order; `default` stands in for those out of range.
+        """A list of the records at `indices`, in their order; `default` stands in for those out of range. `indices` are
+        integers in an array, a tensor, a range, a list or any other iterable; a mask is for ``x[mask]``.
 
         Raises IndexError without a default, TypeError for an index that is no integer. Safe from several threads at
         once.
@@ -266,87 +288,6 @@ def _is_list(other):
     return isinstance(other, (ListOperations, list))
 
 
-# ---- Positions ----
-
-
-def _positions(key, n, name):
-    """A list, range or array between the brackets as a buffer of 64-bit positions. Integers are positions; a mask of
-    bools becomes the positions of its true elements."""
-    import array
-
-    if type(key) is array.array and key.typecode == "q":
-        return key
-    if isinstance(key, list):
-        return _from_list(key, n, name)
-    if isinstance(key, range):
-        return _integers(key, name)
-    if hasattr(key, "__array__") and getattr(key, "ndim", 0):
-        return _from_array(key, n, name)
-    if isinstance(key, (array.array, memoryview)):
-        view = memoryview(key)
-        if view.ndim == 1 and view.format in tuple("bBhHiIlLqQnN?"):
-            return _from_list(view.tolist(), n, name)
-    raise TypeError(f"{name} indices must be integers or slices, not {type(key).__name__}")
-
-
-def _from_list(key, n, name):
-    bools = sum(map(_bools().__contains__, map(type, key)))
-    if bools == 0:
-        return _integers(key, name)
-    if bools < len(key):
-        raise TypeError(f"{name} indices are a list of integers or a mask of bools, not of both")
-    return _from_mask(key, n, name)
-
-
-def _bools():
-    """The types of bools, with numpy's if numpy is loaded."""
-    numpy = sys.modules.get("numpy")
-    return (bool,) if numpy is None else (bool, numpy.bool_)
-
-
-def _integers(key, name):
-    import array
-
-    try:
-        return array.array("q", map(operator.index, key))
-    except OverflowError:
-        raise IndexError("cannot fit 'int' into an index-sized integer") from None
-    except TypeError:
-        wrong = [type(value).__name__ for value in key if not hasattr(type(value), "__index__")]
-        if not wrong:
-            raise  # an array of several elements, or an __index__ that raised
-        raise TypeError(f"{name} indices must be integers or slices, not a list of {wrong[0]}") from None
-
-
-def _from_mask(mask, n, name):
-    import array
-
-    if len(mask) != n:
-        raise IndexError(f"a mask of {len(mask)} bools for a {name} of {n} records")
-    return array.array("q", (i for i, kept in enumerate(mask) if kept))
-
-
-def _from_array(key, n, name):
-    import numpy
-
-    if hasattr(key, "detach"):
-        key = key.detach().cpu()  # a tensor of torch, perhaps on another device
-    values = numpy.asarray(key)
-    if values.ndim != 1:
-        raise TypeError(f"{name} index arrays have one dimension, not {values.ndim}")
-    if values.dtype.kind == "b" or values.dtype.itemsize == 8:
-        values = numpy.array(values)  # a copy, because another thread may write to the array after the checks
-    if values.dtype.kind == "b":
-        if len(values) != n:
-            raise IndexError(f"a mask of {len(values)} bools for a {name} of {n} records")
-        return numpy.ascontiguousarray(numpy.flatnonzero(values), dtype=numpy.int64)
-    if values.dtype.kind == "u" and values.dtype.itemsize == 8 and len(values) and values.max() > sys.maxsize:
-        raise IndexError("cannot fit 'int' into an index-sized integer")
-    if values.dtype.kind not in "iu" and len(values):
-        raise TypeError(f"{name} index arrays are of integers or bools, not {values.dtype}")
-    return numpy.ascontiguousarray(values, dtype=numpy.int64)
-
-
 # ---- Splitting ----
 
 
@@ -378,7 +319,7 @@ def _both_parts(part, n):
 
 def _count(part):
     """The int of a part that is an integer of Python, numpy or torch; None for any other part."""
-    if type(part) in _bools():
+    if isinstance(part, bool) or str(getattr(part, "dtype", "")) == "bool":
         return None
     try:
         return operator.index(part)

@@ -56,6 +56,23 @@ cdef extern from "recstore.h" nogil:
         RS_FMT_EXT_ATTRS, RS_FMT_EXT_OBJECT, RS_FMT_EXT_PICKLED, RS_FMT_EXT_TENSOR, RS_FMT_EXT_STRINGDTYPE
         RS_FMT_EXT_LAST
 
+    ctypedef struct rs_integers:
+        const uint8_t *first
+        int64_t stride_bytes
+        uint64_t n
+        unsigned item_bytes
+        rs_bool is_signed
+        rs_bool is_swapped
+
+    void rs_positions_copy(const rs_integers *source, int64_t *out)
+    uint64_t rs_positions_settle(int64_t *io, uint64_t n, int64_t length, rs_bool is_unsigned)
+    void rs_positions_settle_or_drop(int64_t *io, uint64_t n, int64_t length, rs_bool is_unsigned)
+    int64_t rs_positions_undo(int64_t settled, int64_t length, rs_bool is_unsigned)
+    void rs_positions_steps(int64_t *out, uint64_t n, int64_t start, int64_t step)
+    uint64_t rs_positions_count(const uint8_t *mask, uint64_t n)
+    uint64_t rs_positions_of_mask(const uint8_t *mask, uint64_t n, int64_t *out)
+    void rs_positions_narrow(const int64_t *source, uint64_t n, uint8_t *out)
+
     ctypedef struct rs_slice:
         const uint8_t *ptr
         const uint8_t *end

@@ -296,17 +296,14 @@ cdef class ColumnReader:
         self.fits = fits
         return 0
 
-    cdef int run_selection(self, Selection selection, positions) except -1:
-        """Reads the records of a selection. `positions` is an int64 array, or None for all positions. The caller has
-        entered the segments."""
+    cdef int run_selection(self, Selection selection, Positions chosen) except -1:
+        """Reads the records of a selection at the chosen positions, or all of them. The caller has entered the
+        segments."""
         cdef Py_ssize_t start, step
-        cdef Span chosen
         cdef const int64_t *at = NULL
         cdef Py_ssize_t n = selection.length
-        if positions is not None:
-            chosen = Span.of(positions, 8)
-            n = chosen.n
-            at = <const int64_t *>chosen.view.buf
+        if chosen is not None:
+            n, at = chosen.n, chosen.at
         if selection.is_flat(&start, &step):
             return self.run(self.paths.source(selection.segment, selection.store), at, start, step, <uint64_t>n)
         return self.run_scattered(selection, at, n)
@@ -314,27 +311,12 @@ cdef class ColumnReader:
     cdef int run_scattered(self, Selection selection, const int64_t *positions, Py_ssize_t n) except -1:
         """Reads the records of any view, one run of neighbours of the same store after another. All records are
         located first: another thread may close an index array during the read."""
-        cdef Leaf leaf
-        cdef Py_ssize_t i, begin, at
-        cdef int64_t *indices = <int64_t *>calloc(n + 1, sizeof(int64_t))
-        cdef list stretches = []
-        cdef void *segment = NULL
-        cdef int store = -1
+        cdef Py_ssize_t begin
+        cdef int64_t *indices = <int64_t *>malloc((n + 1) * sizeof(int64_t))
         if indices == NULL:
             raise MemoryError
         try:
-            for i in range(n):
-                at = i if positions == NULL else positions[i]
-                if not 0 <= at < selection.length:
-                    raise IndexError(f"index {at} is out of range: {selection.length} records")
-                selection.locate(at, &leaf)
-                indices[i] = leaf.index
-                if leaf.segment != segment or leaf.store != store:
-                    segment, store = leaf.segment, leaf.store
-                    stretches.append((i, <Segment>segment, store))
-                if i % STRETCH_RECORDS == 0:
-                    PyErr_CheckSignals()
-            stretches.append((n, None, 0))
+            stretches = [*locate_all(selection, positions, indices, n), (n, None, 0)]
             for (begin, part, number), (end, _, _) in zip(stretches, stretches[1:]):
                 if self.fits:
                     self.run(self.paths.source(part, number), indices + begin, 0, 1, <uint64_t>(end - begin))
@@ -343,8 +325,39 @@ cdef class ColumnReader:
         return 0
 
 
-def read_column(Records records not None, positions=None, bint nulls=False):
-    """Reads the values of a field view, or whole records that are numbers, lists or text, in one pass.
+cdef list locate_all(Selection selection, const int64_t *positions, int64_t *out, Py_ssize_t n):
+    """Writes the record number of each of n positions of a selection, or of 0 to n - 1, to `out`. Returns a list of
+    `(k, segment, store)`: from number k on the records are of that store."""
+    cdef Leaf leaf
+    cdef Py_ssize_t i, count
+    cdef list stretches = []
+    cdef void *segment = NULL
+    cdef int store = -1
+    if selection.parts is None and selection.segment is not None:
+        for i in range(0, n, PASS):
+            count = min(PASS, n - i)
+            if positions != NULL:
+                memcpy(out + i, positions + i, count * sizeof(int64_t))
+            else:
+                rs_positions_steps(out + i, <uint64_t>count, i, 1)
+            selection.pass_through(0, out + i, count)
+            if i % STRETCH_RECORDS == 0:
+                PyErr_CheckSignals()
+        return [(0, selection.segment, selection.store)]
+    for i in range(n):
+        selection.locate(i if positions == NULL else positions[i], &leaf)
+        out[i] = leaf.index
+        if leaf.segment != segment or leaf.store != store:
+            segment, store = leaf.segment, leaf.store
+            stretches.append((i, <Segment>segment, store))
+        if i % STRETCH_RECORDS == 0:
+            PyErr_CheckSignals()
+    return stretches
+
+
+def read_column(Records records not None, indices=None, bint nulls=False):
+    """Reads the values of a field view, or whole records that are numbers, lists or text, in one pass. `indices` may be
+    None for all records.
 
     Returns `(shape, n, numbers, seen, offsets, text, valid)`. `shape` is "scalars", "lists" or "texts". `numbers` holds
     u8 where `seen` is 1, else f64 where bit 2 of `seen` is set, else i64. `offsets` holds n + 1 i64, `text` UTF-8.
@@ -359,7 +372,8 @@ def read_column(Records records not None, positions=None, bint nulls=False):
     cdef FieldProjection projection
     cdef rs_error err
     cdef Segment segment
-    cdef Py_ssize_t n = records.length if positions is None else len(positions)
+    cdef Positions chosen = None if indices is None else positions_of(indices, records.length)
+    cdef Py_ssize_t n = records.length if chosen is None else chosen.n
     if records.selection is None or n == 0 or records.selection.virtual:
         return None
     self = ColumnReader.__new__(ColumnReader)
@@ -376,7 +390,7 @@ def read_column(Records records not None, positions=None, bint nulls=False):
         for segment, _ in records.selection.leaves():
             segment.enter()
             entered.append(segment)
-        self.run_selection(records.selection, positions)
+        self.run_selection(records.selection, chosen)
     finally:
         for segment in entered:
             segment.leave()

@@ -6,7 +6,7 @@ cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
@@ -31,6 +31,7 @@ include "encode.pyx"
 include "blobs.pyx"
 include "reading.pyx"
 include "store.pyx"
+include "positions.pyx"
 include "selections.pyx"
 include "views.pyx"
 include "content_hash.pyx"

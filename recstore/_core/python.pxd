@@ -30,6 +30,8 @@ cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM(object, Py_ssize_t)
     PyObject *tuple_get "PyTuple_GET_ITEM"(PyObject *, Py_ssize_t)
     Py_ssize_t PyDict_GET_SIZE(object)
+    Py_ssize_t PySequence_Fast_GET_SIZE(object)
+    PyObject **PySequence_Fast_ITEMS(object)
     int PyDict_Next(object, Py_ssize_t *pos, PyObject **key, PyObject **value)
 
     bint PyIndex_Check(object)
@@ -42,7 +44,7 @@ cdef extern from "Python.h":
     int PyObject_GetBuffer(object, Py_buffer *view, int flags) except -1
     int PyBuffer_FillInfo(Py_buffer *view, object exporter, void *buf, Py_ssize_t n, int readonly, int flags) except -1
     void PyBuffer_Release(Py_buffer *view)
-    int PyBUF_SIMPLE, PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBUF_READ
+    int PyBUF_SIMPLE, PyBUF_CONTIG, PyBUF_CONTIG_RO, PyBUF_RECORDS_RO, PyBUF_READ
     object PyMemoryView_FromMemory(char *mem, Py_ssize_t size, int flags)
 
     int PyObject_RichCompareBool(object, object, int) except -1

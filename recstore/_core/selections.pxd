@@ -9,6 +9,8 @@ cdef enum:
     # PART_RECORDS records on average. Else its heavy parts become index arrays.
     MAX_WEIGHT = 256
     PART_RECORDS = 64
+    # Positions that pass through the stages at once: they stay in the processor's cache.
+    PASS = 1024
 
 
 cdef enum StageKind:
@@ -47,6 +49,9 @@ cdef class Selection:
     cdef readonly tuple parts
     cdef Py_ssize_t *ends
     cdef tuple found         # the result of leaves(), or None before the first call
+    cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1
+    cdef bytes entries(self, int first, const int64_t *positions, Py_ssize_t n)
+    cdef unsigned entry_width(self)
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1
     cdef bint is_flat(self, Py_ssize_t *start, Py_ssize_t *step)
     cdef Py_ssize_t base_length(self)

@@ -33,6 +33,25 @@ cdef inline void put_entry(uint8_t *entries, unsigned width, Py_ssize_t i, Py_ss
         rs_store_u64(entries + i * 8, <uint64_t>value)
 
 
+cdef int pass_index(const Stage *stage, int64_t *io, Py_ssize_t n) except -1:
+    """Selection.pass_through for an index array."""
+    cdef const uint8_t *entries = (<Blob>stage.blob).data
+    cdef Py_ssize_t k
+    cdef uint64_t value
+    if entries == NULL:
+        raise errors.ClosedError("the store is closed")
+    entries += stage.start * <Py_ssize_t>stage.width
+    for k in range(n):
+        if stage.width == 4:
+            value = rs_load_u32(entries + 4 * stage.step * io[k])
+        else:
+            value = rs_load_u64(entries + 8 * stage.step * io[k])
+        if value >= <uint64_t>stage.n:
+            raise errors.CorruptError(f"an index array leads to record {value} of {stage.n}")
+        io[k] = <int64_t>value
+    return 0
+
+
 cdef bytes new_entries(Py_ssize_t n, unsigned width):
     """Uninitialised memory for an index array, which the caller has to fill."""
     if n > MAX_ENTRIES:
@@ -311,35 +330,39 @@ cdef class Selection:
         out.push(&stage, blob)
         return out
 
-    def taken(self, positions):
-        """The records at these positions; a negative position counts from the end. `positions` is a contiguous buffer
-        of 64-bit integers (array("q"), an int64 array) or an iterable of ints. IndexError for a position out of range.
+    def taken(self, indices):
+        """The records at these indices, of any kind that `positions` takes.
 
-        The positions become an index array of positions in the base, so that the result does not depend on the stages
-        of this selection."""
+        They become an index array of positions in the base, so that the result does not depend on the stages of this
+        selection."""
         cdef Selection base = self.base()
-        cdef unsigned width = 4 if base.length <= 0xFFFFFFFF else 8
-        cdef Py_buffer buffer
-        cdef Py_ssize_t i, n, p
-        cdef uint8_t *entries
-        if not PyObject_CheckBuffer(positions):
-            import array
-            positions = array.array("q", positions)
-        PyObject_GetBuffer(positions, &buffer, PyBUF_CONTIG_RO)
-        try:
-            if buffer.itemsize != 8:
-                raise TypeError("positions are 64-bit integers")
-            n = buffer.len // 8
-            content = new_entries(n, width)
-            entries = <uint8_t *>PyBytes_AS_STRING(content)
-            for i in range(n):
-                p = (<const int64_t *>buffer.buf)[i]
-                if not -self.length <= p < self.length:
-                    raise IndexError(f"index {p} is out of range: {self.length} records")
-                put_entry(entries, width, i, self.base_position(p + self.length if p < 0 else p))
-        finally:
-            PyBuffer_Release(&buffer)
-        return base.indexed(new_blob(content), 0, width, n)
+        cdef Positions chosen = positions_of(indices, self.length)
+        return base.indexed(new_blob(self.entries(0, chosen.at, chosen.n)), 0, base.entry_width(), chosen.n)
+
+    cdef bytes entries(self, int first, const int64_t *positions, Py_ssize_t n):
+        """The content of an index array: the positions in the base for n positions before stage number `first`, or for
+        0 to n - 1 without `positions`."""
+        cdef unsigned width = self.entry_width()
+        cdef bytes out = new_entries(n, width)
+        cdef uint8_t *to = <uint8_t *>PyBytes_AS_STRING(out)
+        cdef int64_t some[PASS]
+        cdef Py_ssize_t i, count
+        for i in range(0, n, PASS):
+            count = min(PASS, n - i)
+            if positions != NULL:
+                memcpy(some, positions + i, count * sizeof(int64_t))
+            else:
+                rs_positions_steps(some, count, i, 1)
+            self.pass_through(first, some, count)
+            if width == 4:
+                rs_positions_narrow(some, count, to + i * 4)
+            else:
+                memcpy(to + i * 8, some, count * 8)
+        return out
+
+    cdef unsigned entry_width(self):
+        """Bytes of an index array's entry."""
+        return 4 if self.base_length() <= 0xFFFFFFFF else 8
 
     def settled(self):
         """The same records, with room for a further stage."""
@@ -393,6 +416,27 @@ cdef class Selection:
                 position = <Py_ssize_t>rs_permutation_at(stage.permutation, <uint64_t>position)
         return position
 
+    cdef int pass_through(self, int first, int64_t *io, Py_ssize_t n) except -1:
+        """Maps n positions before stage number `first`, which must be in range, to positions in `base`: `through` for
+        many."""
+        cdef Stage *stage
+        cdef Py_ssize_t k
+        cdef int i
+        for i in range(first, self.n_stages):
+            stage = &self.stages[i]
+            if stage.kind == STAGE_SLICE:
+                for k in range(n):
+                    io[k] = stage.start + stage.step * io[k]
+            elif stage.kind == STAGE_INDEX:
+                pass_index(stage, io, n)
+            elif stage.kind == STAGE_REPEAT:
+                for k in range(n):
+                    io[k] %= stage.n
+            else:
+                for k in range(n):
+                    io[k] = <int64_t>rs_permutation_at(stage.permutation, <uint64_t>io[k])
+        return 0
+
     cdef int locate(self, Py_ssize_t position, Leaf *out) except -1:
         """Finds the record at a position, which must be in range."""
         cdef Selection at = self
@@ -432,23 +476,18 @@ cdef class Selection:
         needed once in several views of views."""
         cdef Selection out = self.derived()
         cdef int i, first = 0
-        cdef Py_ssize_t size = self.length, k
-        cdef unsigned width = 4 if self.base_length() <= 0xFFFFFFFF else 8
+        cdef Py_ssize_t size = self.length
         cdef Stage *stage
         for i in range(1, self.n_stages - 1):
             if self.stages[i - 1].n < size:
                 first, size = i, self.stages[i - 1].n
-        content = new_entries(size, width)
-        entries = <uint8_t *>PyBytes_AS_STRING(content)
-        for k in range(size):
-            put_entry(entries, width, k, self.through(first, k))
-        blob = new_blob(content)
+        blob = new_blob(self.entries(first, NULL, size))
         stage = &out.stages[first]
         stage.kind = STAGE_INDEX
         stage.n = self.base_length()
         stage.start = 0
         stage.step = 1
-        stage.width = width
+        stage.width = self.entry_width()
         stage.blob = <void *>blob
         stage.permutation = NULL
         out.held[first:] = [blob]

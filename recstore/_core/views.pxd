@@ -26,7 +26,6 @@ cdef class Records:
     cdef Py_ssize_t step
     cdef Py_ssize_t length
     cdef inline object at(self, Py_ssize_t i)
-    cdef Py_ssize_t locate_many(self, keys, bint has_default, Leaf *leaves, Py_ssize_t *n) except -1
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1
     cdef int read_located(self, Leaf *leaves, Py_ssize_t n, default, list out) except -1
     cdef object at_slowly(self, Py_ssize_t i)

@@ -192,51 +192,19 @@ cdef class Records:
     def _many(self, indices, default, bint has_default):
         """The decoded records at `indices` in one call. The next records are prefetched while one is decoded."""
         cdef Leaf leaves[CHUNK]
-        cdef Py_ssize_t n
+        cdef Positions chosen = positions_of(indices, self.length, None, "get_many", False, has_default)
+        cdef Py_ssize_t i, begin, n
         cdef list out = []
-        keys = iter(indices)
-        while True:
-            failure = None
-            n = 0
-            try:
-                self.locate_many(keys, has_default, leaves, &n)
-            except BaseException as e:
-                failure = e  # raised after the records before it are read, as reading one by one would
+        for begin in range(0, chosen.n, CHUNK):
+            n = min(CHUNK, chosen.n - begin)
+            for i in range(n):
+                if chosen.at[begin + i] >= 0:
+                    self.find(chosen.at[begin + i], &leaves[i])
+                else:
+                    leaves[i].segment = NULL
+                    leaves[i].index = -1
             self.read_located(leaves, n, default, out)
-            if failure is not None:
-                raise failure
-            if n < CHUNK:
-                return out
-
-    cdef Py_ssize_t locate_many(self, keys, bint has_default, Leaf *leaves, Py_ssize_t *n) except -1:
-        """Locates up to CHUNK records; `n` counts them also when this raises. A leaf without a segment stands for the
-        default, or, if its index is not -1, for a position that `at_slowly` reads."""
-        cdef Py_ssize_t i
-        cdef Leaf *leaf
-        for key in keys:
-            leaf = &leaves[n[0]]
-            leaf.segment = NULL
-            leaf.index = -1
-            if not PyIndex_Check(key):
-                raise TypeError(f"get_many takes integers, not {type(key).__name__}")
-            try:
-                i = as_ssize(key) if PyLong_CheckExact(key) else -1
-                if i == -1:
-                    i = PyNumber_AsSsize_t(key, IndexError)
-            except IndexError:
-                if not has_default:
-                    raise
-                i = self.length
-            if i < 0:
-                i += self.length
-            if 0 <= i < self.length:
-                self.find(i, leaf)
-            elif not has_default:
-                raise IndexError(f"index out of range: {type(self).__name__} of {self.length} records")
-            n[0] += 1
-            if n[0] == CHUNK:
-                break
-        return n[0]
+        return out
 
     cdef inline int find(self, Py_ssize_t i, Leaf *leaf) except -1:
         """Locates the record at a position, which must be in range. The leaf has no segment if the record cannot be

@@ -111,11 +111,9 @@ def _refusal(records, problem):
 # ---- Arrow ----
 
 
-def arrow_array(view, positions=None):
+def arrow_array(view):
     """The items of a view as a pyarrow.Array."""
     pyarrow = _pyarrow()
-    if positions is not None:
-        view = view._take(positions)
     exported = native.arrow_export(view, exact=True)
     if exported is None:
         return pyarrow.array(list(view))
@@ -238,14 +236,14 @@ def _in_threads(records, read):
 # ---- pandas ----
 
 
-def series(view, positions=None):
+def series(view):
     """The items of a field view as a pandas.Series."""
-    return _pandas().Series(_column(view, positions), name=view.name)
+    return _pandas().Series(_column(view), name=view.name)
 
 
-def _column(view, positions=None):
+def _column(view):
     """An array of numbers or a list, of which pandas makes the same column as of the list of values."""
-    gathered = native.read_column(view, positions)
+    gathered = native.read_column(view)
     if gathered is not None and gathered[0] in ("scalars", "texts"):
         import numpy as np
 
@@ -254,7 +252,7 @@ def _column(view, positions=None):
         if gathered[0] == "scalars":
             return columns.numbers_of(gathered[2], gathered[3])
         return columns.texts(gathered[5], np.frombuffer(gathered[4], np.int64))
-    return list(view) if positions is None else [view[int(i)] for i in positions]
+    return list(view)
 
 
 def to_pandas(records):

@@ -112,16 +112,6 @@ def test_records_of_several_stores_and_of_mappings(ragged):
             assert np.array_equal(np.asarray(numbers), np.array(list(numbers)))
 
 
-def test_positions():
-    for wrong in ([5], [-6], np.array([0, 5]), np.array([2**64 - 1], np.uint64), [2**70]):
-        with pytest.raises(IndexError, match="is out of range: 5 records"):
-            columns.positions(wrong, 5)
-    with pytest.raises(TypeError):
-        columns.positions(np.array([0.5]), 5)
-    given = np.array([-1, 2])
-    assert listed(columns.positions(given, 5)) == [4, 2] and listed(given) == [-1, 2]
-
-
 # ---- Text ------------------------------------------------------------------------------------------------------------
 
 TEXTS = ["", "a", "\0", "a\0", "\0b", "é", "世界", "\U0001f600", "x" * 5000, "é" * 300, " "]
@@ -382,42 +372,3 @@ def test_an_index_beyond_any_list_finds_nothing():
         assert list(x.field(("a", index), None)) == [None] * 3
         assert list(x.field(("a", index), 7).to_numpy()) == [7] * 3
     assert list(x.field(("a", -2)).to_numpy()) == [1] * 3
-
-
-class _WritesBetween(np.ndarray):
-    """An index array to which another thread writes between each look at it and the next."""
-
-    def __ge__(self, other):
-        out = np.asarray(self) >= other
-        np.asarray(self)[:] = 10**12
-        return out
-
-
-def test_indices_are_checked_where_no_other_thread_can_write_to_them():
-    """The check was of the caller's array, and what was read then was what the array held by that time: a crash."""
-    with recstore.RecordList({"id": i} for i in range(100)) as x:
-        for view in (x, x[[*range(50), *range(50)]]):
-            given = np.array([3, -1, 5]).view(_WritesBetween)
-            assert columns.positions(given, 100).tolist() == [3, 99, 5]
-            given = np.array([3, -1, 5]).view(_WritesBetween)
-            assert view.field("id").to_numpy(given).tolist() == view.field("id").to_numpy([3, -1, 5]).tolist()
-        with pytest.raises(IndexError, match="out of range: 100 records"):
-            native.read_column(x[[*range(50), *range(50)]].field("id"), np.array([3, 10**12]))
-
-
-@pytest.mark.parametrize("given, written, function", [
-    (np.array([7, 3], np.uint64), 2**64 - 1, "ascontiguousarray"),
-    (np.array([True] * 9 + [False]), False, "flatnonzero"),
-])  # fmt: skip
-def test_an_index_array_is_converted_as_it_was_checked(monkeypatch, given, written, function):
-    """Numbers beyond 63 bits wrapped around to records from the end, where they came after the check."""
-    convert = getattr(np, function)
-    wanted = list(given) if given.dtype.kind != "b" else list(range(9))
-
-    def written_to_meanwhile(values, *args, **options):
-        given[:] = written
-        return convert(values, *args, **options)
-
-    with recstore.RecordList(range(10)) as x:
-        monkeypatch.setattr(np, function, written_to_meanwhile)
-        assert x[given].to_list() == wanted

@@ -146,6 +146,12 @@ def test_fancy(n):
     assert n[[3, 1, 2]] == [3, 1, 2] and n[[True, False, False, True]] == [0, 3]
 
 
+@row("x.select([3, 1, 2])")
+def test_select(n):
+    assert n.select([3, 1, 2]) == n[[3, 1, 2]] == n.select(i for i in (3, 1, 2)) == [3, 1, 2]
+    assert not hasattr([], "select")
+
+
 @row("x[1.0]")
 def test_float_index(n, fails):
     fails(TypeError, "RecordList indices must be integers or slices, not float", lambda: n[1.0])

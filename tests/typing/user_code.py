@@ -82,6 +82,11 @@ del samples[0]  # type: ignore[attr-defined]
 samples.append(samples[0])  # type: ignore[attr-defined]
 
 assert_type(samples.get_many([2, 0]), list[Sample])
+assert_type(samples.get_many(positions), list[Sample])
+assert_type(samples.select(range(3)), RecordView[Sample])
+assert_type(samples.select(positions).select([True, False]), RecordView[Sample])
+samples.select(2)  # type: ignore[arg-type]
+samples.select(["path"])  # type: ignore[list-item]
 assert_type(samples.get_many(positions, default=None), list[Sample | None])
 assert_type(samples.to_list(), list[Sample])
 assert_type(list(samples), list[Sample])
