@@ -18,6 +18,36 @@ static inline double rs_half_to_double(uint16_t half) {
     return rs_load_f64(bytes);
 }
 
+/* Returns the half float nearest to `value`, ties to even; infinity beyond the range. NaN keeps sign and the upper bits
+ * of its payload, and stays a NaN. Any thread. */
+static inline uint16_t rs_half_round(double value) {
+    uint8_t bytes[8];
+    uint64_t bits, fraction, below;
+    int64_t exponent;
+    unsigned sign, shift = 42, half;
+    rs_store_f64(bytes, value);
+    bits = rs_load_u64(bytes);
+    sign = (unsigned)(bits >> 63) << 15;
+    fraction = bits & ((UINT64_C(1) << 52) - 1);
+    exponent = (int64_t)(bits >> 52 & 2047) - 1023;
+    if (exponent == 1024) {
+        const unsigned payload = (unsigned)(fraction >> 42);
+        return (uint16_t)(sign | 31u << 10 | (payload == 0 && fraction != 0 ? 512u : payload));
+    }
+    if (exponent > 15) return (uint16_t)(sign | 31u << 10);
+    if (exponent < -25) return (uint16_t)sign;
+    if (exponent < -14) { /* a subnormal: the leading 1 becomes part of the fraction */
+        fraction |= UINT64_C(1) << 52;
+        shift = (unsigned)(42 - 14 - exponent);
+        half = (unsigned)(fraction >> shift);
+    } else {
+        half = (unsigned)(exponent + 15) << 10 | (unsigned)(fraction >> shift);
+    }
+    below = fraction & ((UINT64_C(1) << shift) - 1);
+    if (below > UINT64_C(1) << (shift - 1) || (below == UINT64_C(1) << (shift - 1) && (half & 1) != 0)) half++;
+    return (uint16_t)(sign | half); /* a carry into the exponent gives the next power of two, or infinity */
+}
+
 /* Returns the half float of `value`, which rs_half_to_double gave. Any thread. */
 static inline uint16_t rs_half_of_double_unchecked(double value) {
     uint8_t bytes[8];

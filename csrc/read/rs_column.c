@@ -157,6 +157,33 @@ static void load_stored(const rs_node *node, uint64_t base, const rs_column_rows
     }
 }
 
+/* Writes the floats of a decimal node at `to`. */
+static void load_decimals(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
+    uint64_t k;
+    load_stored(node, node->correction == 0 ? node->base : 0, rows, to);
+    if (node->correction == 0) {
+        const double divisor = node->divisor;
+        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
+    } else {
+        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_packed_ints_decimal(node, rs_load_u64(to + 8 * k)));
+    }
+}
+
+bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to) {
+    const uint64_t byte = rows->bit_off >> 3, shift = rows->bit_off & 7;
+    uint64_t k;
+    switch (node->kind) {
+    case RS_FMT_NODE_BOOL:
+        for (k = 0; k < rows->n; k++) rs_store_u64(to + 8 * k, ROW(rows, k)[byte] >> shift & 1);
+        return false;
+    case RS_FMT_NODE_INT: load_stored(node, node->base, rows, to); return false;
+    case RS_FMT_NODE_DECIMAL: load_decimals(node, rows, to); return true;
+    default:
+        for (k = 0; k < rows->n; k++) memcpy(to + 8 * k, ROW(rows, k) + rows->body_off, 8);
+        return true;
+    }
+}
+
 static void take_ints(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
     uint8_t *to;
     uint64_t k;
@@ -170,18 +197,9 @@ static void take_ints(rs_column *self, const rs_node *node, const rs_column_rows
 }
 
 static void take_decimals(rs_column *self, const rs_node *node, const rs_column_rows *rows) {
-    uint8_t *to;
-    uint64_t k;
     if ((self->seen & RS_COLUMN_FLOAT) == 0) widen(self, RS_COLUMN_FLOAT);
-    to = self->values.data + self->values.size_bytes;
+    load_decimals(node, rows, self->values.data + self->values.size_bytes);
     self->values.size_bytes += (size_t)rows->n * 8;
-    load_stored(node, node->correction == 0 ? node->base : 0, rows, to);
-    if (node->correction == 0) {
-        const double divisor = node->divisor;
-        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, (double)(int64_t)rs_load_u64(to + 8 * k) / divisor);
-    } else {
-        for (k = 0; k < rows->n; k++) rs_store_f64(to + 8 * k, rs_packed_ints_decimal(node, rs_load_u64(to + 8 * k)));
-    }
 }
 
 static void take_floats(rs_column *self, const rs_column_rows *rows) {

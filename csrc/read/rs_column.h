@@ -77,6 +77,10 @@ static inline rs_column_rows rs_column_rows_from(const rs_column_rows *self, uin
     return out;
 }
 
+/* Writes one number of each row at `to`, of an int, bool, decimal or float node: f64 when it returns true, else i64.
+ * The caller has checked that bits and body lie within `least`, and that there is room. */
+bool rs_column_load_rows(const rs_node *node, const rs_column_rows *rows, uint8_t *to);
+
 /* Appends one number of each row, for a fixed node. *taken becomes false, and nothing is appended, when the node is not
  * of a kind that this function reads. The caller has checked that bits and body lie within `least`. Errors: RS_E_MEM,
  * RS_E_FMT_TRUNCATED. */

@@ -298,8 +298,23 @@ static rs_status go_name(const rs_compiled_path *self, rs_cursor *cursor, rs_pla
     return go_parts(self, cursor, place, name, 0, found, err);
 }
 
-rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, int *found,
-                                rs_error *err) {
+/* Passes the children of self->row before the field, from where earlier walks through the record have come. */
+static rs_status pass_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, const rs_slice *group,
+                         rs_error *err) {
+    uint32_t begin = 0;
+    if (passed->row == self->row && passed->n <= self->n_before) {
+        begin = passed->n;
+        cursor->in.ptr = passed->at;
+    }
+    RS_TRY(rs_path_pass_children_from(cursor, self->row, group, begin, self->n_before, err));
+    passed->row = self->row;
+    passed->n = self->n_before;
+    passed->at = cursor->in.ptr;
+    return RS_OK;
+}
+
+rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor, rs_place *place,
+                                   int *found, rs_error *err) {
     const uint8_t *start = cursor->in.ptr;
     uint32_t i = self->name;
     rs_slice group;
@@ -312,7 +327,7 @@ rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor,
     place->bits = rs_decode_bits_unchecked(&group, self->bit_off, self->node->bits);
     place->body = self->node->fixed ? start + self->body_off : NULL;
     cursor->in.ptr = start + self->least;
-    if (self->row != NULL) RS_TRY(rs_path_pass_children(cursor, self->row, &group, self->n_before, err));
+    if (self->row != NULL) RS_TRY(pass_on(self, passed, cursor, &group, err));
     if (self->part == 0 && i == self->keys->n_names) {
         RS_TRY(rs_path_settle_near(cursor, place, err));
     } else {
@@ -330,4 +345,10 @@ rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor,
         RS_TRY(go_name(self, cursor, place, &self->keys->names[i], found, err));
     }
     return RS_OK;
+}
+
+rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place, int *found,
+                                rs_error *err) {
+    rs_passed passed = {NULL, 0, NULL};
+    return rs_compiled_path_walk_on(self, &passed, cursor, place, found, err);
 }

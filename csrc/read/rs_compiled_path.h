@@ -97,4 +97,17 @@ static inline bool rs_compiled_path_is_fixed(const rs_compiled_path *self) {
 RS_NODISCARD rs_status rs_compiled_path_walk(const rs_compiled_path *self, rs_cursor *cursor, rs_place *place,
                                              int *found, rs_error *err);
 
+/* How far the walks of several paths through one record have come: the children of `row` before number n are passed,
+ * and end at `at`. Set `row` to NULL for each record. */
+typedef struct rs_passed {
+    const rs_node *row;
+    uint32_t n;
+    const uint8_t *at;
+} rs_passed;
+
+/* As rs_compiled_path_walk, for one of several paths through the same record: it begins where *passed says, and the
+ * children that it passes are added. */
+RS_NODISCARD rs_status rs_compiled_path_walk_on(const rs_compiled_path *self, rs_passed *passed, rs_cursor *cursor,
+                                                rs_place *place, int *found, rs_error *err);
+
 #endif

@@ -24,9 +24,9 @@ static rs_status pass_list(rs_cursor *self, const rs_node *node, rs_error *err) 
 
 /* Most children that are not fixed are str. They are passed here directly: a function call for each took twice as
  * long. */
-rs_status rs_path_pass_children(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t end,
-                                rs_error *err) {
-    const rs_node *child = node->children, *last = node->children + end;
+rs_status rs_path_pass_children_from(rs_cursor *self, const rs_node *node, const rs_slice *group, uint32_t begin,
+                                     uint32_t end, rs_error *err) {
+    const rs_node *child = node->children + begin, *last = node->children + end;
     for (; child < last; child++) {
         if (child->fixed) continue;
         if (child->kind == RS_FMT_NODE_STR) {

@@ -50,10 +50,14 @@ static inline bool rs_path_is_none(const rs_cursor *cursor, const rs_place *plac
 /* Steps from a const to its any value, and from an ext to its payload. Other places do not change. */
 RS_NODISCARD rs_status rs_path_open(rs_cursor *cursor, rs_place *place, rs_error *err);
 
-/* Passes the bodies, at the cursor, of the children before number `end` that are not fixed, of a tuple, struct or
- * concat with the bit group `group`. */
-RS_NODISCARD rs_status rs_path_pass_children(rs_cursor *cursor, const rs_node *node, const rs_slice *group,
-                                             uint32_t end, rs_error *err);
+/* Passes the bodies, at the cursor, of the children from number `begin` to before number `end` that are not fixed, of a
+ * tuple, struct or concat with the bit group `group`. */
+RS_NODISCARD rs_status rs_path_pass_children_from(rs_cursor *cursor, const rs_node *node, const rs_slice *group,
+                                                  uint32_t begin, uint32_t end, rs_error *err);
+RS_NODISCARD static inline rs_status rs_path_pass_children(rs_cursor *cursor, const rs_node *node,
+                                                           const rs_slice *group, uint32_t end, rs_error *err) {
+    return rs_path_pass_children_from(cursor, node, group, 0, end, err);
+}
 
 /* Passes the body, at the cursor, of a node that is not fixed. */
 RS_NODISCARD rs_status rs_path_pass(rs_cursor *cursor, const rs_node *node, uint64_t bits, rs_error *err);

@@ -1,13 +1,29 @@
 /* rs_window.c: locates and prefetches windows of records. */
 #include "read/rs_window.h"
 
-void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t n) {
-    uint32_t i;
+/* Returns whether a walk through a record comes to field a before field b. */
+static bool is_before(const rs_compiled_path *a, const rs_compiled_path *b) {
+    const bool a_fixed = rs_compiled_path_is_fixed(a), b_fixed = rs_compiled_path_is_fixed(b);
+    if (a_fixed || b_fixed) return a_fixed && !b_fixed;
+    if (a->row == NULL || b->row == NULL) return a->row == NULL && b->row != NULL;
+    return a->row != b->row ? a->row < b->row : a->n_before < b->n_before;
+}
+
+void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t *order, uint32_t n) {
+    uint32_t i, k;
+    for (i = 0; i < n; i++) {
+        for (k = i; k > 0 && is_before(of_field[i], of_field[order[k - 1]]); k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
     self->of_field = of_field;
+    self->order = order;
     self->n = n;
     self->reach = 0;
+    self->n_fixed = 0;
     for (i = 0; i < n; i++) {
-        const uint64_t reach = rs_compiled_path_is_fixed(of_field[i]) ? of_field[i]->least : UINT64_MAX;
+        const bool fixed = rs_compiled_path_is_fixed(of_field[i]);
+        const uint64_t reach = fixed ? of_field[i]->least : UINT64_MAX;
+        self->n_fixed += fixed;
         if (reach > self->reach) self->reach = reach;
     }
 }

@@ -16,12 +16,15 @@ enum { RS_WINDOW_RECORDS = 256 }; /* the most records of a window */
 /* The compiled paths of one tree, one for each field that is read. Borrows them. */
 typedef struct rs_tree_paths {
     const rs_compiled_path *const *of_field;
-    uint32_t n;     /* number of fields */
-    uint64_t reach; /* the fields lie within so many bytes from the beginning of a record; UINT64_MAX: anywhere */
+    uint32_t *order;  /* the numbers of the fields, in the order in which a walk through a record comes to them */
+    uint32_t n;       /* number of fields */
+    uint32_t n_fixed; /* so many fields at the beginning of `order` have fixed bodies, and need no walk */
+    uint64_t reach;   /* the fields lie within so many bytes from the beginning of a record; UINT64_MAX: anywhere */
 } rs_tree_paths;
 
-/* Sets the paths of a tree. All of them are prepared and outlive `self`. */
-void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t n);
+/* Sets the paths of a tree, which are prepared. They outlive `self`, and so does `order`, which has room for n numbers
+ * and is filled. */
+void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t *order, uint32_t n);
 
 /* A store, with the paths of the tree of each of its blocks. of_block[b] is NULL when block b has none; the other
  * blocks are loaded. Borrows everything. One thread at a time may use it. */

@@ -387,7 +387,7 @@ cdef extern from "recstore.h" nogil:
     ctypedef struct rs_tree_paths:
         const rs_compiled_path *const *of_field
         uint32_t n
-    void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t n)
+    void rs_tree_paths_set(rs_tree_paths *self, const rs_compiled_path *const *of_field, uint32_t *order, uint32_t n)
     ctypedef struct rs_source:
         const rs_store *store
         const rs_tree_paths **of_block
@@ -412,6 +412,72 @@ cdef extern from "recstore.h" nogil:
                                  int64_t step, uint64_t n, rs_column_read_stop *stop, rs_error *err)
     rs_status rs_column_read_take(rs_column_read *self, const rs_cursor *cursor, const rs_place *place, rs_bool *fits,
                                   rs_error *err)
+
+    enum:
+        RS_DTYPES
+        RS_DTYPE_BOOL, RS_DTYPE_INT64, RS_DTYPE_UINT8, RS_DTYPE_UINT64
+    unsigned rs_dtype_bytes(unsigned dtype)
+    const char *rs_dtype_name(unsigned dtype)
+    uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *source, uint64_t n, uint8_t *to, size_t step)
+    uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *source, uint64_t n, uint8_t *to, size_t step)
+    uint64_t rs_dtype_put_floats(unsigned dtype, const double *source, uint64_t n, uint8_t *to, size_t step)
+    uint64_t rs_dtype_put_complex(unsigned dtype, const double *source, uint64_t n, uint8_t *to, size_t step)
+
+    ctypedef struct rs_names:
+        uint64_t n
+    void rs_names_clear(rs_names *self)
+    rs_status rs_names_add_text(rs_names *self, const uint8_t *text, uint64_t n, rs_bool *is_new, rs_error *err)
+    rs_status rs_names_add_int(rs_names *self, int64_t value, rs_bool *is_new, rs_error *err)
+
+    enum:
+        RS_GATHER_ROW_DIMS
+        RS_GATHER_VALUES, RS_GATHER_RAGGED, RS_GATHER_NESTED, RS_GATHER_PADDED, RS_GATHER_PADDED_NESTED
+        RS_GATHER_PACKED, RS_GATHER_TEXT, RS_GATHER_STRINGS, RS_GATHER_CODES
+        RS_GATHER_RAISE, RS_GATHER_FILL, RS_GATHER_MASK
+        RS_GATHER_DONE, RS_GATHER_BLOCK, RS_GATHER_UNSURE, RS_GATHER_LACKING, RS_GATHER_NONE, RS_GATHER_KIND
+        RS_GATHER_LENGTH, RS_GATHER_RANGE, RS_GATHER_LONG, RS_GATHER_UNNAMED
+    ctypedef struct rs_gather_spec:
+        unsigned form, dtype, missing
+        uint32_t n_row
+        uint64_t row[8]
+        uint64_t row_numbers
+        uint8_t fill[16]
+        uint64_t length, inner_length, multiple
+        rs_bool truncate, split
+        const rs_names *names
+        rs_slice absent
+    ctypedef struct rs_gather_part:
+        uint64_t off
+        unsigned dtype
+        uint32_t ndim
+        uint64_t shape[11]
+    ctypedef struct rs_gather_field:
+        const rs_gather_spec *spec
+        uint8_t *valid
+        rs_buffer values
+        rs_buffer ends
+        rs_gather_part parts[5]
+        uint32_t n_parts
+    ctypedef struct rs_gather_stop:
+        int why
+        uint32_t field
+        uint64_t record, index, block, number
+    ctypedef struct rs_gather:
+        rs_gather_field *fields
+        uint32_t n_fields
+        rs_bool direct
+        uint64_t n, done
+        rs_gather_stop stop
+    rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err)
+    void rs_gather_close(rs_gather *self)
+    rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err)
+    rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
+                                int64_t step, uint64_t end, rs_error *err)
+    rs_status rs_gather_take(rs_gather *self, const rs_cursor *cursor, const rs_place *place, rs_error *err)
+    rs_status rs_gather_take_string(rs_gather *self, rs_error *err)
+    rs_status rs_gather_layout(rs_gather *self, uint64_t *size_bytes, rs_error *err)
+    void rs_gather_place(rs_gather *self, uint8_t *buffer)
+    rs_status rs_gather_fill(rs_gather *self, uint8_t *buffer, rs_error *err)
 
     struct ArrowSchema:
         void (*release)(ArrowSchema *) noexcept

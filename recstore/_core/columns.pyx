@@ -105,6 +105,7 @@ cdef class CompiledPath:
 
     cdef rs_compiled_path it
     cdef const rs_compiled_path *alone
+    cdef uint32_t first
     cdef rs_tree_paths of_tree  # this path, for a read of one field
     cdef CompiledPaths paths
 
@@ -136,7 +137,7 @@ cdef class CompiledPath:
                         else within_ext(node, key)
                     rs_compiled_path_set(&self.it, t, k, i, to)
         rs_compiled_path_prepare(&self.it)
-        rs_tree_paths_set(&self.of_tree, &self.alone, 1)
+        rs_tree_paths_set(&self.of_tree, &self.alone, &self.first, 1)
         return 0
 
 

@@ -42,6 +42,7 @@ typedef struct opened {
     rs_compiled_path compiled_paths[64]; /* by tree */
     const rs_compiled_path *of_field[64];
     rs_tree_paths paths[64];
+    uint32_t order;
     const rs_tree_paths *by_block[64];
 } opened;
 
@@ -86,7 +87,7 @@ static rs_status know(opened *o, uint64_t block) {
         rs_compiled_path_prepare(compiled);
     }
     o->of_field[number] = compiled;
-    rs_tree_paths_set(&o->paths[number], &o->of_field[number], 1);
+    rs_tree_paths_set(&o->paths[number], &o->of_field[number], &o->order, 1);
     o->by_block[block] = &o->paths[number];
     return RS_OK;
 }

@@ -1,0 +1,50 @@
+/* rs_dtype.h: the dtypes of the arrays that a gather fills, and the conversion of numbers to them. A number that its
+ * dtype cannot hold is never changed in silence: a dtype of integers takes the integers of its range, also those that
+ * are floats, and bool takes 0 and 1. Dtypes of floats take every real number, rounded to the nearest; beyond their
+ * range it is infinite. Complex numbers fit complex dtypes only. */
+#ifndef RS_DTYPE_H
+#define RS_DTYPE_H
+
+#include "base/rs_bytes.h"
+
+/* X(NAME, "name", bytes of an item) for each dtype. */
+#define RS_DTYPE_ROWS(X) \
+    X(BOOL, "bool", 1) \
+    X(UINT8, "uint8", 1) \
+    X(INT8, "int8", 1) \
+    X(INT16, "int16", 2) \
+    X(INT32, "int32", 4) \
+    X(INT64, "int64", 8) \
+    X(UINT16, "uint16", 2) \
+    X(UINT32, "uint32", 4) \
+    X(UINT64, "uint64", 8) \
+    X(FLOAT16, "float16", 2) \
+    X(BFLOAT16, "bfloat16", 2) \
+    X(FLOAT32, "float32", 4) \
+    X(FLOAT64, "float64", 8) \
+    X(COMPLEX64, "complex64", 8) \
+    X(COMPLEX128, "complex128", 16)
+#define RS_DTYPE_NUMBER(name, text, size) RS_DTYPE_##name,
+enum { RS_DTYPE_ROWS(RS_DTYPE_NUMBER) RS_DTYPES };
+enum { RS_DTYPE_MOST_BYTES = 16 };
+
+/* Returns the bytes of an item. */
+unsigned rs_dtype_bytes(unsigned dtype);
+/* Returns the name, a static string; NULL for a number that is no dtype. */
+const char *rs_dtype_name(unsigned dtype);
+/* Sets *low and *high to the range of a dtype of integers, bool included, within that of i64. Returns false for dtypes
+ * of floats. */
+bool rs_dtype_range(unsigned dtype, int64_t *low, int64_t *high);
+
+/* Each of these writes n numbers as items of a dtype. Item i stands at to + i * step; `step` is at least the size of an
+ * item. Returns how many were written: n, or the number of the first one that the dtype cannot hold. Any thread. */
+uint64_t rs_dtype_put_ints(unsigned dtype, const int64_t *from, uint64_t n, uint8_t *to, size_t step);
+uint64_t rs_dtype_put_uints(unsigned dtype, const uint64_t *from, uint64_t n, uint8_t *to, size_t step);
+uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
+/* Number i is from[2 i], its real part, and from[2 i + 1]. */
+uint64_t rs_dtype_put_complex(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
+
+/* Writes n items that are all copies of one of `size` bytes, 1, 2, 4, 8 or 16. */
+void rs_dtype_repeat(const uint8_t *item, unsigned size, uint64_t n, uint8_t *to);
+
+#endif

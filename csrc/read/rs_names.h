@@ -1,0 +1,31 @@
+/* rs_names.h: numbers the names of categories: from a str or an int to its place in a list of names, by a hash table in
+ * memory of the reader. */
+#ifndef RS_NAMES_H
+#define RS_NAMES_H
+
+#include "base/rs_buffer.h"
+
+enum { RS_NAMES_NONE = -1 };
+
+/* The names. Owns its memory. Zero the struct; call rs_names_clear at the end. Once the last name is added, any number
+ * of threads may look names up. */
+typedef struct rs_names {
+    rs_buffer keys;   /* the bytes of all keys */
+    uint64_t *ends;   /* where the key of each name ends; those of ints have a bit of their own, see rs_names.c */
+    uint32_t *slots;  /* 0, or the number of a name plus 1 */
+    uint64_t n, room; /* names, and the names for which there is room; there are four slots for each */
+} rs_names;
+
+/* Frees the memory and zeroes the struct. */
+void rs_names_clear(rs_names *self);
+
+/* Adds the name with the next number, a str of n bytes of UTF-8 or an int. *is_new becomes false, and nothing is added,
+ * when there is such a name. RS_E_MEM; RS_E_ARG_LIMIT for more than 2^31 names. */
+RS_NODISCARD rs_status rs_names_add_text(rs_names *self, const uint8_t *text, uint64_t n, bool *is_new, rs_error *err);
+RS_NODISCARD rs_status rs_names_add_int(rs_names *self, int64_t value, bool *is_new, rs_error *err);
+
+/* Returns the number of a name, or RS_NAMES_NONE. */
+int64_t rs_names_of_text(const rs_names *self, const uint8_t *text, uint64_t n);
+int64_t rs_names_of_int(const rs_names *self, int64_t value);
+
+#endif

@@ -1,0 +1,688 @@
+"""Gathers: some fields of the records at given positions, read into one buffer in one pass without the interpreter.
+
+The loops are C (csrc/read/rs_gather.h). This file locates records through views, looks keys up in trees, finds a field
+where C cannot, and says in words what is wrong with a value.
+"""
+
+
+cdef dict FORMS = {
+    "values": RS_GATHER_VALUES,
+    "ragged": RS_GATHER_RAGGED,
+    "nested": RS_GATHER_NESTED,
+    "padded": RS_GATHER_PADDED,
+    "padded_nested": RS_GATHER_PADDED_NESTED,
+    "packed": RS_GATHER_PACKED,
+    "text": RS_GATHER_TEXT,
+    "strings": RS_GATHER_STRINGS,
+    "codes": RS_GATHER_CODES,
+}
+cdef dict MISSING_WAYS = {"raise": RS_GATHER_RAISE, "fill": RS_GATHER_FILL, "mask": RS_GATHER_MASK}
+cdef dict DTYPES = {rs_dtype_name(number).decode(): number for number in range(RS_DTYPES)}
+cdef str NO_VALUE = 'missing="fill" gives a value of your choice, missing="mask" also says where'
+
+
+cdef object word_of(dict words, object word, str what):
+    """The number of a word of an option."""
+    if type(word) is str and word in words:
+        return words[word]
+    raise ValueError(f"{what} {word!r:.60} is none of {', '.join(words)}")
+
+
+# ---- What to read ----
+
+cdef bint put_number(unsigned dtype, object value, uint8_t *to) except -1:
+    """Stores a Python number as an item of a dtype; False if the dtype cannot hold it."""
+    cdef int64_t whole
+    cdef uint64_t large
+    cdef double parts[2]
+    if isinstance(value, complex):
+        parts[0], parts[1] = value.real, value.imag
+        return rs_dtype_put_complex(dtype, parts, 1, to, 16) == 1
+    if isinstance(value, float):
+        parts[0] = value
+        return rs_dtype_put_floats(dtype, parts, 1, to, 16) == 1
+    value = operator.index(value)
+    if -2**63 <= value < 2**63:
+        whole = value
+        return rs_dtype_put_ints(dtype, &whole, 1, to, 16) == 1
+    if not 0 <= value < 2**64:
+        return False
+    large = value
+    return rs_dtype_put_uints(dtype, &large, 1, to, 16) == 1
+
+
+cdef class GatherSpec:
+    """How one field is read. Immutable.
+
+    `path` is a field name as x.field() takes it; None is the whole record. B is the number of records; the parts of
+    each form, in their order:
+
+    - "values": values (B, *row).
+    - "ragged": values (total, *row), int64 offsets (B + 1).
+    - "nested", of lists of lists: values (total, *row), inner int64 offsets (m + 1), outer int64 offsets (B + 1). The
+      outer offsets count inner lists, the inner ones rows of values.
+    - "padded": values (B, width, *row) with `fill` behind each list, int64 lengths (B). `width` is `length` or, where
+      that is 0, the longest list of the batch, rounded up to a multiple of `multiple`. A longer list is a ValueError;
+      with `truncate` it is cut, and its length is that of the rest.
+    - "padded_nested", of lists of lists: values (B, width, inner width, *row), int64 lengths (B), inner int64 lengths
+      (B, width). `length` and `inner_length` give the two widths.
+    - "packed": values (R, length) with `fill` behind them, int64 positions (R, length), which count from 0 in each
+      document, int64 documents (R, length), the number of the record in the batch or -1, and int64 boundaries (k + 1):
+      where the pieces begin in the flattened rows, and their end. A piece is a document, the part of one that stands
+      in one row, or the padding at the end of a row. With `split` a document is cut where a row ends. Without it each
+      document stands in the first row that has room; a document longer than a row is a ValueError, or is cut with
+      `truncate`.
+    - "text": uint8 UTF-8 of strs or the bytes of bytes values (total), int64 offsets (B + 1).
+    - "strings": a list of str in place of a part. A missing one is `fill`.
+    - "codes": int64 (B), the number of the value in `names`, strs and ints.
+
+    A number that `dtype` cannot hold is a ValueError: an int out of range, a float with a fraction, NaN; of bool all
+    but 0 and 1. Floats are rounded.
+
+    A record that lacks the field, or has None there: with `missing` "raise" KeyError or ValueError; with "fill" it
+    gives `fill` (values, codes; None is 0, of codes -1) or an empty list or text; "mask" also adds a last part, bool
+    (B), which is True where there is a value.
+
+    Raises ValueError and TypeError for options that do not go together.
+    """
+
+    cdef rs_gather_spec it
+    cdef rs_names known
+    cdef readonly object path
+    cdef readonly str form
+    cdef readonly object fill
+
+    def __cinit__(self, path, form, dtype="int64", row=(), fill=None, missing="raise", length=0, truncate=False,
+                  multiple=1, names=None, split=True, inner_length=0):
+        self.path = None if path is None else Path(path)
+        self.form = form
+        self.it.form = word_of(FORMS, form, "the form")
+        self.it.dtype = word_of(DTYPES, dtype, "the dtype")
+        self.it.missing = word_of(MISSING_WAYS, missing, "missing=")
+        self.it.truncate = truncate
+        self.it.split = split
+        self.it.length = operator.index(length)
+        self.it.inner_length = operator.index(inner_length)
+        self.it.multiple = operator.index(multiple)
+        self.fill = fill
+        self.set_row(row)
+        self.set_fill(fill)
+        self.check_lengths()
+        if (self.it.form == RS_GATHER_CODES) != (names is not None):
+            raise ValueError('names are for the form "codes", which needs them')
+        if names is not None:
+            self.set_names(names)
+
+    def __dealloc__(self):
+        rs_names_clear(&self.known)
+
+    cdef int set_row(self, row) except -1:
+        cdef uint64_t numbers = 1
+        row = tuple([operator.index(size) for size in row])
+        if len(row) > RS_GATHER_ROW_DIMS:
+            raise ValueError(f"a row of {len(row)} dimensions: at most {RS_GATHER_ROW_DIMS} are allowed")
+        if row and self.it.form >= RS_GATHER_PACKED:
+            raise ValueError(f'the form "{self.form}" has no rows: row must be ()')
+        for i, size in enumerate(row):
+            if not 1 <= size < 2**31 or numbers * size >= 2**40:
+                raise ValueError(f"a row of shape {row}: the sizes must be 1 or more, and not too large")
+            self.it.row[i] = size
+            numbers *= size
+        self.it.n_row = <uint32_t>len(row)
+        self.it.row_numbers = numbers
+        return 0
+
+    cdef int set_fill(self, fill) except -1:
+        cdef unsigned dtype = self.it.dtype
+        if self.it.form == RS_GATHER_CODES:
+            dtype = RS_DTYPE_INT64
+            fill = -1 if fill is None else fill
+        if self.it.form == RS_GATHER_TEXT or self.it.form == RS_GATHER_STRINGS:
+            return 0
+        if not put_number(dtype, 0 if fill is None else fill, self.it.fill):
+            raise ValueError(f"{rs_dtype_name(dtype).decode()} cannot hold the fill {fill!r:.60}")
+        return 0
+
+    cdef int check_lengths(self) except -1:
+        cdef bint padded = self.it.form == RS_GATHER_PADDED or self.it.form == RS_GATHER_PADDED_NESTED
+        cdef bint packed = self.it.form == RS_GATHER_PACKED
+        if max(self.it.length, self.it.inner_length, self.it.multiple) >= 2**40 or self.it.multiple < 1:
+            raise ValueError("length and inner_length must be 0 or more, multiple 1 or more, and none too large")
+        if packed and self.it.length == 0:
+            raise ValueError('the form "packed" needs a length')
+        if self.it.length and not padded and not packed:
+            raise ValueError("length is for the padded and packed forms")
+        if self.it.inner_length and self.it.form != RS_GATHER_PADDED_NESTED:
+            raise ValueError('inner_length is for the form "padded_nested"')
+        if self.it.multiple != 1 and not padded:
+            raise ValueError("multiple is for the padded forms")
+        if self.it.truncate and (packed and self.it.split or not self.it.length and not self.it.inner_length):
+            raise ValueError("truncate needs a length, and in the form \"packed\" split=False")
+        if not self.it.split and not packed:
+            raise ValueError('split is for the form "packed"')
+        return 0
+
+    cdef int set_names(self, names) except -1:
+        cdef rs_error err
+        cdef rs_bool is_new = True
+        cdef bytes text
+        for name in names:
+            if type(name) is str:
+                text = name.encode()
+                check(rs_names_add_text(&self.known, <const uint8_t *><const char *>text, len(text), &is_new, &err),
+                      &err)
+            elif isinstance(name, int) and -2**63 <= name < 2**63:
+                check(rs_names_add_int(&self.known, name, &is_new, &err), &err)
+            else:
+                raise TypeError(f"names are strs and ints of 64 bits, not {type(name).__name__} {name!r:.60}")
+            if not is_new:
+                raise ValueError(f"the name {name!r:.60} is there twice")
+        self.it.names = &self.known
+        return 0
+
+
+# ---- The fields of a tree, and the state of a read ----
+
+cdef class GatherTree:
+    """The compiled paths of all fields for one tree."""
+
+    cdef rs_tree_paths it
+    cdef const rs_compiled_path **of_field
+    cdef uint32_t *order
+    cdef list held
+
+    def __cinit__(self, list compiled):
+        cdef uint32_t i, n = <uint32_t>len(compiled)
+        self.held = compiled
+        self.of_field = <const rs_compiled_path **>calloc(n + 1, sizeof(rs_compiled_path *))
+        self.order = <uint32_t *>calloc(n + 1, sizeof(uint32_t))
+        if self.of_field == NULL or self.order == NULL:
+            raise MemoryError
+        for i in range(n):
+            self.of_field[i] = &(<CompiledPath>compiled[i]).it
+        rs_tree_paths_set(&self.it, self.of_field, self.order, n)
+
+    def __dealloc__(self):
+        free(self.of_field)
+        free(self.order)
+
+
+cdef class GatherSource:
+    """A store of an entered segment, with the paths of each of its blocks. One read at a time uses it."""
+
+    cdef rs_source it
+    cdef Segment segment
+    cdef int store
+
+    def __cinit__(self, Segment segment, int store):
+        self.segment, self.store = segment, store
+        self.it.store = segment.numbered(store)
+        self.it.of_block = <const rs_tree_paths **>calloc(self.it.store.n_blocks + 1, sizeof(rs_tree_paths *))
+        if self.it.of_block == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.it.of_block)
+
+
+cdef class GatherState:
+    """The memory of one read, which later reads use again."""
+
+    cdef rs_gather it
+    cdef dict sources        # (id of segment, store) -> GatherSource
+    cdef int64_t *positions  # those of the batch, checked
+    cdef int64_t *indices    # of views: for each position the number of a record in its store
+    cdef Py_ssize_t room
+    cdef dict strings        # (field, record of the batch) -> a str that only Python can read
+
+    def __cinit__(self, Gather gather):
+        cdef rs_error err
+        self.sources = {}
+        check(rs_gather_open(&self.it, gather.specs, gather.n_specs, &err), &err)
+
+    def __dealloc__(self):
+        rs_gather_close(&self.it)
+        free(self.positions)
+
+    cdef int reserve(self, Py_ssize_t n) except -1:
+        """Makes room for n positions and indices."""
+        cdef int64_t *grown
+        if n > self.room:
+            grown = <int64_t *>malloc(2 * n * sizeof(int64_t))
+            if grown == NULL:
+                raise MemoryError
+            free(self.positions)
+            self.positions, self.room = grown, n
+        self.indices = self.positions + self.room
+        return 0
+
+
+cdef Py_ssize_t copy_positions(const int64_t *positions, Py_ssize_t n, Py_ssize_t length, int64_t *to) noexcept nogil:
+    """Copies positions. Returns n, or the number of the first that is out of range."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        to[i] = positions[i]
+        if <uint64_t>to[i] >= <uint64_t>length:
+            return i
+    return n
+
+
+# ---- Reading ----
+
+cdef class Gather:
+    """Reads some fields of the records of a container, batch after batch, into one buffer for each batch.
+
+    `records` is any container of records: a store, a view, fields of one. TypeError for groups of records, and for
+    projections that only Python can read. KeyError for a field that a view of some fields does not have. Immutable; any
+    number of threads may call `read`.
+    """
+
+    cdef readonly Records records
+    cdef readonly tuple fields       # the GatherSpecs
+    cdef rs_gather_spec *specs
+    cdef uint32_t n_specs
+    cdef list paths                  # for each spec the Path from the stored record, or None
+    cdef list compiled               # for each spec its CompiledPaths
+    cdef list held                   # bytes that specs point into
+    cdef dict trees                  # (id of segment, store, tree) -> GatherTree
+    cdef list pool                   # GatherStates that no read uses
+
+    def __cinit__(self, Records records not None, specs):
+        cdef GatherSpec spec
+        cdef uint32_t i
+        self.records = records
+        self.fields = tuple(specs)
+        self.n_specs = <uint32_t>len(self.fields)
+        self.paths, self.compiled, self.held, self.trees, self.pool = [], [], [], {}, []
+        self.specs = <rs_gather_spec *>calloc(self.n_specs + 1, sizeof(rs_gather_spec))
+        if self.specs == NULL:
+            raise MemoryError
+        if records.selection is not None and (records.selection.virtual or type(records.projection) is GroupProjection):
+            raise TypeError("the records are groups, which no batch of arrays holds: read one group, x[key], or the "
+                            "records that were grouped")
+        for i in range(self.n_specs):
+            spec = self.fields[i]
+            self.specs[i] = spec.it
+            path, default = stored_path(records.projection, spec.path)
+            self.paths.append(path)
+            self.compiled.append(CompiledPaths(path))
+            if default is not MISSING:
+                dumped = dump(default)
+                if len(dumped) > 2 or dumped[1]:
+                    raise TypeError(f"the default {default!r:.60} is no number, list or text")
+                self.held.append(dumped[0])
+                self.specs[i].absent = rs_slice_of(<const char *><bytes>dumped[0], len(dumped[0]))
+
+    def __dealloc__(self):
+        free(self.specs)
+
+    def __len__(self):
+        return self.records.length
+
+    def read(self, positions, allocate):
+        """Reads the records at `positions`, a contiguous buffer of int64, each 0 or more. Another thread may write to
+        it meanwhile.
+
+        `allocate(nbytes)` is called once, and returns a writable contiguous buffer of that size, aligned to 16 bytes.
+        Returns for each spec a tuple of parts. A part is `(offset in the buffer, name of the dtype, shape)`; offsets
+        are multiples of 64.
+
+        IndexError for a position out of range, KeyError for a record that lacks a field, ValueError for a value that
+        has no place in its part, CorruptError and its kin for damaged bytes, ClosedError, and errors of `allocate`. All
+        name field and record.
+        """
+        cdef Span chosen = Span.of(positions, 8)
+        cdef GatherState state
+        cdef Segment segment
+        self.records._require()
+        try:
+            state = self.pool.pop()
+        except IndexError:
+            state = GatherState(self)
+        entered = []
+        try:
+            for segment, _ in self.records.selection.leaves():
+                segment.enter()
+                entered.append(segment)
+            return self.read_entered(state, chosen, allocate)
+        finally:
+            for segment in entered:
+                segment.leave()
+            state.strings = None
+            self.pool.append(state)
+
+    cdef object read_entered(self, GatherState state, Span chosen, allocate):
+        cdef rs_error err
+        cdef Span buffer = None
+        cdef rs_status status
+        check(rs_gather_begin(&state.it, <uint64_t>chosen.n, &err), &err)
+        if state.it.direct:
+            buffer = self.place(state, chosen, allocate)
+        self.measure(state, chosen)
+        if not state.it.direct:
+            buffer = self.place(state, chosen, allocate)
+            with nogil:
+                status = rs_gather_fill(&state.it, <uint8_t *>buffer.view.buf, &err)
+            self.settle(state, None, status, &err)
+        return [self.parts_of(state, i) for i in range(self.n_specs)]
+
+    cdef Span place(self, GatherState state, Span chosen, allocate):
+        """The Span over a new buffer for all parts."""
+        cdef rs_error err
+        cdef Span buffer
+        cdef uint64_t size = 0
+        self.settle(state, None, rs_gather_layout(&state.it, &size, &err), &err)
+        buffer = Span.of(allocate(size), 1, True)
+        if <uint64_t>buffer.n < size or <size_t>buffer.view.buf % 16:
+            raise ValueError(f"allocate({size}) returned {buffer.n} bytes, or bytes that are not aligned to 16")
+        rs_gather_place(&state.it, <uint8_t *>buffer.view.buf)
+        return buffer
+
+    cdef int measure(self, GatherState state, Span chosen) except -1:
+        cdef Selection selection = self.records.selection
+        cdef Py_ssize_t start, step, n = chosen.n, good
+        state.reserve(n)
+        with nogil:
+            good = copy_positions(<const int64_t *>chosen.view.buf, n, selection.length, state.positions)
+        if good < n:
+            raise IndexError(f"index {state.positions[good]} is out of range: {selection.length} records")
+        if not selection.is_flat(&start, &step):
+            return self.measure_scattered(state, selection, n)
+        source = self.source(state, selection.segment, selection.store)
+        return self.run(state, source, state.positions, start, step, n)
+
+    cdef int measure_scattered(self, GatherState state, Selection selection, Py_ssize_t n) except -1:
+        """Measures records of any view. All of them are located first: another thread may close an index array during
+        the read."""
+        cdef Leaf leaf
+        cdef Py_ssize_t i
+        cdef void *segment = NULL
+        cdef int store = -1
+        cdef list stretches = []
+        for i in range(n):
+            selection.locate(state.positions[i], &leaf)
+            state.indices[i] = leaf.index
+            if leaf.segment != segment or leaf.store != store:
+                if segment != NULL:
+                    stretches.append((<Segment>segment, store, i))
+                segment, store = leaf.segment, leaf.store
+            if i % STRETCH_RECORDS == 0:
+                PyErr_CheckSignals()
+        if segment != NULL:
+            stretches.append((<Segment>segment, store, n))
+        for part, number, end in stretches:
+            self.run(state, self.source(state, part, number), state.indices, 0, 1, end)
+        return 0
+
+    cdef GatherSource source(self, GatherState state, Segment segment, int store):
+        key = id(segment), store
+        found = state.sources.get(key)
+        if found is None:
+            found = state.sources[key] = GatherSource(segment, store)
+        return <GatherSource>found
+
+    cdef int run(self, GatherState state, GatherSource source, const int64_t *indices, int64_t start, int64_t step,
+                 uint64_t n) except -1:
+        """Measures the records of the batch up to number n, which all are in one store: record k is the store's record
+        start + step * indices[k]."""
+        cdef rs_error err
+        cdef rs_status status
+        cdef uint64_t end
+        while state.it.done < n:
+            end = min(state.it.done + STRETCH_RECORDS, n)
+            with nogil:
+                status = rs_gather_measure(&state.it, &source.it, indices, start, step, end, &err)
+            self.settle(state, source, status, &err)
+            if end < n:
+                PyErr_CheckSignals()
+        return 0
+
+    # ---- Stops ----
+
+    cdef int settle(self, GatherState state, GatherSource source, rs_status status, rs_error *err) except -1:
+        """Does what the core needs to go on, or raises the error of the value at which it stopped."""
+        cdef rs_gather_stop *stop = &state.it.stop
+        if status != RS_OK:
+            self.fail(state, source, status, err)
+        if stop.why == RS_GATHER_DONE:
+            return 0
+        if stop.why == RS_GATHER_BLOCK:
+            try:
+                return self.compile_block(source, stop.block)
+            except errors.Error as e:
+                raise in_record(e, source.segment, source.store, stop.index) from None
+        if stop.why == RS_GATHER_UNSURE:
+            self.walk(state, source)
+            return self.settle(state, source, RS_OK, err)
+        if stop.why == RS_GATHER_KIND and state.it.fields[stop.field].spec.form == RS_GATHER_STRINGS:
+            if self.take_string(state):
+                return 0
+        raise self.wrong(state)
+
+    cdef int fail(self, GatherState state, GatherSource source, rs_status status, rs_error *err) except -1:
+        """Raises the error of a status, with field and record named."""
+        try:
+            check(status, err)
+        except errors.Error as e:
+            if type(e) not in RECORD_ERRORS or state.it.stop.record >= state.it.n:
+                raise
+            named = type(e)(f"{self.name_of(state)}: {e.args[0] if e.args else ''}")
+            raise named if source is None else errors.of_file(named, source.segment.file()) from None
+
+    cdef int compile_block(self, GatherSource source, uint64_t block) except -1:
+        """Loads a block and compiles the paths for its tree."""
+        cdef rs_error err
+        cdef CompiledPath path
+        cdef rs_store *store = source.segment.numbered(source.store)
+        cdef uint32_t tree
+        check(rs_store_load_block(store, block, &err), &err)
+        tree = store.blocks[block].tree
+        key = id(source.segment), source.store, tree
+        found = self.trees.get(key)
+        if found is None:
+            compiled = []
+            for paths in self.compiled:
+                path = CompiledPath(paths)
+                path.prepare(<Program>source.segment.program(&store.trees[tree]))
+                compiled.append(path)
+            # Another thread may have compiled it meanwhile, and its read points to what it has made.
+            found = self.trees.setdefault(key, GatherTree(compiled))
+        source.it.of_block[block] = &(<GatherTree>found).it
+        return 0
+
+    cdef int walk(self, GatherState state, GatherSource source) except -1:
+        """Takes a field that only Python code can find."""
+        cdef rs_gather_stop *stop = &state.it.stop
+        cdef rs_cursor cursor
+        cdef rs_place place
+        cdef rs_error err
+        cdef Path path = self.paths[stop.field]
+        try:
+            program = begin_at(source.segment, source.store, stop.index, &cursor, &place)
+            found = path is None or path.walk(program, &cursor, &place, None)
+            check(rs_gather_take(&state.it, &cursor, &place if found else NULL, &err), &err)
+        except errors.Error as e:
+            raise in_record(e, source.segment, source.store, stop.index) from None
+        return 0
+
+    cdef bint take_string(self, GatherState state) except -1:
+        """Takes a str without UTF-8, such as one with lone surrogates. False if the value is no str."""
+        cdef rs_error err
+        value = self.value(state)
+        if not isinstance(value, str):
+            return False
+        if state.strings is None:
+            state.strings = {}
+        state.strings[state.it.stop.field, state.it.stop.record] = str(value)
+        check(rs_gather_take_string(&state.it, &err), &err)
+        return True
+
+    # ---- Words ----
+
+    cdef object name_of(self, GatherState state):
+        """The field and record at which the core stopped."""
+        cdef rs_gather_stop *stop = &state.it.stop
+        record = f"record {state.positions[stop.record]}"
+        path = (<GatherSpec>self.fields[stop.field]).path if stop.field < self.n_specs else None
+        return record if path is None else f"{str(path)!r} of {record}"
+
+    cdef object value(self, GatherState state):
+        """The decoded value at which the core stopped."""
+        cdef rs_gather_stop *stop = &state.it.stop
+        value = self.records.at(state.positions[stop.record])
+        path = (<GatherSpec>self.fields[stop.field]).path
+        return value if path is None else path.keys_in(value)[2]
+
+    cdef object wrong(self, GatherState state):
+        """The exception for the value at which the core stopped."""
+        cdef rs_gather_stop *stop = &state.it.stop
+        cdef GatherSpec spec = self.fields[stop.field]
+        name = self.name_of(state)
+        if stop.why == RS_GATHER_LACKING:
+            path = self.paths[stop.field] if spec.path is None else spec.path
+            return KeyError(f"record {state.positions[stop.record]} has no field {str(path)!r}: {NO_VALUE}")
+        if stop.why == RS_GATHER_NONE:
+            return ValueError(f"{name} is None: {NO_VALUE}")
+        if stop.why == RS_GATHER_LONG:
+            longest = f"has {stop.number} elements, more than the length of {spec.it.length}"
+            if spec.it.form == RS_GATHER_PADDED_NESTED:
+                longest = f"has a list of {stop.number} elements, more than the lengths allow"
+            return ValueError(f"{name} {longest}: truncate=True cuts it")
+        value = self.value(state)
+        if stop.why == RS_GATHER_UNNAMED:
+            return ValueError(f"{name} is {value!r:.60}, which is none of the {spec.known.n} names")
+        if stop.why == RS_GATHER_RANGE:
+            number = number_in(value, stop.number)
+            dtype = rs_dtype_name(spec.it.dtype).decode()
+            return ValueError(f"{name} holds {number!r:.60}, which {dtype} cannot hold")
+        if stop.why == RS_GATHER_LENGTH:
+            row = [spec.it.row[i] for i in range(spec.it.n_row)]
+            shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
+            return ValueError(f"{name} has the shape {shape_in(value)}, and the form \"{spec.form}\" takes ({shape}): "
+                              f"{value!r:.60}")
+        return ValueError(f"{name} is {described(value)}, and the form \"{spec.form}\" takes {TAKES[spec.form]}")
+
+    # ---- Results ----
+
+    cdef object parts_of(self, GatherState state, uint32_t f):
+        cdef rs_gather_field *field = &state.it.fields[f]
+        cdef rs_gather_part *part
+        cdef uint32_t i, d
+        parts = []
+        if field.spec.form == RS_GATHER_STRINGS:
+            parts.append(self.strings_of(state, f))
+        for i in range(field.n_parts):
+            part = &field.parts[i]
+            shape = tuple([part.shape[d] for d in range(part.ndim)])
+            parts.append((part.off, rs_dtype_name(part.dtype).decode(), shape))
+        return tuple(parts)
+
+    cdef list strings_of(self, GatherState state, uint32_t f):
+        cdef rs_gather_field *field = &state.it.fields[f]
+        cdef const char *text = <const char *>field.values.data
+        cdef Py_ssize_t i, begin = 0, end
+        cdef list out = []
+        fill = (<GatherSpec>self.fields[f]).fill
+        for i in range(<Py_ssize_t>state.it.n):
+            end = <Py_ssize_t>rs_load_u64(field.ends.data + 8 * i)
+            if field.valid[i]:
+                out.append(PyUnicode_DecodeUTF8(text + begin, end - begin, NULL) if end > begin else "")
+            else:
+                out.append(fill)
+            begin = end
+        if state.strings is not None:
+            for (number, record), value in state.strings.items():
+                if number == f:
+                    out[record] = value
+        return out
+
+
+# ---- Words for values ----
+
+cdef dict FREE_DIMS = {"values": 0, "ragged": 1, "padded": 1, "packed": 1, "nested": 2, "padded_nested": 2}
+cdef dict TAKES = {
+    "values": "numbers, or lists or arrays of the shape of a row",
+    "ragged": "lists or arrays of numbers",
+    "padded": "lists or arrays of numbers",
+    "packed": "lists or arrays of numbers",
+    "nested": "lists of lists of numbers",
+    "padded_nested": "lists of lists of numbers",
+    "text": "strs and bytes",
+    "strings": "strs",
+    "codes": "names",
+}
+
+
+cdef bint is_sequence(value):
+    return isinstance(value, (list, tuple)) or bool(getattr(value, "ndim", 0))
+
+
+cdef object number_in(value, uint64_t number):
+    """The number at this place of a value, in the order of its elements."""
+    flat = value.reshape(-1) if getattr(value, "ndim", 0) else value
+    while isinstance(flat, (list, tuple)) and flat and is_sequence(flat[0]):
+        flat = [item for inner in flat for item in inner]
+    if not is_sequence(flat):
+        return flat
+    found = flat[number] if number < <uint64_t>len(flat) else flat
+    return found.item() if hasattr(found, "item") and getattr(found, "ndim", 1) == 0 else found
+
+
+cdef object shape_in(value):
+    """The shape of nested sequences; "several" where the lengths of one level differ."""
+    if getattr(value, "ndim", None) is not None:
+        return tuple(value.shape)
+    if not is_sequence(value):
+        return ()
+    inner = {shape_in(item) for item in value}
+    return (len(value), *(inner.pop() if len(inner) == 1 else ("several",) if inner else ()))
+
+
+cdef object described(value):
+    """A value in words, with its type and the beginning of its repr."""
+    if value is None or isinstance(value, (str, bytes)):
+        return f"{value!r:.60}"
+    if getattr(value, "dtype", None) is not None:
+        return f"a {type(value).__name__} of dtype {value.dtype}"
+    if is_sequence(value):
+        odd = odd_in(value)
+        if odd is not MISSING:
+            return f"a {type(value).__name__} that holds {described(odd)}"
+    return f"the {type(value).__name__} {value!r:.60}"
+
+
+cdef object odd_in(value):
+    """The first element within nested sequences that is no number; MISSING if there is none."""
+    for item in value:
+        if is_sequence(item) and not hasattr(item, "dtype"):
+            found = odd_in(item)
+            if found is not MISSING:
+                return found
+        elif not isinstance(item, (int, float, complex)) and not hasattr(item, "dtype"):
+            return item
+    return MISSING
+
+
+# ---- Where a field stands ----
+
+cdef object stored_path(Projection projection, Path path):
+    """`(Path, default)`: the path from the stored record to a field of what the projection gives, and the value of
+    records without it, or MISSING."""
+    cdef FieldProjection field
+    cdef FieldsProjection some
+    cdef Path known
+    prefix, base = rooted(projection)
+    if base is None:
+        return (prefix if path is None else path if prefix is None else prefix + path), MISSING
+    if type(base) is FieldProjection and path is None and (<FieldProjection>base).base is None:
+        field = <FieldProjection>base
+        return field.path, field.default if field.has_default else MISSING
+    if type(base) is FieldsProjection and path is not None and (<FieldsProjection>base).base is None:
+        some = <FieldsProjection>base
+        for known in some.paths:
+            if path.names[:len(known.names)] == known.names or str(path).startswith(f"{known}."):
+                return (path if some.path is None else some.path + path), MISSING
+        raise KeyError(f"the records have no field {str(path)!r}: their view is of "
+                       f"{', '.join([repr(str(known)) for known in some.paths])}")
+    raise TypeError("a batch cannot be read through this view, which makes new records: name the fields of the view "
+                    "that it is made from")
