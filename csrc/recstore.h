@@ -2,6 +2,7 @@
 #ifndef RECSTORE_H
 #define RECSTORE_H
 
+#include "base/rs_alias.h"
 #include "base/rs_arrow.h"
 #include "base/rs_base.h"
 #include "base/rs_buffer.h"

@@ -3,7 +3,8 @@
 #include "base/rs_permute.h"
 
 #define GOLDEN UINT64_C(0x9E3779B97F4A7C15)
-enum { ROUNDS = 8, SHORT_PASSES = 4, SHORT_BELOW = 4096 };
+/* LANES walks fill the pipeline: a round is a chain of four multiplications, and each waits for the one before. */
+enum { ROUNDS = 8, SHORT_PASSES = 4, SHORT_BELOW = 4096, LANES = 8 };
 
 static inline uint64_t mix(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -66,14 +67,85 @@ void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed) {
     for (j = 0; j < ROUNDS; j++) self->keys[j] = mix(seed + (j + 1) * GOLDEN);
 }
 
-/* The walk ends because each step permutes the a * b cells and the start is below n: its cycle comes back to the start.
- * A walk that starts at n or above could stay in a cycle without any element, so i is reduced first. */
+/* The walk from cell i to the first cell below n. It ends where i is below n, or is on the way from a cell below n:
+ * each step permutes the a * b cells, so the cycle comes back to the start. A walk from any other cell of n or above
+ * could stay in a cycle without any element. */
+static inline uint64_t walk(const rs_permutation *self, uint64_t i) {
+    do {
+        i = is_short(self) ? step_forward(self, i, SHORT_PASSES) : step_forward(self, i, 1);
+    } while (i >= self->n);
+    return i;
+}
+
 uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i) {
     const uint64_t n = self->n;
     if (n <= 1) return 0;
-    if (RS_UNLIKELY(i >= n)) i %= n;
-    do {
-        i = is_short(self) ? step_forward(self, i, SHORT_PASSES) : step_forward(self, i, 1);
-    } while (i >= n);
-    return i;
+    return walk(self, RS_UNLIKELY(i >= n) ? i % n : i);
+}
+
+/* ---- Runs ---- */
+
+uint64_t rs_mix64(uint64_t z) { return mix(z); }
+
+/* A position as its halves, and the step as halves: the next position without a division. */
+typedef struct {
+    uint64_t l, r, step_l, step_r;
+} halves;
+
+static inline void advance(halves *at, uint64_t a) {
+    at->l += at->step_l, at->r += at->step_r;
+    if (at->l >= a) at->l -= a, at->r++;
+}
+
+/* One step of the walk for LANES positions at once, in place. */
+static inline void lanes_forward(const rs_permutation *self, uint64_t *l, uint64_t *r, uint64_t passes) {
+    const uint64_t a = self->a, b = self->b;
+    uint64_t p;
+    for (p = 0; p < passes; p++) {
+        int j, k;
+        for (j = 0; j < ROUNDS; j += 2) {
+            const uint64_t even = self->keys[j], odd = self->keys[j + 1];
+            for (k = 0; k < LANES; k++) l[k] = add_mod(l[k], amount(even, r[k] + (p << 32), a), a);
+            for (k = 0; k < LANES; k++) r[k] = add_mod(r[k], amount(odd, l[k] + (p << 32), b), b);
+        }
+    }
+}
+
+/* The elements at `count` positions from `first`, all of them below n. */
+static void run_within(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out) {
+    const uint64_t n = self->n, a = self->a;
+    halves at;
+    size_t i = 0;
+    int k;
+    split(first, a, &at.l, &at.r);
+    split(step, a, &at.step_l, &at.step_r);
+    for (; count - i >= LANES; i += LANES) {
+        uint64_t l[LANES], r[LANES];
+        for (k = 0; k < LANES; k++, advance(&at, a)) l[k] = at.l, r[k] = at.r;
+        if (is_short(self)) lanes_forward(self, l, r, SHORT_PASSES);
+        else lanes_forward(self, l, r, 1);
+        for (k = 0; k < LANES; k++) {
+            uint64_t x = l[k] + a * r[k];
+            if (RS_UNLIKELY(x >= n)) x = walk(self, x);
+            out[i + (size_t)k] = (int64_t)x;
+        }
+    }
+    for (; i < count; i++, advance(&at, a)) out[i] = (int64_t)walk(self, at.l + a * at.r);
+}
+
+void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out) {
+    const uint64_t n = self->n;
+    size_t done = 0;
+    if (n <= 1) {
+        if (count > 0) memset(out, 0, count * sizeof *out);
+        return;
+    }
+    first %= n, step %= n;
+    while (done < count) { /* a turn for each time that the positions pass the end */
+        const uint64_t fit = step == 0 ? count - done : (n - 1 - first) / step + 1;
+        const size_t turn = fit < count - done ? (size_t)fit : count - done;
+        run_within(self, first, step, turn, out + done);
+        done += turn;
+        first = (first + step * turn) % n; /* below 2n: the last position of the turn was below n */
+    }
 }

@@ -64,4 +64,16 @@ void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed);
  * rs_permutation_init. Safe to call from any thread. */
 uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i);
 
+/* Writes rs_permutation_at of the positions first, first + step, ... to `out`, which has room for `count` numbers and
+ * may be NULL for a count of 0. Positions are counted modulo n after exact addition: a run that goes past the end goes
+ * on at the beginning. It takes less than half the time of single calls. `self` comes from rs_permutation_init. Safe to
+ * call from any thread. */
+void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out);
+
+/* The finalizer `mix` of the comment above: a permutation of the 64-bit numbers that keeps 0. */
+uint64_t rs_mix64(uint64_t z);
+
+/* The seed of a numbered order under `seed`: seed + mix(number), modulo 2^64. Number 0 keeps the seed. */
+static inline uint64_t rs_permutation_seed(uint64_t seed, uint64_t number) { return seed + rs_mix64(number); }
+
 #endif

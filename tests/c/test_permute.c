@@ -154,6 +154,51 @@ static void test_any_argument(void) {
     }
 }
 
+/* A run is the single elements at its positions, whatever its first position, step, count and turns past the end. */
+static void test_runs(void) {
+    static const uint64_t lengths[] = {
+        0, 1, 2, 3, 7, 8, 9, 100, 4095, 4096, 5000, 1000003, UINT64_C(4294967296), RS_PERMUTE_MAX - 1, RS_PERMUTE_MAX};
+    static const size_t counts[] = {0, 1, 7, 8, 9, 16, 300};
+    uint64_t state = 11;
+    size_t k, c, turn;
+    for (k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
+        const uint64_t n = lengths[k];
+        rs_permutation p;
+        rs_permutation_init(&p, n, sample(&state));
+        for (turn = 0; turn < 40; turn++) {
+            const uint64_t any = sample(&state) >> 15, m = n == 0 ? 1 : n;
+            const uint64_t firsts[] = {0, m - 1, any % m, any, m - m / 3}, steps[] = {1, 0, 2, 8, m - 1, m, any, m + 3};
+            const uint64_t first = firsts[turn % 5], step = steps[turn % 8];
+            for (c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+                int64_t out[302];
+                uint64_t i, wrong = 0;
+                out[counts[c]] = -5;
+                rs_permutation_run(&p, first, step, counts[c], out);
+                for (i = 0; i < counts[c]; i++) {
+                    /* first + step i modulo n; no product here is above 2^58 */
+                    const uint64_t at = n == 0 ? 0 : (first % n + step % n * i) % n;
+                    wrong += (uint64_t)out[i] != rs_permutation_at(&p, at);
+                }
+                if (!CHECK_U64(wrong, 0) || !CHECK(out[counts[c]] == -5)) {
+                    (void)fprintf(stderr, "    n %llu first %llu step %llu\n", (unsigned long long)n,
+                                  (unsigned long long)first, (unsigned long long)step);
+                }
+            }
+        }
+        rs_permutation_run(&p, 5, 7, 0, NULL);
+    }
+}
+
+static void test_seeds_of_numbers(void) {
+    uint64_t a, b;
+    CHECK_U64(rs_permutation_seed(77, 0), 77);
+    CHECK_U64(rs_permutation_seed(0, 1), UINT64_C(0x5692161d100b05e5)); /* mix(1), by tests/ref/permute.py */
+    CHECK_U64(rs_permutation_seed(UINT64_MAX, 1), UINT64_C(0x5692161d100b05e4));
+    for (a = 0; a < 30; a++) { /* an order of the next seed is none of the next number */
+        for (b = 1; b < 30; b++) CHECK(rs_permutation_seed(a, b) != rs_permutation_seed(a + b, 0));
+    }
+}
+
 /* ---- Pinned results, computed by tests/ref/permute.py: they never change ---- */
 
 static void test_pinned(void) {
@@ -357,6 +402,8 @@ int main(void) {
     RUN(test_bijective);
     RUN(test_bijective_when_long);
     RUN(test_any_argument);
+    RUN(test_runs);
+    RUN(test_seeds_of_numbers);
     RUN(test_pinned);
     RUN(test_all_orders_of_a_few);
     RUN(test_parity);

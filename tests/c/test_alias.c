@@ -1,0 +1,217 @@
+/* test_alias.c: weighted draws: that the tables hold exactly the weights, pinned draws, and the draws' statistics. The
+ * keys are fixed, so a bound holds always or never. */
+#include "base/rs_alias.h"
+#include "rs_test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST = 5000 };
+
+/* xorshift64* (Vigna, 2016): weights unlike the words of the draws. */
+static uint64_t sample(uint64_t *state) {
+    *state ^= *state >> 12, *state ^= *state << 25, *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+static uint64_t other_of(const rs_alias *table, uint64_t slot) { return ((const uint32_t *)table->others)[slot]; }
+
+/* The share of each number, as the slots of the table have it, against its weight. */
+static void check_shares(const double *weights, uint64_t n) {
+    double *shares = (double *)calloc((size_t)n, sizeof *shares), sum = 0;
+    uint64_t i, wrong = 0;
+    rs_alias table;
+    rs_error err;
+    if (shares == NULL) abort();
+    for (i = 0; i < n; i++) sum += weights[i];
+    if (CHECK_OK(rs_alias_init(&table, weights, n, &err), &err)) {
+        for (i = 0; i < n; i++) {
+            const double own = (double)table.thresholds[i] / 18446744073709551616.0;
+            wrong += other_of(&table, i) >= n;
+            shares[i] += own / (double)n;
+            shares[other_of(&table, i)] += (1 - own) / (double)n;
+            wrong += weights[i] == 0 && table.thresholds[i] != 0;
+            wrong += weights[other_of(&table, i)] == 0;
+        }
+        for (i = 0; i < n; i++) wrong += fabs(shares[i] - weights[i] / sum) > 1e-12;
+        if (!CHECK_U64(wrong, 0)) (void)fprintf(stderr, "    n %llu\n", (unsigned long long)n);
+        rs_alias_clear(&table);
+    }
+    free(shares);
+}
+
+static void test_tables_hold_the_weights(void) {
+    static double weights[MOST];
+    uint64_t n, i, state = 3;
+    for (n = 1; n < 300; n++) {
+        for (i = 0; i < n; i++) weights[i] = (double)(sample(&state) >> 40);
+        check_shares(weights, n);
+        for (i = 0; i < n; i++) weights[i] = i % 3 == 0 ? 0 : 1e-300 * (double)i; /* some are 0, all are tiny */
+        weights[n - 1] = 1e-300;
+        check_shares(weights, n);
+        for (i = 0; i < n; i++) weights[i] = 0.1; /* equal: what rounding leaves over is one slot each */
+        check_shares(weights, n);
+        weights[n / 2] = 1e300; /* one has all */
+        check_shares(weights, n);
+    }
+    for (i = 0; i < MOST; i++) weights[i] = 1.0 / (double)(i + 1);
+    check_shares(weights, MOST);
+}
+
+static void test_bad_weights(void) {
+    static const double bad[] = {-1, -1e-300, NAN, INFINITY, -INFINITY};
+    double weights[4] = {1, 2, 3, 4};
+    rs_alias table;
+    rs_error err;
+    size_t k;
+    for (k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        weights[2] = bad[k];
+        CHECK_CODE(rs_alias_init(&table, weights, 4, &err), RS_E_ARG_RANGE, &err);
+        CHECK_U64(err.record, 2);
+        CHECK(table.thresholds == NULL && table.others == NULL);
+        CHECK_CODE(rs_alias_init(&table, weights, 4, NULL), RS_E_ARG_RANGE, NULL);
+    }
+    weights[0] = weights[1] = weights[2] = weights[3] = 0;
+    CHECK_CODE(rs_alias_init(&table, weights, 4, &err), RS_E_ARG_RANGE, &err);
+    CHECK_U64(err.record, RS_NOWHERE);
+    CHECK_CODE(rs_alias_init(&table, weights, 0, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_alias_init(&table, weights, RS_PERMUTE_MAX + 1, &err), RS_E_ARG_RANGE, &err);
+    weights[0] = weights[1] = 1e308;
+    CHECK_CODE(rs_alias_init(&table, weights, 4, &err), RS_E_ARG_RANGE, &err);
+    CHECK_U64(err.record, RS_NOWHERE);
+    rs_alias_clear(&table);
+    rs_alias_clear(&table);
+}
+
+static void test_bytes_of_tables(void) {
+    static const double weights[] = {3, 0, 1, 7, 0.5};
+    uint64_t thresholds[5];
+    uint32_t others[5];
+    rs_alias table, copy;
+    rs_error err;
+    REQUIRE_OK(rs_alias_init(&table, weights, 5, &err), &err);
+    memcpy(thresholds, table.thresholds, sizeof thresholds);
+    memcpy(others, table.others, sizeof others);
+    if (CHECK_OK(rs_alias_of_bytes(&copy, 5, thresholds, 40, others, 20, &err), &err)) {
+        CHECK(copy.n == 5 && memcmp(copy.thresholds, thresholds, 40) == 0 && memcmp(copy.others, others, 20) == 0);
+        rs_alias_clear(&copy);
+    }
+    CHECK_CODE(rs_alias_of_bytes(&copy, 5, thresholds, 39, others, 20, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_alias_of_bytes(&copy, 5, thresholds, 40, others, 40, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_alias_of_bytes(&copy, 0, thresholds, 0, others, 0, &err), RS_E_ARG_RANGE, &err);
+    CHECK_CODE(rs_alias_of_bytes(&copy, UINT64_MAX, thresholds, 40, others, 20, &err), RS_E_ARG_RANGE, &err);
+    others[4] = 5;
+    CHECK_CODE(rs_alias_of_bytes(&copy, 5, thresholds, 40, others, 20, &err), RS_E_ARG_RANGE, &err);
+    CHECK(copy.thresholds == NULL && copy.others == NULL);
+    rs_alias_clear(&table);
+}
+
+static void test_runs_are_single_draws(void) {
+    static const double weights[] = {3, 0, 1, 7, 0.5};
+    static const uint64_t firsts[] = {0, 1, 999, UINT64_C(1) << 40}, steps[] = {1, 2, 0, 1000003};
+    static const uint64_t periods[] = {1, 10, 64, UINT64_MAX};
+    rs_alias table;
+    rs_error err;
+    size_t f, s, p, count;
+    REQUIRE_OK(rs_alias_init(&table, weights, 5, &err), &err);
+    for (f = 0; f < 4; f++) {
+        for (s = 0; s < 4; s++) {
+            for (p = 0; p < 4; p++) {
+                for (count = 0; count < 70; count++) {
+                    int64_t out[71], below[71];
+                    uint64_t wrong = 0, i;
+                    out[count] = below[count] = -5;
+                    rs_alias_run(&table, 9, firsts[f], steps[s], periods[p], count, out);
+                    for (i = 0; i < count; i++) below[i] = (int64_t)(i * 1000);
+                    rs_alias_below(9, firsts[f], steps[s], periods[p], count, below, below);
+                    for (i = 0; i < count; i++) {
+                        const uint64_t draw = (firsts[f] + steps[s] * i) % periods[p];
+                        wrong += (uint64_t)out[i] != rs_alias_at(&table, rs_alias_word(9, 2 * draw));
+                        wrong += (uint64_t)below[i] != rs_mul_high(rs_alias_word(9, 2 * draw + 1), i * 1000);
+                        wrong += out[i] == 1 || (i == 0 ? below[i] != 0 : below[i] >= (int64_t)(i * 1000));
+                    }
+                    CHECK_U64(wrong, 0);
+                    CHECK(out[count] == -5 && below[count] == -5);
+                }
+            }
+        }
+    }
+    rs_alias_clear(&table);
+}
+
+/* Draws as computed by tests/ref/alias.py, from the comment at the top of rs_alias.h alone: they never change. */
+static void test_pinned(void) {
+    static const double weights[] = {3, 0, 1, 7, 0.5};
+    static const int64_t drawn[] = {0, 3, 0, 3, 3, 3, 3, 3, 0, 0, 3, 3, 0, 0, 3, 0, 3, 3, 0, 0};
+    static const unsigned order[] = {0, 0, 0, 0, 2};
+    double keys[4], other_weights[4] = {3, 1, 7, 0.5};
+    rs_alias table;
+    rs_error err;
+    int64_t out[20];
+    uint64_t i, k;
+    REQUIRE_OK(rs_alias_init(&table, weights, 5, &err), &err);
+    rs_alias_run(&table, 42, 0, 1, UINT64_MAX, 20, out);
+    for (i = 0; i < 20; i++) CHECK_U64(out[i], drawn[i]);
+    rs_alias_clear(&table);
+    for (k = 0; k < 5; k++) { /* the smallest key of four, for five keys */
+        unsigned least = 0;
+        rs_alias_keys(other_weights, 4, 42 + k, keys);
+        for (i = 1; i < 4; i++) least = keys[i] < keys[least] ? (unsigned)i : least;
+        CHECK_U64(least, order[k]);
+    }
+}
+
+/* Every number comes as often as its weight says, within five standard deviations. */
+static void test_frequencies(void) {
+    enum { N = 50, DRAWS = 200000 };
+    static int64_t out[DRAWS];
+    double weights[N], sum = 0;
+    uint32_t counts[N] = {0};
+    rs_alias table;
+    rs_error err;
+    uint64_t i;
+    for (i = 0; i < N; i++) sum += weights[i] = (double)(i * i);
+    REQUIRE_OK(rs_alias_init(&table, weights, N, &err), &err);
+    rs_alias_run(&table, 5, 0, 1, UINT64_MAX, DRAWS, out);
+    for (i = 0; i < DRAWS; i++) counts[out[i]]++;
+    for (i = 0; i < N; i++) {
+        const double p = weights[i] / sum, off = counts[i] - DRAWS * p;
+        CHECK(off * off <= 25 * DRAWS * p * (1 - p) + 1e-9);
+    }
+    rs_alias_clear(&table);
+}
+
+static void test_keys_are_logarithms(void) {
+    enum { N = 3000 };
+    static double weights[N], keys[N];
+    uint64_t i, wrong = 0, first = 0;
+    for (i = 0; i < N; i++) weights[i] = i == 7 ? 0 : i == 8 ? 5e-324 : 1 + (double)(i % 9);
+    rs_alias_keys(weights, N, 12, keys);
+    for (i = 0; i < N; i++) {
+        const double u = ((double)(rs_alias_word(12, i) >> 11) + 0.5) / 9007199254740992.0;
+        const double wanted = -log(u) / weights[i];
+        if (i == 7 || i == 8) continue;
+        wrong += fabs(keys[i] - wanted) > 1e-14 * fabs(wanted);
+    }
+    CHECK_U64(wrong, 0);
+    CHECK(isinf(keys[7]) && keys[8] < keys[7] && keys[8] > 1e300);
+    /* Of two numbers the heavier comes first as often as its weight says: 3 times in 4. */
+    for (i = 0; i < 10000; i++) {
+        const double two[2] = {3, 1};
+        double key[2];
+        rs_alias_keys(two, 2, i * 1000003, key);
+        first += key[0] < key[1];
+    }
+    CHECK(first > 7500 - 217 && first < 7500 + 217);
+}
+
+int main(void) {
+    RUN(test_tables_hold_the_weights);
+    RUN(test_bad_weights);
+    RUN(test_bytes_of_tables);
+    RUN(test_runs_are_single_draws);
+    RUN(test_pinned);
+    RUN(test_frequencies);
+    RUN(test_keys_are_logarithms);
+    return rs_test_finish("test_alias");
+}
