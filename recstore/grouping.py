@@ -40,14 +40,35 @@ def group_by(x, key, default_factory=None):
     return _mapping(keys, values, native.KeyIndex.of_blob(new_blob(groups.key_index())), default_factory)
 
 
+def rows_of(field):
+    """`(keys, starts, rows, width)` of the groups of records that have one value of a field, a FieldView. `keys` has
+    the value of each group. `starts` and `rows` are Blobs of numbers of `width` bytes, as GroupProjection takes them.
+    Raises as RecordList.group_by does."""
+    projection = field.projection
+    saved = _saved_by(field, native.INDEX_GROUPS, projection.path) if projection.base is None else None
+    if saved is not None:
+        return field._derive(saved.firsts()), saved.blob(0), saved.blob(1), saved.width
+    width = 4 if len(field) <= 0xFFFFFFFF else 8
+    groups = native.KeyGroups(field)
+    starts, rows = groups.rows(width)
+    firsts = groups.firsts()
+    keys = field if firsts is None else field._derive(field.selection.taken(firsts))
+    return keys, new_blob(starts), new_blob(rows), width
+
+
 def _saved(x, kind, key):
     """The SavedIndex by a field; None if there is none, or if `x` is not all records of one store, whole or lazy."""
+    if callable(key) or not (x.projection is None or x.projection == native.lazy_of(None)):
+        return None
+    return _saved_by(x, kind, native.Path(key))
+
+
+def _saved_by(x, kind, path):
+    """The SavedIndex by a path in the records; None if there is none, or if `x` has not all records of one store."""
     selection = x.selection
-    if callable(key) or x.detached is not None or selection.segment is None or selection.store or selection.describe():
+    if x.detached is not None or selection.segment is None or selection.store or selection.describe():
         return None
-    if not (x.projection is None or x.projection == native.lazy_of(None)):
-        return None
-    return native.find_saved(selection.segment, kind, native.Path(key))
+    return native.find_saved(selection.segment, kind, path)
 
 
 def _mapping(keys, values, index, factory=None):

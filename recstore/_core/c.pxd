@@ -103,6 +103,24 @@ cdef extern from "recstore.h" nogil:
         uint64_t n
     void rs_permutation_init(rs_permutation *self, uint64_t n, uint64_t seed)
     uint64_t rs_permutation_at(const rs_permutation *self, uint64_t i)
+    void rs_permutation_run(const rs_permutation *self, uint64_t first, uint64_t step, size_t count, int64_t *out)
+    uint64_t rs_mix64(uint64_t z)
+    uint64_t rs_permutation_seed(uint64_t seed, uint64_t number)
+
+    ctypedef struct rs_alias:
+        uint64_t n
+        uint64_t *thresholds
+        void *others
+    unsigned rs_alias_width(uint64_t n)
+    rs_status rs_alias_init(rs_alias *self, const double *weights, uint64_t n, rs_error *err)
+    rs_status rs_alias_of_bytes(rs_alias *self, uint64_t n, const void *thresholds, size_t thresholds_bytes,
+                                const void *others, size_t others_bytes, rs_error *err)
+    void rs_alias_clear(rs_alias *self)
+    void rs_alias_run(const rs_alias *self, uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
+                      int64_t *out)
+    void rs_alias_below(uint64_t key, uint64_t first, uint64_t step, uint64_t period, size_t count,
+                        const int64_t *bounds, int64_t *out)
+    void rs_alias_keys(const double *weights, uint64_t n, uint64_t key, double *out)
 
     bint rs_tag_is_small(uint8_t tag)
     int64_t rs_tag_small_value(uint8_t tag)

@@ -8,7 +8,7 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 from recstore._core.c cimport *
 from recstore._core.python cimport *
@@ -49,4 +49,5 @@ include "arrow_in.pyx"
 include "json_bounds.pyx"
 include "locks.pyx"
 include "limits.pyx"
+include "samplers.pyx"
 include "floor.pyx"

@@ -18,6 +18,11 @@ except ModuleNotFoundError as error:
 # The public names by module. Each module is imported when one of its names is first asked for.
 _LATER = {
     "RecordDataset": "datasets",
+    "BatchSampler": "samplers",
+    "GroupSampler": "buckets",
+    "LengthBatchSampler": "buckets",
+    "ShuffleSampler": "samplers",
+    "WeightedSampler": "weighted",
 }
 
 __all__ = list(_LATER)

@@ -1,5 +1,15 @@
 """The public names of this room; each class is in the stub beside its module."""
 
+from recstore.torch.buckets import GroupSampler, LengthBatchSampler
 from recstore.torch.datasets import RecordDataset
+from recstore.torch.samplers import BatchSampler, ShuffleSampler
+from recstore.torch.weighted import WeightedSampler
 
-__all__ = ["RecordDataset"]
+__all__ = [
+    "BatchSampler",
+    "GroupSampler",
+    "LengthBatchSampler",
+    "RecordDataset",
+    "ShuffleSampler",
+    "WeightedSampler",
+]

@@ -7,12 +7,21 @@ list, is not: at run time no base class of torch's is loaded for it. So users gi
 
 from typing import Any, TypedDict, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 from typing_extensions import assert_type
 
 from recstore import RecordDict, RecordList, RecordView
-from recstore.torch import RecordDataset
+from recstore.torch import (
+    BatchSampler,
+    GroupSampler,
+    LengthBatchSampler,
+    RecordDataset,
+    ShuffleSampler,
+    WeightedSampler,
+)
 
 
 class Sample(TypedDict):
@@ -66,3 +75,16 @@ class Labels(RecordDataset[int]):
 
 
 assert_type(Labels(samples)[0], int)
+
+shuffle = ShuffleSampler(samples, seed=1, rank=0, world_size=2)
+assert_type(list(shuffle), list[int])
+batches = BatchSampler(shuffle, 2, drop_last=True)
+assert_type(next(iter(batches)), NDArray[np.int64])
+batches.load_state_dict(batches.state_dict(batches=0))
+shuffle.load_state_dict(shuffle.state_dict(samples=0))
+DataLoader(records, batch_sampler=batches)
+DataLoader(records, sampler=batches, batch_size=None)
+DataLoader(records, batch_size=2, sampler=WeightedSampler("balanced", classes=samples.field("label")))
+DataLoader(records, batch_sampler=LengthBatchSampler(samples.field("label"), max_tokens=8))
+assert_type(GroupSampler(samples.field("label"), 2).world_size, int)
+ShuffleSampler(2.5)  # type: ignore[arg-type]

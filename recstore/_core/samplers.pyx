@@ -1,0 +1,235 @@
+"""Batches of indices for the samplers of recstore.torch, written into a given buffer without the interpreter lock.
+
+A buffer here is contiguous, writable and of 64-bit integers, such as an int64 array of numpy.
+"""
+
+
+cdef enum:
+    CHUNK_INDICES = 1024  # that an IndexIterator computes at once: 8 KiB, about 20 microseconds
+
+
+cdef int64_t *room(out, Py_buffer *buffer, Py_ssize_t *count) except NULL:
+    """The memory of a buffer, which the caller has to release. `count` gets its number of integers."""
+    PyObject_GetBuffer(out, buffer, PyBUF_CONTIG)
+    if buffer.itemsize != 8:
+        PyBuffer_Release(buffer)
+        raise TypeError("indices are written as 64-bit integers")
+    count[0] = buffer.len // 8
+    return <int64_t *>buffer.buf
+
+
+cdef int require_run(first, step, Py_ssize_t count) except -1:
+    """Raises ValueError unless first + step * (count - 1) is a position that 63 bits hold."""
+    if first < 0 or step < 0 or first + step * max(count - 1, 0) > MAX_LENGTH:
+        raise ValueError(f"positions from {first} in steps of {step} are out of range")
+    return 0
+
+
+def permutation_seed(seed, number):
+    """The 64-bit seed of the numbered order under `seed`: of an epoch, of a bucket. Number 0 keeps the seed."""
+    return rs_permutation_seed(<uint64_t>(int(seed) & 0xFFFFFFFFFFFFFFFF), <uint64_t>number)
+
+
+def mixed(uint64_t z):
+    """A number of 64 bits that says nothing of `z` at first sight, see rs_mix64."""
+    return rs_mix64(z)
+
+
+def fill_permutation(out, n, seed, first, step):
+    """Writes the elements at positions first, first + step, ... of the permutation "feistel-1" of n elements. Positions
+    count modulo n, which is above 0. `seed` is an int below 2**64; None: the elements are the positions modulo n."""
+    cdef rs_permutation permutation
+    cdef Py_buffer buffer
+    cdef Py_ssize_t count, i
+    cdef uint64_t length, start, by
+    cdef int64_t *data
+    if not 0 < n <= RS_PERMUTE_MAX:
+        raise ValueError(f"a permutation of {n} elements")
+    data = room(out, &buffer, &count)
+    try:
+        require_run(first, step, count)
+        length, start, by = n, first % n, step % n
+        if seed is not None:
+            rs_permutation_init(&permutation, length, seed)
+            with nogil:
+                rs_permutation_run(&permutation, start, by, count, data)
+        else:
+            with nogil:
+                for i in range(count):
+                    data[i] = <int64_t>start
+                    start += by
+                    if start >= length:
+                        start -= length
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+cdef class IndexIterator:
+    """An iterator of ints, computed a chunk at once. ``taken`` is the number of ints that it has given.
+
+    At the first int it calls `begin`, which returns `(fill, count)`: `fill(buffer, taken)` writes the indices that
+    follow the first `taken` ones of `count`. One thread at a time may use it."""
+
+    cdef object begin
+    cdef object fill
+    cdef object chunk      # an array("q"), which `data` leads into
+    cdef int64_t *data
+    cdef Py_ssize_t at     # the next index in the chunk
+    cdef Py_ssize_t end
+    cdef readonly Py_ssize_t taken
+    cdef Py_ssize_t count
+
+    def __cinit__(self, begin):
+        self.begin = begin
+        self.at = self.end = self.taken = self.count = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.at == self.end:
+            self.refill()
+        value = self.data[self.at]
+        self.at += 1
+        self.taken += 1
+        return value
+
+    cdef int refill(self) except -1:
+        """Fills the next chunk. StopIteration after the last."""
+        cdef Py_buffer buffer
+        cdef Py_ssize_t n
+        if self.begin is not None:
+            begin, self.begin = self.begin, None
+            self.fill, self.count = begin()
+        n = min(self.count - self.taken, <Py_ssize_t>CHUNK_INDICES)
+        if n <= 0:
+            self.count = self.taken  # an iterator that has ended stays so
+            raise StopIteration
+        import array
+        chunk = array.array("q", bytes(n * 8))
+        self.fill(chunk, self.taken)
+        # The old chunk is used until the new one is complete, also where `fill` lets another thread run.
+        PyObject_GetBuffer(chunk, &buffer, PyBUF_CONTIG_RO)
+        self.data = <int64_t *>buffer.buf
+        PyBuffer_Release(&buffer)  # the array is of this iterator alone: nobody resizes it
+        self.chunk = chunk
+        self.at, self.end = 0, n
+        return 0
+
+
+# ---- Draws by weight ----
+
+cdef class AliasTable:
+    """Numbers 0 to n - 1, drawn by weight in constant time each (csrc/base/rs_alias.h). `weights` is a buffer of
+    doubles. ValueError for weights from which nothing can be drawn. Any number of threads may draw."""
+
+    cdef rs_alias it
+
+    def __cinit__(self, weights=None):
+        cdef Py_buffer buffer
+        cdef rs_error err
+        cdef rs_status status
+        memset(&self.it, 0, sizeof(self.it))
+        if weights is None:
+            return
+        PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG_RO)
+        try:
+            with nogil:
+                status = rs_alias_init(&self.it, <const double *>buffer.buf, buffer.len // sizeof(double), &err)
+            check(status, &err)
+        finally:
+            PyBuffer_Release(&buffer)
+
+    def __dealloc__(self):
+        rs_alias_clear(&self.it)
+
+    @property
+    def nbytes(self):
+        return self.it.n * (8 + rs_alias_width(self.it.n))
+
+    def draw(self, out, key, first, step, period):
+        """Writes draws number first, first + step, ... of `key`, each modulo `period`."""
+        cdef Py_buffer buffer
+        cdef Py_ssize_t count
+        cdef uint64_t of_key = key, start = first, by = step, modulus = period
+        cdef int64_t *data = room(out, &buffer, &count)
+        try:
+            require_run(first, step, count)
+            if self.it.n == 0 or modulus == 0:
+                raise ValueError("an empty table")
+            with nogil:
+                rs_alias_run(&self.it, of_key, start, by, modulus, count, data)
+        finally:
+            PyBuffer_Release(&buffer)
+
+    def __reduce__(self):
+        n = self.it.n
+        return alias_table, (n, PyBytes_FromStringAndSize(<const char *>self.it.thresholds, n * 8),
+                             PyBytes_FromStringAndSize(<const char *>self.it.others, n * rs_alias_width(n)))
+
+
+def alias_table(n, bytes thresholds, bytes others):
+    """The AliasTable that was pickled as these bytes."""
+    cdef AliasTable out = AliasTable.__new__(AliasTable)
+    cdef rs_error err
+    check(rs_alias_of_bytes(&out.it, n, PyBytes_AS_STRING(thresholds), len(thresholds), PyBytes_AS_STRING(others),
+                            len(others), &err), &err)
+    return out
+
+
+def draw_below(bounds, key, first, step, period):
+    """Replaces each bound by an even number below it, the second one of draws number first, first + step, ..."""
+    cdef Py_buffer buffer
+    cdef Py_ssize_t count
+    cdef uint64_t of_key = key, start = first, by = step, modulus = period
+    cdef int64_t *data = room(bounds, &buffer, &count)
+    try:
+        require_run(first, step, count)
+        if modulus == 0:
+            raise ValueError("draws modulo 0")
+        with nogil:
+            rs_alias_below(of_key, start, by, modulus, count, data, data)
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+def draw_keys(weights, key):
+    """Replaces weights, a buffer of doubles, by the keys of `key`: successive draws without replacement are the numbers
+    in the order of their keys."""
+    cdef Py_buffer buffer
+    cdef uint64_t of_key = key
+    PyObject_GetBuffer(weights, &buffer, PyBUF_CONTIG)
+    try:
+        if buffer.itemsize != 8:
+            raise TypeError("weights are doubles")
+        with nogil:
+            rs_alias_keys(<const double *>buffer.buf, buffer.len // 8, of_key, <double *>buffer.buf)
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+# ---- Groups of records ----
+
+def read_entries(Blob blob not None, unsigned width, out):
+    """Replaces each number in `out` by that entry of a blob of numbers of `width` bytes, 4 or 8. IndexError for a
+    number that has no entry, ClosedError after the blob was closed."""
+    cdef Py_buffer buffer
+    cdef Py_ssize_t count, i
+    cdef int64_t *data
+    cdef const uint8_t *entries
+    if width not in (4, 8):
+        raise ValueError(f"entries of {width} bytes")
+    data = room(out, &buffer, &count)
+    try:
+        entries = blob.data  # with the interpreter lock: another thread may close the blob
+        if entries == NULL:
+            raise errors.ClosedError("the store is closed")
+        for i in range(count):
+            if not 0 <= data[i] < blob.size // width:
+                raise IndexError(f"entry {data[i]} of {blob.size // width}")
+            if width == 4:
+                data[i] = rs_load_u32(entries + data[i] * 4)
+            else:
+                data[i] = <int64_t>rs_load_u64(entries + data[i] * 8)
+    finally:
+        PyBuffer_Release(&buffer)

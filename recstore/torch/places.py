@@ -1,0 +1,95 @@
+"""Which rank a sampler is for, and of how many: of torch.distributed, of torchrun's environment, or under accelerate,
+which shares batches out itself."""
+
+import operator
+import os
+import sys
+
+import torch.distributed
+
+_ACCELERATE = "accelerate.data_loader"
+
+
+def integer(value, name):
+    """`value` as an int. TypeError for a bool, a float and what else is no integer."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        raise TypeError(f"{name} is an integer, not {value!r}")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is an integer, not {value!r:.60}") from None
+
+
+def checked(rank, world_size):
+    """`(rank, world_size)` as a caller gave them, or None if it gave neither."""
+    if rank is None and world_size is None:
+        return None
+    if rank is None or world_size is None:
+        raise TypeError(
+            "give both rank and world_size, or neither: then they are those of torch.distributed or torchrun"
+        )
+    rank, world_size = integer(rank, "rank"), integer(world_size, "world_size")
+    if world_size < 1:
+        raise ValueError(f"world_size is at least 1, not {world_size}")
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank {rank} of {world_size}: ranks are 0 to {world_size - 1}")
+    return rank, world_size
+
+
+def found():
+    """`(rank, world_size)` of this process: under accelerate with several processes 0 of 1."""
+    if accelerate_processes() > 1:
+        return 0, 1
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        try:
+            rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        except ValueError:
+            values = f"RANK={os.environ['RANK']!r}, WORLD_SIZE={os.environ['WORLD_SIZE']!r}"
+            raise ValueError(f"the environment names no rank: {values}; give rank and world_size") from None
+        return checked(rank, world_size)
+    return 0, 1
+
+
+def accelerate_processes():
+    """The number of processes of accelerate; 1 if this program does not use it."""
+    state = sys.modules.get("accelerate.state")
+    shared = getattr(getattr(state, "PartialState", None), "_shared_state", None) or {}
+    return shared.get("num_processes", 1)
+
+
+def _accelerate_frames(frame):
+    """What `self` is in the functions of accelerate's loaders that have called the caller, the nearest first."""
+    if _ACCELERATE not in sys.modules:
+        return []
+    owners = []
+    while frame is not None:
+        if frame.f_globals.get("__name__") == _ACCELERATE and "self" in frame.f_locals:
+            owners.append(frame.f_locals["self"])
+        frame = frame.f_back
+    return owners
+
+
+def at_iteration(sampler, given):
+    """`(rank, world_size, sharer)` for an iteration that begins. `sharer` is None, or the loader of accelerate that
+    iterates.
+
+    accelerate shares the batches of a prepared loader out to its processes, so the sampler must be for all of them. A
+    sampler that is shared out twice would lose records, and one that nobody shares out would repeat them."""
+    owners = _accelerate_frames(sys._getframe(1))
+    sharded = [owner for owner in owners if getattr(owner, "num_processes", 1) > 1 and hasattr(owner, "split_batches")]
+    rank, world_size = found() if given is None else given
+    if sharded and world_size > 1:
+        raise ValueError(
+            f"accelerate shares the batches of this {type(sampler).__name__} out to its {sharded[0].num_processes} "
+            f"processes, and the sampler is for rank {rank} of {world_size} already: leave rank and world_size out"
+        )
+    if given is None and not owners and accelerate_processes() > 1:
+        raise RuntimeError(
+            f"accelerate runs {accelerate_processes()} processes, and the loader of this {type(sampler).__name__} is "
+            "not prepared: give it to accelerator.prepare(), or give the sampler rank=accelerator.process_index and "
+            "world_size=accelerator.num_processes"
+        )
+    loader = next((owner for owner in owners if hasattr(owner, "iteration")), None)
+    return rank, world_size, loader if loader is not None else (owners[0] if owners else None)

@@ -1,0 +1,99 @@
+"""What samplers read of a store: a number for each record, and the records of each group.
+
+Both come from a field (``x.field("n_tokens")``), or from a sequence, an array or a tensor with a value for each record.
+"""
+
+from recstore import grouping
+from recstore._core import native
+from recstore.fields import FieldView
+
+
+def numbers_of(values, what):
+    """A numpy array of one number for each record. TypeError for values that are no numbers; the message calls one of
+    them `what`."""
+    import numpy
+
+    if isinstance(values, FieldView):
+        column, of = values.to_numpy(), f"the field {values.name!r}"
+        if isinstance(column, tuple):
+            raise TypeError(f"{of} holds lists, and a {what} is a number: take their lengths, numpy.diff(offsets)")
+    elif isinstance(values, (str, bytes)) or not (hasattr(values, "__len__") or hasattr(values, "__array__")):
+        raise TypeError(f"a field, a sequence or an array with a {what} for each record, not {type(values).__name__}")
+    else:
+        column, of = numpy.asarray(values), type(values).__name__
+    if column.ndim != 1:
+        raise TypeError(f"{of} has the shape {column.shape}: one {what} for each record, so one dimension")
+    if len(column) and column.dtype.kind not in "biuf":
+        raise TypeError(f"{of} holds values of type {column.dtype}, and a {what} is a number")
+    return column
+
+
+class Groups:
+    """Which records have the same value.
+
+    Attributes: ``keys``, the value of each group; ``starts``, where its records begin in the rows, and at the end the
+    number of records, int64. ``read`` turns rows into records. The rows of a field are 4 bytes a record, in the
+    file where the index was saved with the store."""
+
+    def __init__(self, keys, starts, rows, width):
+        self.keys, self.starts, self.rows, self.width = keys, starts, rows, width
+
+    @property
+    def sizes(self):
+        """The number of records of each group."""
+        return self.starts[1:] - self.starts[:-1]
+
+    def read(self, out):
+        """Replaces row numbers, an int64 array, by the records in those rows."""
+        if isinstance(self.rows, native.Blob):
+            native.read_entries(self.rows, self.width, out)
+        elif self.rows is not None:
+            out[:] = self.rows[out]
+
+    def __getstate__(self):
+        import numpy
+
+        rows = self.rows
+        if isinstance(rows, native.Blob):
+            rows = numpy.frombuffer(rows.content(), f"<u{self.width}")
+        return {"keys": None, "starts": self.starts, "rows": rows, "width": self.width}
+
+
+def groups_of(values):
+    """The Groups of the records by a field, or by a sequence with a value for each record. TypeError for values that
+    cannot be hashed; KeyError for a record that lacks the field."""
+    import numpy
+
+    if isinstance(values, FieldView):
+        keys, starts, rows, width = grouping.rows_of(values)
+        starts = numpy.frombuffer(starts.content(), f"<u{width}").astype(numpy.int64)
+        return Groups(keys, starts, rows, width)
+    keys, codes = _codes_of(values)
+    starts = numpy.zeros(len(keys) + 1, numpy.int64)
+    numpy.cumsum(numpy.bincount(codes, minlength=len(keys)), out=starts[1:])
+    return Groups(keys, starts, small(numpy.argsort(codes, kind="stable")), 0)
+
+
+def _codes_of(values):
+    """The distinct values of a sequence, and the number of each record's value among them."""
+    import numpy
+
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise TypeError(f"a field, a sequence or an array with a value for each record, not {type(values).__name__}")
+    if hasattr(values, "__array__"):
+        column = numpy.asarray(values)
+        if column.ndim != 1:
+            raise TypeError(f"an array of the shape {column.shape}: one value for each record, so one dimension")
+        if column.dtype.kind != "O":
+            keys, codes = numpy.unique(column, return_inverse=True)
+            return keys.tolist(), codes
+    numbers = {}
+    codes = numpy.fromiter((numbers.setdefault(value, len(numbers)) for value in values), numpy.int64, len(values))
+    return list(numbers), codes
+
+
+def small(rows):
+    """Row numbers in 4 bytes each where they fit."""
+    import numpy
+
+    return rows.astype(numpy.uint32 if len(rows) <= 1 << 32 else numpy.int64)

@@ -1,0 +1,254 @@
+"""Samplers that hold no list: a shuffled order computed as it goes, and batches of indices made in C."""
+
+import itertools
+
+from torch.utils.data import BatchSampler as _TorchBatchSampler
+from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from recstore._core import native
+from recstore.torch import epochs, places
+
+__all__ = ["BatchSampler", "ShuffleSampler"]
+
+_BLOCK = 4096  # indices that batches are cut from: 32 KiB
+
+
+class ShuffleSampler(epochs.IndexSampler):
+    """The indices 0 to n - 1 in an order that is computed as it goes; the memory does not depend on n.
+
+    Args:
+        n: the number of records, or anything with ``len()``, such as a RecordList or a dataset.
+        seed: an integer. In epoch 0 the order is that of ``x.shuffled(seed)``, the keyed permutation "feistel-1". In
+            epoch e it is that of ``seed + mix(e)`` modulo 2**64, where mix is the finalizer of SplitMix64.
+        rank, world_size: which rank this sampler is for, and of how many; both or neither. None: those of
+            torch.distributed where it is initialized, else the variables RANK and WORLD_SIZE of torchrun, else 0 of 1.
+            They are looked up when they are needed. Under accelerate with several processes it is 0 of 1, since
+            ``accelerator.prepare`` shares the batches out.
+        drop_last: where n is no multiple of world_size, leave the last records of the order out. False: repeat the
+            first ones, so that each rank has as many. Both as DistributedSampler does.
+        shuffle: False gives the records in their own order.
+
+    Each rank takes every world_size-th index, so each index comes once over all ranks. ``state_dict`` counts the
+    samples that all ranks have consumed: a run may go on with another number of ranks, of workers, or another batch
+    size.
+
+    Raises TypeError for an argument that is no integer (a bool and a float are none), ValueError for one out of range.
+    One thread at a time may iterate; the other methods may be called from any thread.
+
+    >>> from recstore.torch import ShuffleSampler
+    >>> sampler = ShuffleSampler(6, seed=3, rank=0, world_size=2)
+    >>> list(sampler)
+    [0, 5, 1]
+    >>> iterator = iter(sampler)
+    >>> next(iterator)
+    0
+    >>> later = ShuffleSampler(6, seed=3, rank=0, world_size=1)
+    >>> later.load_state_dict(sampler.state_dict())
+    >>> list(later)
+    [5, 2, 1, 3]
+    """
+
+    _kind = "ShuffleSampler"
+
+    def __init__(self, n, seed=0, rank=None, world_size=None, drop_last=False, shuffle=True):
+        self._set(length_of(n), seed, rank, world_size, drop_last, shuffle)
+
+    def _fill(self, out, live, taken):
+        if live.length:
+            native.fill_permutation(out, live.length, self._key(live.epoch), live.position(taken), live.world_size)
+
+    def _identity(self):
+        return {**super()._identity(), "order": "feistel-1" if self._shuffle else "records"}
+
+    def __repr__(self):
+        place = "" if self._place is None else f", rank={self._place[0]}, world_size={self._place[1]}"
+        return f"ShuffleSampler({self._length}, seed={self._seed}{place}, epoch={self._epoch})"
+
+
+def length_of(n):
+    """The number of records that `n` stands for."""
+    try:
+        n = len(n)
+    except TypeError:
+        n = places.integer(n, "n, unless it has a len(),")
+    if n < 0:
+        raise ValueError(f"a sampler of {n} records")
+    if n > epochs.MOST:
+        raise ValueError(f"{n} records are more than can be shuffled, 2**48")
+    return n
+
+
+class BatchSampler(_TorchBatchSampler):
+    """Batches of the indices of a sampler, as int64 arrays of numpy that C fills.
+
+    Args:
+        sampler: a sampler of this package, or any iterable of ints. Of the latter the ints are collected one by one.
+        batch_size: the indices of a batch.
+        drop_last: leave the last batch out where it has fewer.
+
+    For ``DataLoader(dataset, batch_sampler=...)``, and for a dataset that takes all indices of a batch at once
+    ``DataLoader(f, sampler=BatchSampler(...), batch_size=None)``. Under Lightning with several devices take the second
+    form: it replaces samplers of the first one. Where accelerate shares the batches out they are lists, since it adds
+    them.
+
+    ``state_dict`` is the sampler's own and counts samples, so a run may go on with another batch size. Raises TypeError
+    and ValueError for a batch size that is no integer from 1 on. One thread at a time may iterate.
+
+    >>> from recstore.torch import BatchSampler, ShuffleSampler
+    >>> batches = BatchSampler(ShuffleSampler(5, seed=1, rank=0, world_size=1), batch_size=2)
+    >>> for batch in batches: print(batch)
+    [3 0]
+    [2 1]
+    [4]
+    >>> len(batches), batches.state_dict(batches=1)["consumed"]
+    (3, 2)
+    """
+
+    def __new__(cls, sampler=None, *args, **kwargs):
+        if cls is BatchSampler and isinstance(sampler, DistributedSampler):
+            cls = _DistributedBatchSampler
+        return super().__new__(cls)
+
+    def __init__(self, sampler, batch_size, drop_last=False):
+        self.batch_size = places.integer(batch_size, "batch_size")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size is at least 1, not {batch_size}")
+        if not isinstance(drop_last, bool):
+            raise TypeError(f"drop_last is True or False, not {drop_last!r:.60}")
+        if not hasattr(sampler, "__iter__"):
+            raise TypeError(f"a sampler is an iterable of ints, not {type(sampler).__name__}")
+        if isinstance(sampler, epochs.EpochSampler) and not isinstance(sampler, epochs.IndexSampler):
+            raise TypeError(f"{type(sampler).__name__} gives batches already: use it as it is")
+        self.sampler, self.drop_last = sampler, drop_last
+        self._skip = self._yielded = 0  # of a sampler without a state: samples to skip next, samples given
+
+    def __len__(self):
+        """The batches of a whole epoch on this rank."""
+        return epochs.share(len(self.sampler), self.batch_size, self.drop_last)
+
+    def set_epoch(self, epoch):
+        """Calls ``set_epoch`` of the sampler, if it has one."""
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+    def __iter__(self):
+        """The batches of this rank. The iteration belongs to the epoch that is set when it gives its first one."""
+        return self._made() if isinstance(self.sampler, epochs.IndexSampler) else self._collected()
+
+    def _made(self):
+        import numpy
+
+        sampler, size = self.sampler, self.batch_size
+        live = sampler._begin()
+        whole = self._whole(live.count)
+        block = max(_BLOCK // size, 1) * size  # one call into C for several small batches
+        for start in range(0, whole, block):
+            indices = numpy.empty(min(block, whole - start), numpy.int64)
+            sampler._fill(indices, live, start)
+            for at in range(0, len(indices), size):
+                batch = indices[at : at + size]
+                live.taken = self._counted(start + at + len(batch), live.count)
+                yield batch.tolist() if live.as_lists else batch
+        live.taken = live.count
+
+    def _whole(self, samples):
+        return samples // self.batch_size * self.batch_size if self.drop_last else samples
+
+    def _counted(self, taken, count):
+        """The samples that are done with when the batches have had `taken`: with the last full batch of an epoch, those
+        that are dropped as well."""
+        return count if taken >= self._whole(count) else taken
+
+    def _collected(self):
+        import numpy
+
+        indices = iter(self.sampler)
+        self._yielded, self._skip = self._skip, 0
+        if self._yielded:
+            next(itertools.islice(indices, self._yielded - 1, None), None)
+        as_lists = places.at_iteration(self, (0, 1))[2] is not None
+        while batch := list(itertools.islice(indices, self.batch_size)):
+            if self.drop_last and len(batch) < self.batch_size:
+                return
+            self._yielded += len(batch)
+            yield batch if as_lists else numpy.array(batch, numpy.int64)
+
+    # ---- The state ----
+
+    def state_dict(self, batches=None):
+        """The state of the sampler in the latest iteration; it counts the samples consumed by all ranks.
+
+        Args:
+            batches: how many batches of the iteration this rank's loop has consumed. None: those that the iterator has
+                given. A DataLoader with workers asks for more than the loop has seen, so there give the number:
+                ``for i, batch in enumerate(loader): ...; state = batches.state_dict(batches=i + 1)``.
+
+        A sampler without ``state_dict`` is counted, and walked again when the run goes on; its order must be the same
+        then. Raises TypeError for a number that is no integer, ValueError for one that the iteration does not have."""
+        if batches is not None:
+            batches = places.integer(batches, "batches")
+            if batches < 0:
+                raise ValueError(f"batches={batches} is out of range")
+        if isinstance(self.sampler, epochs.IndexSampler):
+            return self.sampler._state(None if batches is None else self._samples(batches))
+        if hasattr(self.sampler, "state_dict"):
+            if batches is not None and batches * self.batch_size != self._yielded:
+                name = type(self.sampler).__name__
+                raise ValueError(f"{name} has a state for the batches that were given alone: leave batches out")
+            return {
+                "kind": "recstore.torch.BatchSampler",
+                "version": epochs.VERSION,
+                "sampler": self.sampler.state_dict(),
+            }
+        yielded = self._yielded if batches is None else batches * self.batch_size
+        return {"kind": "recstore.torch.BatchSampler", "version": epochs.VERSION, "yielded": yielded}
+
+    def _samples(self, batches):
+        """The samples of this rank in so many batches of the latest iteration. ValueError if it has fewer."""
+        live = self.sampler._latest()
+        samples = min(batches * self.batch_size, self._whole(live.count))
+        if batches > epochs.share(live.count, self.batch_size, self.drop_last):
+            raise ValueError(f"batches={batches} is out of range: the iteration has {len(self)} at most")
+        return self._counted(samples, live.count)
+
+    def load_state_dict(self, state):
+        """Goes on where the run stopped that made this state, as the sampler's ``load_state_dict`` says.
+
+        Raises ValueError for a state that is not of such a sampler, and for a sampler whose order is another one each
+        time, such as RandomSampler without a generator: take ShuffleSampler."""
+        if isinstance(self.sampler, epochs.IndexSampler):
+            return self.sampler.load_state_dict(state)
+        state = epochs.own_state(state)
+        name = type(self.sampler).__name__
+        if state["kind"] != "recstore.torch.BatchSampler" or state.get("version") != epochs.VERSION:
+            raise ValueError(
+                f"a state of {state['kind']!r:.60}, version {state.get('version')!r:.60}, for batches of {name}"
+            )
+        if hasattr(self.sampler, "load_state_dict") and "sampler" in state:
+            self.sampler.load_state_dict(state["sampler"])
+            return None
+        yielded = state.get("yielded")
+        if type(yielded) is not int or yielded < 0:
+            raise ValueError(f"the state does not say how many samples of {name} were given")
+        if yielded and _has_no_order(self.sampler):
+            raise ValueError(f"{name} has another order each time, so no run can go on with it: take ShuffleSampler")
+        self._skip = self._yielded = yielded
+        return None
+
+    def __repr__(self):
+        return f"BatchSampler({self.sampler!r}, batch_size={self.batch_size}, drop_last={self.drop_last})"
+
+
+class _DistributedBatchSampler(BatchSampler, DistributedSampler):
+    """A BatchSampler over a sampler that is shared out to the ranks. A DistributedSampler by class, so that Lightning
+    does not share the batches out again."""
+
+    rank = property(lambda self: self.sampler.rank)
+    num_replicas = property(lambda self: self.sampler.num_replicas)
+    epoch = property(lambda self: self.sampler.epoch)
+
+
+def _has_no_order(sampler):
+    kinds = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+    return isinstance(sampler, kinds) and getattr(sampler, "generator", None) is None

@@ -1,0 +1,317 @@
+"""The epochs of samplers: runs that go on on other ranks and with other batches, and the ranks that nobody gave."""
+
+import itertools
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+from ref import permute
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+samplers = pytest.importorskip("recstore.torch")
+DataLoader = torch.utils.data.DataLoader
+RandomSampler = torch.utils.data.RandomSampler
+SequentialSampler = torch.utils.data.SequentialSampler
+BatchSampler = samplers.BatchSampler
+GroupSampler = samplers.GroupSampler
+ShuffleSampler = samplers.ShuffleSampler
+WeightedSampler = samplers.WeightedSampler
+
+
+@pytest.fixture(autouse=True)
+def no_ranks(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def ranks(n, world_size, **options):
+    return [ShuffleSampler(n, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+
+
+def in_turn(per_rank):
+    """What all ranks take, step after step."""
+    return [index for step in zip(*per_rank) for index in step]
+
+
+# ---- Going on ----
+
+
+def test_resume_at_every_position_on_other_ranks_and_batches():
+    """A run of any number of ranks stops after any step; another number, with another batch size, gives the rest."""
+    n = 23
+    whole = permute.order(n, 6)
+    for before, after, size in itertools.product((1, 2, 3, 5), (1, 2, 4, 7), (1, 3, 8)):
+        for steps in range(-(-n // before) + 1):
+            states = []
+            for sampler in ranks(n, before, seed=6):
+                assert len(list(itertools.islice(sampler, steps))) == steps
+                states.append(sampler.state_dict())
+            assert all(state == states[0] for state in states)
+            consumed = states[0]["consumed"]
+            assert consumed == min(steps * before, n)
+            rest = []
+            for sampler in ranks(n, after, seed=6):
+                sampler.load_state_dict(json.loads(json.dumps(states[0])))
+                sampler.set_epoch(0)  # as a loop does: this is the epoch of the state
+                rest.append(np.concatenate([*BatchSampler(sampler, size), []]).tolist())
+                assert len(sampler) == -(-n // after), "the length is that of a whole epoch"
+            assert len({len(one) for one in rest}) == 1
+            taken = in_turn(rest)
+            assert taken[: n - consumed] == whole[consumed:]
+            assert len(taken) - (n - consumed) < after
+            # What is repeated is the beginning of the epoch.
+            assert taken[n - consumed :] == (whole * 7)[: len(taken) - (n - consumed)]
+
+
+def test_resume_with_drop_last():
+    for before, after in itertools.product((1, 2, 3), (1, 2, 5)):
+        for steps in range(23 // before + 1):
+            for sampler in ranks(23, before, drop_last=True):
+                list(itertools.islice(sampler, steps))
+                state = sampler.state_dict()
+            rest = []
+            for sampler in ranks(23, after, drop_last=True):
+                sampler.load_state_dict(state)
+                sampler.set_epoch(0)
+                rest.append(list(sampler))
+            consumed = state["consumed"]
+            assert consumed == (23 if steps == 23 // before else steps * before)
+            assert in_turn(rest) == permute.order(23, 0)[consumed : consumed + (23 - consumed) // after * after]
+
+
+def test_state_of_the_batches_a_loop_has_consumed():
+    """A DataLoader asks for batches ahead; the loop says how many it has had."""
+    batches = BatchSampler(ShuffleSampler(100, seed=2), 8)
+    iterator = iter(batches)
+    for _ in range(6):
+        next(iterator)
+    assert batches.state_dict()["consumed"] == 48
+    assert batches.state_dict(batches=2)["consumed"] == 16
+    assert batches.sampler.state_dict(samples=17)["consumed"] == 17
+    later = BatchSampler(ShuffleSampler(100, seed=2), 5)
+    later.load_state_dict(batches.state_dict(batches=2))
+    rest = iter(later)
+    assert next(rest).tolist() == permute.order(100, 2)[16:21]
+    assert later.state_dict(batches=1)["consumed"] == 21, "the batches of this iteration, from where it began"
+    assert later.state_dict(batches=17)["consumed"] == 100
+    for number in (18, 10**9):
+        with pytest.raises(ValueError, match="out of range"):
+            later.state_dict(batches=number)
+    for wrong in (True, 1.5, "2"):
+        with pytest.raises(TypeError, match="batches is an integer"):
+            batches.state_dict(batches=wrong)
+    with pytest.raises(ValueError, match="out of range"):
+        batches.state_dict(batches=-1)
+    with pytest.raises(ValueError, match="samples=101 is out of range: there are 100"):
+        batches.sampler.state_dict(samples=101)
+
+
+def test_the_end_of_an_epoch_goes_on_with_the_next():
+    for drop_last in (True, False):
+        batches = BatchSampler(ShuffleSampler(10, seed=1), 4, drop_last)
+        made = list(batches)
+        for state in (batches.state_dict(), batches.state_dict(batches=len(made))):
+            assert (state["epoch"], state["consumed"]) == (0, 10), "dropped samples count as consumed"
+            later = BatchSampler(ShuffleSampler(10, seed=1), 4, drop_last)
+            later.load_state_dict(state)
+            assert np.concatenate(list(later))[:8].tolist() == permute.order(10, 1 + permute.mix(1))[:8]
+            assert later.epoch == 1
+            # A loop that names the epochs begins with the one of the state, of which nothing is left.
+            later.load_state_dict(state)
+            later.set_epoch(0)
+            assert list(later) == []
+            later.set_epoch(1)
+            assert len(list(later)) == len(made)
+
+
+def test_the_last_full_batch_ends_an_epoch_that_drops_the_rest():
+    batches = BatchSampler(ShuffleSampler(10, seed=1), 4, drop_last=True)
+    iterator = iter(batches)
+    next(iterator)
+    assert batches.state_dict()["consumed"] == 4
+    next(iterator)
+    assert batches.state_dict()["consumed"] == 10
+
+
+def test_an_iteration_belongs_to_the_epoch_of_its_first_index():
+    """Lightning makes an iterator, and names the epoch before it takes anything."""
+    sampler = ShuffleSampler(10, seed=1)
+    for made in (iter(sampler), map(int, itertools.chain.from_iterable(BatchSampler(sampler, 3)))):
+        sampler.set_epoch(2)
+        assert list(made) == permute.order(10, 1 + permute.mix(2))
+        sampler.set_epoch(0)
+
+
+def test_set_epoch_keeps_the_state_of_its_own_epoch():
+    sampler = ShuffleSampler(10, seed=1)
+    sampler.set_epoch(3)
+    assert next(iter(sampler)) == permute.order(10, 1 + permute.mix(3))[0]
+    state = sampler.state_dict()
+    later = ShuffleSampler(10, seed=1)
+    later.load_state_dict(state)
+    assert later.state_dict() == state
+    later.set_epoch(3)
+    assert list(later) == permute.order(10, 1 + permute.mix(3))[1:]
+    assert list(later) == permute.order(10, 1 + permute.mix(3)), "the iteration after it is whole"
+    later.load_state_dict(state)
+    later.set_epoch(4)
+    assert list(later) == permute.order(10, 1 + permute.mix(4))
+    later.load_state_dict(state)
+    with pytest.raises(ValueError, match=r"set_epoch\(0\) after a state of epoch 3.*Begin the loop at epoch 3"):
+        later.set_epoch(0)
+    next(iter(later))
+    later.set_epoch(0)  # once it has gone on, any epoch may follow
+    assert list(later) == permute.order(10, 1)
+
+
+def test_states_that_do_not_fit():
+    sampler = ShuffleSampler(10, seed=1)
+    good = sampler.state_dict()
+    assert good == {
+        "kind": "recstore.torch.ShuffleSampler",
+        "version": 1,
+        "length": 10,
+        "seed": 1,
+        "shuffle": True,
+        "order": "feistel-1",
+        "epoch": 0,
+        "consumed": 0,
+    }
+    for change, message in [
+        ({"length": 11}, "the state has length 11, this ShuffleSampler has 10"),
+        ({"seed": 2}, "the state has seed 2, this ShuffleSampler has 1"),
+        ({"shuffle": False}, "the state has shuffle False"),
+        ({"shuffle": 1}, "the state has shuffle 1"),
+        ({"order": "feistel-2"}, "the state has order 'feistel-2'"),
+        ({"version": 2}, "a state of version 2; this recstore reads version 1"),
+        (
+            {"kind": "recstore.torch.WeightedSampler"},
+            "a state of 'recstore.torch.WeightedSampler', and this is a Shuffle",
+        ),
+        ({"consumed": 11}, "epoch 0 and 11 items of 10"),
+        ({"consumed": -1}, "epoch 0 and -1 items"),
+        ({"consumed": 1.0}, "epoch 0 and 1.0 items"),
+        ({"consumed": True}, "epoch 0 and True items"),
+        ({"epoch": -1}, "epoch -1"),
+        ({"epoch": None}, "epoch None"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            sampler.load_state_dict({**good, **change})
+    for missing in good:
+        with pytest.raises(ValueError):
+            sampler.load_state_dict({key: value for key, value in good.items() if key != missing})
+    for wrong in ({}, {"epoch": 1}):
+        with pytest.raises(ValueError, match="no state of a sampler"):
+            sampler.load_state_dict(wrong)
+    for wrong in (None, [good], "state"):
+        with pytest.raises(TypeError, match="a state is a dict"):
+            sampler.load_state_dict(wrong)
+    assert sampler.state_dict() == good, "nothing has changed"
+
+
+def test_state_of_another_sampler_in_batches():
+    batches = BatchSampler(SequentialSampler(range(10)), 3)
+    list(itertools.islice(batches, 2))
+    state = batches.state_dict()
+    assert state["yielded"] == 6 and batches.state_dict(batches=1)["yielded"] == 3
+    later = BatchSampler(SequentialSampler(range(10)), 2)
+    later.load_state_dict(state)
+    assert [batch.tolist() for batch in later] == [[6, 7], [8, 9]]
+    assert [batch.tolist() for batch in later][0] == [0, 1]
+    with pytest.raises(ValueError, match="for batches of SequentialSampler"):
+        later.load_state_dict(ShuffleSampler(10).state_dict())
+    with pytest.raises(ValueError, match="how many samples"):
+        later.load_state_dict({**state, "yielded": "6"})
+    with pytest.raises(ValueError, match="RandomSampler has another order each time.*take ShuffleSampler"):
+        BatchSampler(RandomSampler(range(10)), 2).load_state_dict(state)
+    BatchSampler(RandomSampler(range(10)), 2).load_state_dict({**state, "yielded": 0})
+
+
+def test_states_nested_by_another_sampler():
+    class Counted:
+        def __init__(self):
+            self.at = 0
+
+        def __iter__(self):
+            while self.at < 10:
+                self.at += 1
+                yield self.at - 1
+
+        def state_dict(self):
+            return {"at": self.at}
+
+        def load_state_dict(self, state):
+            self.at = state["at"]
+
+    batches = BatchSampler(Counted(), 3)
+    next(iter(batches))
+    later = BatchSampler(Counted(), 4)
+    later.load_state_dict(batches.state_dict())
+    assert [batch.tolist() for batch in later] == [[3, 4, 5, 6], [7, 8, 9]]
+    with pytest.raises(ValueError, match="leave batches out"):
+        batches.state_dict(batches=5)
+
+
+# ---- Ranks that nobody gave ----
+
+
+def test_ranks_of_the_environment(monkeypatch):
+    sampler = ShuffleSampler(10, seed=1)  # made before the environment is
+    assert (sampler.rank, sampler.world_size, len(sampler)) == (0, 1, 10)
+    monkeypatch.setenv("RANK", "1")
+    assert sampler.world_size == 1, "one variable alone says nothing"
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert (sampler.rank, sampler.num_replicas, len(sampler)) == (1, 3, 4)
+    assert list(sampler) == list(ShuffleSampler(10, seed=1, rank=1, world_size=3))
+    assert ShuffleSampler(10, rank=0, world_size=1).world_size == 1, "arguments count first"
+    for rank, message in [("x", "names no rank: RANK='x'"), ("3", "rank 3 of 3")]:
+        monkeypatch.setenv("RANK", rank)
+        with pytest.raises(ValueError, match=message):
+            len(sampler)
+
+
+def test_ranks_of_torch_distributed(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    sampler = ShuffleSampler(10)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/rendezvous", rank=0, world_size=1)
+    try:
+        assert (sampler.rank, sampler.world_size) == (0, 1)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert (sampler.rank, sampler.world_size) == (1, 2)
+
+
+def test_accelerate_shares_out_by_itself(monkeypatch):
+    """Its state and its loader stand in here; tests/real has the package."""
+    state = types.SimpleNamespace(PartialState=types.SimpleNamespace(_shared_state={"num_processes": 2}))
+    monkeypatch.setitem(sys.modules, "accelerate.state", state)
+    loaders = types.ModuleType("accelerate.data_loader")
+    code = """
+class Shard:
+    split_batches = False
+    def __init__(self, batch_sampler, num_processes):
+        self.batch_sampler, self.num_processes = batch_sampler, num_processes
+    def __iter__(self):
+        for batch in self.batch_sampler:
+            yield batch
+"""
+    exec(code, vars(loaders))
+    monkeypatch.setitem(sys.modules, "accelerate.data_loader", loaders)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for make in (
+        lambda **place: BatchSampler(ShuffleSampler(10, **place), 4),
+        lambda **place: GroupSampler([0] * 10, 4, **place),
+    ):
+        batches = make()
+        assert len(batches) == 3, "of all processes together"
+        with pytest.raises(RuntimeError, match="2 processes.*is not prepared.*rank=accelerator.process_index"):
+            next(iter(batches))
+        shared = list(loaders.Shard(make(), 2))
+        assert sorted(itertools.chain(*shared)) == list(range(10)) and {type(batch) for batch in shared} == {list}
+        with pytest.raises(ValueError, match="accelerate shares the batches .* leave rank and world_size out"):
+            next(iter(loaders.Shard(make(rank=1, world_size=2), 2)))
+        assert next(iter(make(rank=1, world_size=2))) is not None

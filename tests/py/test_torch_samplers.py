@@ -1,0 +1,323 @@
+"""ShuffleSampler and BatchSampler: every index once, DistributedSampler's counts, and runs that go on elsewhere."""
+
+import doctest
+import itertools
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from ref import permute
+
+import recstore
+from recstore._core import native
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+samplers = pytest.importorskip("recstore.torch")
+DataLoader = torch.utils.data.DataLoader
+SequentialSampler = torch.utils.data.SequentialSampler
+DistributedSampler = torch.utils.data.distributed.DistributedSampler
+BatchSampler = samplers.BatchSampler
+GroupSampler = samplers.GroupSampler
+LengthBatchSampler = samplers.LengthBatchSampler
+ShuffleSampler = samplers.ShuffleSampler
+WeightedSampler = samplers.WeightedSampler
+
+MASK = 2**64 - 1
+
+
+@pytest.fixture(autouse=True)
+def no_ranks(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def ranks(n, world_size, **options):
+    return [ShuffleSampler(n, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+
+
+def in_turn(per_rank):
+    """What all ranks take, step after step."""
+    return [index for step in zip(*per_rank) for index in step]
+
+
+# ---- The order ----
+
+
+def test_epoch_0_is_the_order_of_shuffled():
+    with recstore.RecordList(range(1000)) as x:
+        assert list(ShuffleSampler(x, seed=5)) == x.shuffled(5).to_list()
+        assert list(ShuffleSampler(1000, seed=-5)) == x.shuffled(-5).to_list()
+        assert list(ShuffleSampler(1000, seed=2**70 + 5)) == x.shuffled(5).to_list()
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 77, 2**40])
+def test_seed_of_an_epoch(epoch):
+    sampler = ShuffleSampler(50, seed=9)
+    sampler.set_epoch(epoch)
+    assert list(sampler) == permute.order(50, 9 + permute.mix(epoch) & MASK)
+    assert sampler.epoch == epoch
+
+
+def test_orders_of_epochs_differ_and_repeat():
+    sampler, orders = ShuffleSampler(100, seed=1), []
+    for epoch in range(5):
+        sampler.set_epoch(epoch)
+        orders.append(tuple(sampler))
+        assert tuple(sampler) == orders[-1]  # an epoch is the same until another is set
+    assert len(set(orders)) == 5
+    following = ShuffleSampler(100, seed=2)
+    assert tuple(following) not in orders, "an epoch is none of the next seed's"
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 7, 8])
+def test_shared_out_as_distributed_sampler_does(world_size, drop_last, shuffle):
+    """Its own order, put in place of DistributedSampler's, gives the same indices on each rank."""
+    for n in [1, 2, 3, 5, 7, 8, 9, 16, 100, 101]:
+        whole = list(ShuffleSampler(n, seed=4, shuffle=shuffle))
+        assert sorted(whole) == list(range(n))
+        for rank, mine in enumerate(ranks(n, world_size, seed=4, drop_last=drop_last, shuffle=shuffle)):
+            theirs = DistributedSampler(range(n), world_size, rank, shuffle=False, drop_last=drop_last)
+            assert list(mine) == [whole[i] for i in theirs], (n, rank)
+            assert (len(mine), mine.num_samples, mine.total_size) == (
+                len(theirs),
+                theirs.num_samples,
+                theirs.total_size,
+            )
+
+
+def test_without_shuffle_the_order_of_the_records():
+    assert list(ShuffleSampler(5, shuffle=False)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n", [10**9, 2**48])
+def test_long_orders_take_no_memory(n):
+    """The middle of a long epoch is reached at once: what would hold or walk it does not end."""
+    sampler = ShuffleSampler(n, seed=3, rank=1, world_size=2)
+    assert len(sampler) == n // 2
+    state = {**ShuffleSampler(n, seed=3).state_dict(), "consumed": n - 10}
+    sampler.load_state_dict(state)
+    last = list(iter(sampler))  # a list of the sampler itself makes room for a whole epoch
+    assert last == [permute.at(n, 3, n - 10 + i) for i in range(1, 10, 2)]
+    assert sys.getsizeof(sampler) + len(pickle.dumps(sampler)) < 2000
+
+
+def test_many_indices_of_one_iterator():
+    """More than one chunk, and exactly whole chunks."""
+    for n in (1023, 1024, 1025, 2048, 5000):
+        sampler = ShuffleSampler(n, seed=1)
+        assert list(sampler) == permute.order(n, 1)
+        assert sampler.state_dict()["consumed"] == n
+
+
+def test_indices_are_ints():
+    assert {type(index) for index in ShuffleSampler(10)} == {int}
+
+
+# ---- Batches ----
+
+
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 10, 11, 5000])
+def test_batches_are_slices_of_the_order(batch_size, drop_last):
+    for n in (0, 1, 10, 4096, 5000):
+        sampler = ShuffleSampler(n, seed=2)
+        batches = BatchSampler(sampler, batch_size, drop_last)
+        theirs = list(torch.utils.data.BatchSampler(sampler, batch_size, drop_last))
+        mine = list(batches)
+        assert [batch.tolist() for batch in mine] == theirs
+        assert len(batches) == len(theirs)
+        assert all(type(batch) is np.ndarray and batch.dtype == np.int64 for batch in mine)
+
+
+@pytest.mark.parametrize(
+    "make", [SequentialSampler, lambda data: [4, 2, 0], lambda data: DistributedSampler(data, 2, 1)]
+)
+def test_batches_of_other_samplers(make):
+    sampler = make(range(9))
+    for drop_last in (True, False):
+        batches = BatchSampler(sampler, 2, drop_last)
+        theirs = torch.utils.data.BatchSampler(sampler, 2, drop_last)
+        assert [batch.tolist() for batch in batches] == list(theirs)
+        assert len(batches) == len(theirs)
+    assert isinstance(batches, torch.utils.data.BatchSampler)
+    assert isinstance(batches, DistributedSampler) == isinstance(sampler, DistributedSampler)
+
+
+def test_set_epoch_through_batches():
+    batches = BatchSampler(ShuffleSampler(20, seed=1), 6)
+    first = np.concatenate(list(batches)).tolist()
+    batches.set_epoch(3)
+    third = np.concatenate(list(batches)).tolist()
+    assert first == permute.order(20, 1) and third == permute.order(20, 1 + permute.mix(3))
+    assert batches.epoch == 3 and batches.sampler.epoch == 3
+    BatchSampler([1, 2], 1).set_epoch(4)  # an iterable without epochs keeps its order
+
+
+# ---- DataLoader ----
+
+
+class Squares(torch.utils.data.Dataset):
+    """Takes all indices of a batch at once where there are several."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, index):
+        return index * index if isinstance(index, int | np.integer) else torch.from_numpy(index * index)
+
+
+def test_ways_into_a_dataloader():
+    wanted = torch.tensor(permute.order(50, 3)) ** 2
+    sampler = ShuffleSampler(50, seed=3)
+    for loader in (
+        DataLoader(Squares(50), batch_size=8, sampler=sampler),
+        DataLoader(Squares(50), batch_sampler=BatchSampler(sampler, 8)),
+        DataLoader(Squares(50), sampler=BatchSampler(sampler, 8), batch_size=None),
+    ):
+        assert torch.equal(torch.cat(list(loader)), wanted)
+        assert len(loader) == 7
+
+
+# ---- Arguments ----
+
+
+@pytest.mark.parametrize("n", [0, [], np.empty(0)])
+def test_no_records(n):
+    for sampler in (ShuffleSampler(n), ShuffleSampler(n, rank=1, world_size=3), ShuffleSampler(n, drop_last=True)):
+        assert list(sampler) == [] and len(sampler) == 0 and sampler.total_size == 0
+        assert list(BatchSampler(sampler, 4)) == []
+        assert sampler.state_dict()["consumed"] == 0
+        sampler.load_state_dict(sampler.state_dict())
+        assert list(sampler) == []
+
+
+def test_n_is_an_int_or_has_a_length():
+    for n in (7, np.int64(7), torch.tensor(7), np.zeros((7, 2)), torch.zeros(7), range(7), {i: i for i in range(7)}):
+        assert len(ShuffleSampler(n)) == 7
+    assert len(ShuffleSampler(torch.tensor([7]))) == 1
+    for wrong in (True, 7.0, None, np.bool_(True), np.float64(7), iter([1])):
+        with pytest.raises(TypeError, match="n, unless it has a len"):
+            ShuffleSampler(wrong)
+    with pytest.raises(ValueError, match="a sampler of -1 records"):
+        ShuffleSampler(-1)
+    with pytest.raises(ValueError, match="more than can be shuffled"):
+        ShuffleSampler(2**48 + 1)
+
+
+def test_bad_arguments():
+    for seed in (1.0, True, "1", None):
+        with pytest.raises(TypeError, match="seed is an integer"):
+            ShuffleSampler(3, seed=seed)
+    for rank, world_size, message in [
+        (2, 2, "rank 2 of 2"),
+        (-1, 2, "rank -1 of 2"),
+        (0, 0, "at least 1"),
+        (0, -3, "at le"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ShuffleSampler(3, rank=rank, world_size=world_size)
+    for rank, world_size in [(True, 2), (0.0, 2), (0, 2.0), (0, "2"), (0, np.bool_(True))]:
+        with pytest.raises(TypeError, match="is an integer"):
+            ShuffleSampler(3, rank=rank, world_size=world_size)
+    for one in ({"rank": 0}, {"world_size": 2}):
+        with pytest.raises(TypeError, match="both rank and world_size, or neither"):
+            ShuffleSampler(3, **one)
+    for name in ("drop_last", "shuffle"):
+        with pytest.raises(TypeError, match=f"{name} is True or False"):
+            ShuffleSampler(3, **{name: 1})
+    sampler = ShuffleSampler(3)
+    for epoch in (1.0, True, None):
+        with pytest.raises(TypeError, match="epoch is an integer"):
+            sampler.set_epoch(epoch)
+    with pytest.raises(ValueError, match="epochs count from 0: -1"):
+        sampler.set_epoch(-1)
+    for size in (1.5, True, None, "8"):
+        with pytest.raises(TypeError, match="batch_size is an integer"):
+            BatchSampler(sampler, size)
+    for size in (0, -1):
+        with pytest.raises(ValueError, match="batch_size is at least 1"):
+            BatchSampler(sampler, size)
+    with pytest.raises(TypeError, match="drop_last is True or False"):
+        BatchSampler(sampler, 2, None)
+    with pytest.raises(TypeError, match="an iterable of ints, not int"):
+        BatchSampler(10, 2)
+    with pytest.raises(TypeError, match="GroupSampler gives batches already"):
+        BatchSampler(GroupSampler([1, 1], 2), 2)
+
+
+# ---- Kinds and copies ----
+
+
+def test_all_are_distributed_samplers_by_class():
+    """Lightning replaces samplers that are not."""
+    for sampler in (
+        ShuffleSampler(4),
+        WeightedSampler([1, 1]),
+        LengthBatchSampler([1, 2], 4),
+        GroupSampler([1, 1], 2),
+        BatchSampler(ShuffleSampler(4), 2),
+    ):
+        assert isinstance(sampler, DistributedSampler)
+        assert repr(sampler).startswith(type(sampler).__name__.removeprefix("_Distributed") + "(")
+    for sampler in (LengthBatchSampler([1, 2], 4), GroupSampler([1, 1], 2)):
+        assert isinstance(sampler, torch.utils.data.BatchSampler) and sampler.sampler is sampler
+
+
+def test_pickled():
+    sampler = ShuffleSampler(20, seed=3, rank=1, world_size=2)
+    sampler.set_epoch(2)
+    list(itertools.islice(sampler, 4))
+    copies = pickle.loads(pickle.dumps(sampler)), pickle.loads(pickle.dumps(BatchSampler(sampler, 3))).sampler
+    state, whole = sampler.state_dict(), list(sampler)
+    assert state["consumed"] == 8
+    for copy in copies:
+        assert copy.state_dict() == state and list(copy) == whole
+
+
+def test_native_batches_check_their_arguments():
+    out = np.empty(4, np.int64)
+    native.fill_permutation(out, 3, None, 1, 2)
+    assert out.tolist() == [1, 0, 2, 1]
+    native.fill_permutation(out[:0], 3, 1, 0, 1)
+    for arguments in [
+        (0, 1, 0, 1),
+        (2**48 + 1, 1, 0, 1),
+        (3, 1, -1, 1),
+        (3, 1, 0, -1),
+        (3, 1, 2**63, 1),
+        (3, 1, 0, 2**62),
+    ]:
+        with pytest.raises(ValueError):
+            native.fill_permutation(out, *arguments)
+    for seed in (-1, 2**64):
+        with pytest.raises(OverflowError):
+            native.fill_permutation(out, 3, seed, 0, 1)
+    with pytest.raises(TypeError, match="64-bit integers"):
+        native.fill_permutation(np.empty(4, np.int32), 3, 1, 0, 1)
+    with pytest.raises((ValueError, BufferError)):
+        native.fill_permutation(np.empty(8, np.int64)[::2], 3, 1, 0, 1)
+    with pytest.raises((ValueError, BufferError)):
+        native.fill_permutation(bytes(8), 3, 1, 0, 1)
+
+
+def test_an_iterator_that_ended_stays_so():
+    iterator = iter(ShuffleSampler(2))
+    assert list(iterator) and list(iterator) == []
+    failing = native.IndexIterator(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        next(failing)
+    with pytest.raises(StopIteration):
+        next(failing)
+
+
+def test_examples():
+    from recstore.torch import samplers
+
+    failed, tried = doctest.testmod(samplers)
+    assert tried and not failed

@@ -1,0 +1,334 @@
+"""WeightedSampler: how often each index comes, reproducible draws, and what it refuses."""
+
+import doctest
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from ref import alias, permute
+
+import recstore
+from recstore._core import native
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+samplers = pytest.importorskip("recstore.torch")
+
+BatchSampler = samplers.BatchSampler
+WeightedSampler = samplers.WeightedSampler
+
+DRAWS = 0x77656967687465
+
+
+@pytest.fixture(autouse=True)
+def no_ranks(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def key_of(seed, epoch):
+    return permute.mix((seed + permute.mix(epoch) & permute.MASK) ^ DRAWS)
+
+
+def as_often(indices, shares):
+    """Whether each number comes as often as its share says, within five standard deviations: the seeds are fixed, so it
+    does always or never."""
+    counts, n = np.bincount(indices, minlength=len(shares)), len(indices)
+    shares = np.asarray(shares, float) / np.sum(shares)
+    return bool(((counts - n * shares) ** 2 <= 25 * n * shares * (1 - shares) + 1e-9).all())
+
+
+# ---- A weight for each record ----
+
+
+def test_draws_are_those_of_the_plain_python_tables():
+    weights = [3, 0, 1, 7, 0.5]
+    sampler = WeightedSampler(weights, 200, seed=5)
+    for epoch in (0, 1, 9):
+        sampler.set_epoch(epoch)
+        assert list(sampler) == alias.draws(weights, key_of(5, epoch), 200)
+
+
+def test_as_often_as_the_weights_say():
+    weights = [(i % 7) ** 2 for i in range(60)]
+    drawn = np.concatenate(list(BatchSampler(WeightedSampler(weights, 200_000, seed=1), 1000)))
+    assert as_often(drawn, weights)
+    assert not np.isin(drawn, np.flatnonzero(np.array(weights) == 0)).any()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        np.array,
+        lambda w: np.array(w, np.float32),
+        torch.tensor,
+        tuple,
+        lambda w: recstore.RecordList({"w": v} for v in w).field("w"),
+    ],
+    ids=["list", "array", "float32", "tensor", "tuple", "field"],
+)
+def test_kinds_of_weights(make):
+    weights = [0.5, 2.0, 0.0, 1.25]
+    assert list(WeightedSampler(make(weights), 30, seed=2)) == alias.draws(weights, key_of(2, 0), 30)
+
+
+def test_integers_and_bools_are_weights():
+    with recstore.RecordList({"n": i, "ok": i % 2 == 0} for i in range(6)) as x:
+        assert set(WeightedSampler(x.field("ok"), 100)) == {0, 2, 4}
+        assert set(WeightedSampler(x.field("n"), 100)) == {1, 2, 3, 4, 5}
+
+
+def test_shared_out_to_ranks():
+    whole = list(WeightedSampler([1, 2, 3], 10, seed=4))
+    for world_size, drop_last in itertools.product((1, 2, 3, 4), (True, False)):
+        shares = [
+            list(WeightedSampler([1, 2, 3], 10, seed=4, rank=r, world_size=world_size, drop_last=drop_last))
+            for r in range(world_size)
+        ]
+        taken = [index for step in zip(*shares) for index in step]
+        assert taken == (whole * 2)[: 10 // world_size * world_size if drop_last else -(-10 // world_size) * world_size]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_resume_on_other_ranks(replacement):
+    make = lambda **place: WeightedSampler([1, 2, 3] * 5, 12, seed=4, replacement=replacement, **place)
+    whole = list(make())
+    for before, after in itertools.product((1, 2, 3), repeat=2):
+        for steps in range(12 // before + 1):
+            sampler = make(rank=0, world_size=before)
+            list(itertools.islice(sampler, steps))
+            shares = []
+            for rank in range(after):
+                later = make(rank=rank, world_size=after)
+                later.load_state_dict(sampler.state_dict())
+                later.set_epoch(0)
+                shares.append(list(later))
+            left = whole[steps * before :]
+            assert [index for step in zip(*shares) for index in step][: len(left)] == left
+
+
+# ---- Without replacement ----
+
+
+def test_without_replacement_each_index_once():
+    sampler = WeightedSampler([1, 0, 5, 2, 2, 0, 9], replacement=False, seed=3)
+    assert len(sampler) == 5
+    for epoch in range(20):
+        sampler.set_epoch(epoch)
+        assert sorted(sampler) == [0, 2, 3, 4, 6]
+    assert len(set(WeightedSampler([1] * 50, 20, replacement=False))) == 20
+
+
+def test_without_replacement_the_order_of_the_keys():
+    weights = [3.0, 1.0, 7.0, 0.5, 2.0]
+    for seed in range(30):
+        keys = alias.keys(weights, key_of(seed, 0))
+        wanted = sorted(range(5), key=keys.__getitem__)
+        assert list(WeightedSampler(weights, replacement=False, seed=seed)) == wanted
+        assert list(WeightedSampler(weights, 2, replacement=False, seed=seed)) == wanted[:2]
+
+
+def test_without_replacement_the_first_is_drawn_by_weight():
+    weights = [1, 2, 3, 4]
+    first = [next(iter(WeightedSampler(weights, replacement=False, seed=seed))) for seed in range(3000)]
+    assert as_often(first, weights)
+
+
+def test_equal_keys_are_taken_in_the_order_of_the_records(monkeypatch):
+    monkeypatch.setattr(native, "draw_keys", lambda keys, key: keys.__setitem__(slice(None), [2, 1, 1, 1, 0]))
+    assert list(WeightedSampler([1.0] * 5, 3, replacement=False)) == [4, 1, 2]
+
+
+# ---- Classes ----
+
+
+def test_classes_get_their_shares():
+    labels = ["cat"] * 70 + ["dog"] * 29 + ["owl"]
+    shares = {"cat": 1, "dog": 1, "owl": 2}
+    with recstore.RecordList({"label": label} for label in labels) as x:
+        for classes in (x.field("label"), labels, np.array(labels)):
+            drawn = np.array(list(WeightedSampler(shares, 40_000, classes=classes, seed=1)))
+            assert as_often(drawn, [1 / 70] * 70 + [1 / 29] * 29 + [2])
+        balanced = np.array(list(WeightedSampler("balanced", 30_000, classes=x.field("label"))))
+        assert as_often(balanced, [1 / 70] * 70 + [1 / 29] * 29 + [1])
+        none = WeightedSampler({**shares, "cat": 0, "cow": 0}, 1000, classes=x.field("label"))
+        assert min(none) == 70
+
+
+def test_classes_hold_no_index_list(tmp_path):
+    """A saved index is read where it is; the table is over the classes alone."""
+    labels = np.random.default_rng(1).integers(0, 3, 3000).tolist()
+    with recstore.RecordList({"label": label} for label in labels) as x:
+        x.save(tmp_path / "x.recs", group_by="label")
+        made = WeightedSampler("balanced", 500, classes=x.field("label"))
+        assert made._table.nbytes == 36 and made._groups.starts.nbytes == 32
+        assert made._groups.rows.size == 12000 and made._groups.rows.section_of is None
+        wanted = list(made)
+    with recstore.open(tmp_path / "x.recs") as x:
+        saved = WeightedSampler("balanced", 500, classes=x.field("label"))
+        assert saved._groups.rows.section_of is x.segments[0]
+        assert list(saved) == wanted
+        copy = pickle.loads(pickle.dumps(saved))
+    assert list(copy) == wanted
+    with pytest.raises(recstore.ClosedError):
+        list(saved)
+    # Groups that lie one after another need no rows.
+    with recstore.RecordList({"label": i // 10} for i in range(30)) as x:
+        x.save(tmp_path / "y.recs", group_by="label")
+    with recstore.open(tmp_path / "y.recs") as x:
+        saved = WeightedSampler({0: 0, 1: 1, 2: 0}, 500, classes=x.field("label"))
+        assert saved._groups.rows is None and set(saved) == set(range(10, 20))
+
+
+def test_classes_without_replacement():
+    labels = ["a"] * 6 + ["b"] * 2
+    sampler = WeightedSampler({"a": 3, "b": 1}, classes=labels, replacement=False, seed=2)
+    assert list(sampler) == list(WeightedSampler([0.5] * 8, replacement=False, seed=2))
+    with recstore.RecordList({"label": label} for label in reversed(labels)) as x:
+        sampler = WeightedSampler({"a": 12, "b": 1}, classes=x.field("label"), replacement=False, seed=2)
+        assert list(sampler) == list(WeightedSampler([0.5] * 2 + [2] * 6, replacement=False, seed=2))
+
+
+def test_groups_of_a_view():
+    with recstore.RecordList({"label": i % 2, "id": i} for i in range(20)) as x:
+        view = x.filter(lambda record: record["id"] >= 10)
+        drawn = set(WeightedSampler({0: 1, 1: 0}, 200, classes=view.field("label")))
+        assert drawn == {0, 2, 4, 6, 8}, "positions in the view"
+
+
+# ---- State and copies ----
+
+
+def test_state_of_other_weights():
+    state = WeightedSampler([1, 2], seed=1).state_dict()
+    for other in (
+        WeightedSampler([2, 2], seed=1),
+        WeightedSampler([1, 2], 3, seed=1),
+        WeightedSampler([1, 2], replacement=False, seed=1),
+        WeightedSampler([1, 2, 3], 2, seed=1),
+    ):
+        with pytest.raises(ValueError, match="the state has"):
+            other.load_state_dict(state)
+    WeightedSampler(np.array([1.0, 2.0]), seed=1).load_state_dict(state)
+
+
+def test_pickled():
+    with recstore.RecordList({"label": i % 3} for i in range(30)) as x:
+        for sampler in (
+            WeightedSampler([1, 2, 3]),
+            WeightedSampler([1, 2, 3], replacement=False),
+            WeightedSampler("balanced", classes=x.field("label")),
+            WeightedSampler("balanced", classes=["a", "b", "a"]),
+        ):
+            wanted = list(sampler)
+            copy = pickle.loads(pickle.dumps(sampler))
+            assert list(copy) == wanted and copy.state_dict() == sampler.state_dict()
+
+
+def test_closed_store():
+    x = recstore.RecordList({"label": i % 3} for i in range(30))
+    sampler = WeightedSampler("balanced", classes=x.field("label"))
+    wanted = list(sampler)
+    x.close()
+    assert list(sampler) == wanted, "its groups are its own"
+
+
+# ---- Arguments ----
+
+
+def test_no_records():
+    for sampler in (
+        WeightedSampler([]),
+        WeightedSampler([], replacement=False),
+        WeightedSampler("balanced", classes=[]),
+    ):
+        assert list(sampler) == [] and len(sampler) == 0
+    assert list(WeightedSampler([0, 0], 0)) == []
+    with pytest.raises(ValueError, match="no weight is above 0"):
+        WeightedSampler([], 3)
+
+
+@pytest.mark.parametrize("bad", [-1, -1e-300, float("nan"), float("inf")])
+def test_bad_weights(bad):
+    with pytest.raises(ValueError, match="the weight of record 1 is .*finite and from 0 on"):
+        WeightedSampler([1, bad, bad])
+    with pytest.raises(ValueError, match="the weight of class 'b' is"):
+        WeightedSampler({"a": 1, "b": bad}, classes=["a", "b"])
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="no weight is above 0"):
+        WeightedSampler([0, 0.0])
+    with pytest.raises(ValueError, match="sum of the weights is infinite"):
+        WeightedSampler([1e308, 1e308])
+    for wrong in ("abc", b"abc", 3, None, iter([1])):
+        with pytest.raises(TypeError, match="with a weight for each record"):
+            WeightedSampler(wrong)
+    with pytest.raises(TypeError, match="a weight is a number"):
+        WeightedSampler(["a", "b"])
+    with pytest.raises(TypeError, match=r"has the shape \(2, 2\)"):
+        WeightedSampler([[1, 2], [3, 4]])
+    with recstore.RecordList({"w": [1] * i, "s": "x"} for i in range(3)) as x:
+        with pytest.raises(TypeError, match="the field 'w' holds lists, and a weight is a number"):
+            WeightedSampler(x.field("w"))
+        with pytest.raises(TypeError, match="and a weight is a number"):
+            WeightedSampler(x.field("s"))
+        with pytest.raises(KeyError, match="gone"):
+            WeightedSampler(x.field("gone"))
+        with pytest.raises(KeyError, match="gone"):
+            WeightedSampler("balanced", classes=x.field("gone"))
+        with pytest.raises(TypeError):
+            WeightedSampler("balanced", classes=x.field("w"))  # lists cannot be hashed
+    with pytest.raises(ValueError, match="num_samples=3 without replacement, and 2 records have a weight above 0"):
+        WeightedSampler([1, 0, 1], 3, replacement=False)
+    for number in (-1, 2**48 + 1):
+        with pytest.raises(ValueError, match="num_samples is from 0"):
+            WeightedSampler([1], number)
+    for number in (1.5, True, "3"):
+        with pytest.raises(TypeError, match="num_samples is an integer"):
+            WeightedSampler([1], number)
+    with pytest.raises(TypeError, match="replacement is True or False"):
+        WeightedSampler([1], replacement=1)
+    with pytest.raises(ValueError, match="no weight for class 'b': 0 leaves its records out"):
+        WeightedSampler({"a": 1}, classes=["a", "b"])
+    with pytest.raises(ValueError, match="no record has class 'c', which has a weight of 2"):
+        WeightedSampler({"a": 1, "c": 2}, classes=["a"])
+    with pytest.raises(TypeError, match='a mapping from each class to its share, or "balanced", not list'):
+        WeightedSampler([1, 2], classes=["a", "b"])
+    with pytest.raises(TypeError, match="the weight of class 'a' is '1'"):
+        WeightedSampler({"a": "1"}, classes=["a"])
+    with pytest.raises(TypeError, match="with a value for each record, not str"):
+        WeightedSampler("balanced", classes="abc")
+
+
+def test_native_draws_check_their_arguments():
+    table, out = native.AliasTable(np.array([1.0, 2.0])), np.empty(3, np.int64)
+    for arguments in [(1, -1, 1, 9), (1, 0, -1, 9), (1, 0, 1, 0), (1, 2**63, 1, 9)]:
+        with pytest.raises((ValueError, OverflowError)):
+            table.draw(out, *arguments)
+        with pytest.raises((ValueError, OverflowError)):
+            native.draw_below(out, *arguments)
+    with pytest.raises(ValueError, match="an empty table"):
+        native.AliasTable().draw(out, 1, 0, 1, 9)
+    with pytest.raises(TypeError):
+        native.draw_keys(np.ones(3, np.float32), 1)
+    with pytest.raises(ValueError, match="leads out of itself"):
+        native.alias_table(1, bytes(8), b"\1\0\0\0")
+    with pytest.raises(ValueError, match="not the bytes of a table"):
+        native.alias_table(2, bytes(8), bytes(8))
+    blob = native.new_blob(bytes(8))
+    with pytest.raises(IndexError, match="entry 2 of 2"):
+        native.read_entries(blob, 4, np.array([0, 2]))
+    with pytest.raises(ValueError, match="entries of 3 bytes"):
+        native.read_entries(blob, 3, np.array([0]))
+    blob.close()
+    with pytest.raises(recstore.ClosedError):
+        native.read_entries(blob, 4, np.array([0]))
+
+
+def test_examples():
+    from recstore.torch import weighted
+
+    failed, tried = doctest.testmod(weighted)
+    assert tried and not failed
