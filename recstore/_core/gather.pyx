@@ -272,9 +272,9 @@ cdef Py_ssize_t copy_positions(const int64_t *positions, Py_ssize_t n, Py_ssize_
 cdef class Gather:
     """Reads some fields of the records of a container, batch after batch, into one buffer for each batch.
 
-    `records` is any container of records: a store, a view, fields of one. TypeError for groups of records, and for
-    projections that only Python can read. KeyError for a field that a view of some fields does not have. Immutable; any
-    number of threads may call `read`.
+    `container` is any: a list of records, a view, fields of one, a mapping, whose values are read by their position.
+    TypeError for groups of records, and for views that make new records. KeyError for a field that a view of some
+    fields does not have. Immutable; any number of threads may call `read`.
     """
 
     cdef readonly Records records
@@ -287,9 +287,10 @@ cdef class Gather:
     cdef dict trees                  # (id of segment, store, tree) -> GatherTree
     cdef list pool                   # GatherStates that no read uses
 
-    def __cinit__(self, Records records not None, specs):
+    def __cinit__(self, container, specs):
         cdef GatherSpec spec
         cdef uint32_t i
+        cdef Records records = records_in(container)
         self.records = records
         self.fields = tuple(specs)
         self.n_specs = <uint32_t>len(self.fields)
@@ -297,9 +298,6 @@ cdef class Gather:
         self.specs = <rs_gather_spec *>calloc(self.n_specs + 1, sizeof(rs_gather_spec))
         if self.specs == NULL:
             raise MemoryError
-        if records.selection is not None and (records.selection.virtual or type(records.projection) is GroupProjection):
-            raise TypeError("the records are groups, which no batch of arrays holds: read one group, x[key], or the "
-                            "records that were grouped")
         for i in range(self.n_specs):
             spec = self.fields[i]
             self.specs[i] = spec.it
@@ -664,6 +662,22 @@ cdef object odd_in(value):
 
 
 # ---- Where a field stands ----
+
+cdef Records records_in(container):
+    """The records of a container, of a mapping those of its values. TypeError for groups and for other objects."""
+    if isinstance(container, Records):
+        found = container
+    else:
+        found = getattr(container, "_values" if isinstance(container, Mapping) else "_records", None)
+        if not isinstance(found, Records):
+            raise TypeError(f"a batch is read from a container of recstore, not from a {type(container).__name__}")
+    records = <Records>found
+    records._require()
+    if records.selection.virtual or type(records.projection) is GroupProjection:
+        raise TypeError("the records are groups, which no batch of arrays holds: read one group, or the records that "
+                        "were grouped")
+    return records
+
 
 cdef object stored_path(Projection projection, Path path):
     """`(Path, default)`: the path from the stored record to a field of what the projection gives, and the value of

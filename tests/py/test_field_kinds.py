@@ -1,0 +1,109 @@
+"""What native.describe_field says of fields, by the kinds of their values and the encodings that they get."""
+
+import numpy as np
+import pytest
+
+recstore = pytest.importorskip("recstore", exc_type=ImportError)
+native = pytest.importorskip("recstore._core.native")
+
+N = 2000
+
+
+def kinds(values, path="v", **options):
+    records = [{"v": value, "i": i} if value is not ... else {"i": i} for i, value in enumerate(values)]
+    x = recstore.RecordList(records, **options)
+    try:
+        return native.describe_field(x, path)
+    finally:
+        x.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (lambda i: i, "int"),
+        (lambda i: i % 3, "int"),
+        (lambda i: i % 2 == 0, "bool"),
+        (lambda i: i / 4, "float"),
+        (lambda i: i**0.5, "float"),
+        (lambda i: 7, "int"),
+        (lambda i: f"name {i % 5}", "str"),
+        (lambda i: f"img_{i:06d}.jpg", "str"),
+        (lambda i: bytes([i % 256] * (i % 7)), "bytes"),
+        (lambda i: complex(i, 1), "complex"),
+        (lambda i: np.float32(i), "float"),
+        (lambda i: np.uint8(i % 256), "int"),
+        (lambda i: {"a": i}, "other"),
+    ],
+)
+def test_scalars(value, kind):
+    found = kinds(map(value, range(N)))
+    assert (found["kinds"], found["sure"]) == ({kind}, True)
+    assert found["element"] is None and found["lengths"] == set() and found["dtypes"] == set()
+
+
+def test_missing_and_none():
+    assert kinds([i if i % 3 else None for i in range(N)])["kinds"] == {"int", "none"}
+    assert kinds([i if i % 3 else ... for i in range(N)])["kinds"] == {"int", "missing"}
+    assert kinds(range(N), "no such field")["kinds"] == {"missing"}
+    assert kinds(range(N), "v.w")["kinds"] == {"missing"}
+
+
+def test_lists():
+    found = kinds([i, i / 2, 1.5, i] for i in range(N))
+    assert found["kinds"] == {"list"} and found["lengths"] == {4} and found["element"]["kinds"] <= {"int", "float"}
+    found = kinds([list(range(i, i + i % 9)) for i in range(N)])
+    assert found["kinds"] == {"list"} and found["lengths"] is None and found["element"]["kinds"] == {"int"}
+    found = kinds([[[1.0 * i, 2.0, 3.0, 4.0]] * (i % 5) for i in range(N)])
+    assert found["lengths"] is None and found["element"]["lengths"] == {4}
+    assert found["element"]["element"]["kinds"] == {"float"} and found["sure"]
+    assert kinds([[i, 2 * i] for i in range(N)], ("v", 1))["kinds"] == {"int"}
+    assert kinds([[i, 2 * i] for i in range(N)], ("v", 2))["kinds"] == {"missing"}
+
+
+def test_arrays():
+    found = kinds(np.full((2, 3), i, np.float32) for i in range(N))
+    assert found["kinds"] == {"array"} and found["dtypes"] == {"float32"}
+    assert found["shapes"] == {(2, 3)} and found["ndims"] == {2}
+    found = kinds(np.arange(i, i + i % 50, dtype=np.uint16) for i in range(N))
+    assert found["dtypes"] == {"uint16"} and found["shapes"] is None and found["ndims"] is None
+    assert kinds(np.array(["2024-01-01"] * 2, "M8[D]") + i for i in range(N))["dtypes"] == {None}
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch", reason="tensors need PyTorch")
+    found = kinds(torch.full((3,), i, dtype=torch.bfloat16) for i in range(N))
+    assert found["kinds"] == {"array"} and found["dtypes"] == {"bfloat16"} and found["shapes"] == {(3,)}
+    assert kinds(torch.full((3,), i) for i in range(N))["dtypes"] == {"int64"}
+
+
+def test_drift_and_what_is_not_known():
+    mixed = [i if i < N // 2 else f"text {i}" for i in range(N)]
+    assert kinds(mixed)["kinds"] == {"int", "str"}
+    found = kinds(range(N), compression="none")
+    assert found["kinds"] == set() and not found["sure"]
+
+
+def test_paths_and_views():
+    x = recstore.RecordList({"a": {"b": i}, "c": [i, 1.5]} for i in range(N))
+    assert native.describe_field(x, "a.b")["kinds"] == {"int"}
+    assert native.describe_field(x, ("a", "b"))["kinds"] == {"int"}
+    assert native.describe_field(x.field("a.b"))["kinds"] == {"int"}
+    assert native.describe_field(x.fields("a")[::-1], "a.b")["kinds"] == {"int"}
+    assert native.describe_field(x.lazy()[5:], "c")["kinds"] == {"list"}
+    assert native.describe_field(x.field("none", "text"))["kinds"] == {"missing", "str"}
+    y = recstore.RecordList({"a": i / 8} for i in range(N))
+    assert native.describe_field(x + y, "a")["kinds"] == {"other", "float"}
+    with pytest.raises(KeyError, match="no field 'c'"):
+        native.describe_field(x.fields("a"), "c")
+    with pytest.raises(TypeError, match="read one group"):
+        native.describe_field(x.group_by("a.b"), "a")
+    with pytest.raises(TypeError, match="not from a list"):
+        native.describe_field([{"a": 1}], "a")
+    d = recstore.RecordDict({str(i): {"a": i} for i in range(N)})
+    assert native.describe_field(d, "a")["kinds"] == native.describe_field(d.values(), "a")["kinds"] == {"int"}
+    d.close()
+    x.close()
+    with pytest.raises(recstore.ClosedError):
+        native.describe_field(x, "a")
+    y.close()
