@@ -1,0 +1,429 @@
+"""ReadAhead: results of threads in order, a bounded number ahead, and no thread that outlives its use. Threads wait for
+each other by events; the deadlines only end a test that hangs."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+
+from recstore.errors import ClosedError
+
+pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+from recstore.torch.read_ahead import ReadAhead
+
+DEADLINE = 60
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "recstore-read-ahead"]
+
+
+def all_ended():
+    for thread in threads():
+        thread.join(DEADLINE)
+    return threads() == []
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left():
+    assert threads() == []
+    yield
+    gc.collect()
+    assert all_ended()
+
+
+class Drawing:
+    """An iterable of numbers that notes how many were drawn."""
+
+    def __init__(self, n):
+        self.n = n
+        self.drawn = 0
+
+    def __iter__(self):
+        for i in range(self.n):
+            self.drawn += 1
+            yield i
+
+
+def square(i):
+    return i * i
+
+
+# ---- Results ----
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2, 7, 100])
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("n", [0, 1, 3, 50])
+def test_all_results_in_order(ahead, count, n):
+    it = ReadAhead(square, range(n), ahead, count)
+    assert list(it) == [i * i for i in range(n)]
+    assert threads() == []
+    assert list(it) == []  # it stays at its end
+
+
+def test_order_is_kept_where_a_later_read_ends_first():
+    second_done = threading.Event()
+
+    def read(i):
+        if i == 0:
+            assert second_done.wait(DEADLINE)
+        elif i == 1:
+            second_done.set()
+        return i
+
+    assert list(ReadAhead(read, range(6), ahead=2, threads=2)) == list(range(6))
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_the_number_ahead_is_bounded(ahead):
+    orders = Drawing(100)
+    it = ReadAhead(square, orders, ahead)
+    assert orders.drawn == 0
+    for i in range(20):
+        assert next(it) == i * i
+        assert orders.drawn == i + 1 + ahead
+    it.close()
+    assert orders.drawn == 20 + ahead
+
+
+def test_threads_start_with_the_first_next_and_no_more_than_there_is_to_do():
+    it = ReadAhead(square, range(10), ahead=2, threads=8)
+    assert threads() == []
+    next(it)
+    assert 1 <= len(threads()) <= 3
+    it.close()
+    assert threads() == []
+
+
+def test_without_reading_ahead_the_caller_reads():
+    found = list(ReadAhead(lambda i: threading.current_thread(), range(3), ahead=0))
+    assert found == [threading.current_thread()] * 3
+
+
+def test_two_at_once():
+    a, b = ReadAhead(square, range(9)), ReadAhead(square, range(9), threads=2, ahead=4)
+    assert list(zip(a, b)) == [(i * i, i * i) for i in range(9)]
+    a.close()
+    b.close()
+
+
+def test_several_threads_may_take_the_results():
+    it = ReadAhead(square, range(400), ahead=4, threads=2)
+    found = []
+
+    def take():
+        found.extend(it)
+
+    takers = [threading.Thread(target=take) for _ in range(4)]
+    for taker in takers:
+        taker.start()
+    for taker in takers:
+        taker.join(DEADLINE)
+    assert sorted(found) == [i * i for i in range(400)]
+
+
+class Result:
+    pass
+
+
+def test_no_thread_keeps_a_result_alive():
+    it = ReadAhead(lambda i: Result(), range(3), ahead=1)
+    kept = [weakref.ref(next(it)) for _ in range(3)]
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 3
+    it.close()
+
+
+def test_each_thread_begins_once():
+    begun, both = [], threading.Barrier(2)
+
+    def read(i):
+        if i < 2:
+            both.wait(DEADLINE)
+        return begun.count(threading.get_ident())
+
+    it = ReadAhead(read, range(10), ahead=4, threads=2, begin=lambda: begun.append(threading.get_ident()))
+    assert list(it) == [1] * 10
+    assert len(begun) == len(set(begun)) == 2
+
+
+# ---- Errors ----
+
+
+def fail_at_three(i):
+    if i == 3:
+        raise KeyError("three")
+    return i
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_an_error_comes_in_its_turn_and_the_rest_after_it(ahead):
+    it = ReadAhead(fail_at_three, range(6), ahead, threads=2)
+    assert [next(it) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(KeyError, match="three") as caught:
+        next(it)
+    assert caught.traceback[-1].name == "fail_at_three"
+    assert list(it) == [4, 5]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
+def test_any_kind_of_exception_reaches_the_caller(kind):
+    def read(i):
+        raise kind("of a thread")
+
+    with pytest.raises(kind, match="of a thread"):
+        next(ReadAhead(read, range(3)))
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_a_stop_iteration_of_the_function_does_not_end_the_loop_in_silence(ahead):
+    it = ReadAhead(lambda i: next(iter(())), range(3), ahead)
+    with pytest.raises(RuntimeError, match="reading raised StopIteration"):
+        list(it)
+
+
+@pytest.mark.parametrize("ahead", [0, 2, 9])
+def test_an_error_of_the_orders_comes_after_the_results_before_it(ahead):
+    def orders():
+        yield from range(3)
+        raise OSError("no more")
+
+    it = ReadAhead(square, orders(), ahead)
+    assert [next(it) for _ in range(3)] == [0, 1, 4]
+    with pytest.raises(OSError, match="no more"):
+        next(it)
+    assert list(it) == []
+
+
+def test_an_error_of_begin_is_that_of_a_result():
+    failures = [OSError("no device")]
+
+    def begin():
+        if failures:
+            raise failures.pop()
+
+    it = ReadAhead(square, range(3), begin=begin)
+    with pytest.raises(OSError, match="no device"):
+        next(it)
+    assert list(it) == [1, 4]
+
+
+def test_a_thread_that_cannot_start_loses_no_order(monkeypatch):
+    start, failed = threading.Thread.start, []
+
+    def fail_once(self):
+        if not failed:
+            failed.append(self)
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    it = ReadAhead(square, range(4))
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        next(it)
+    assert list(it) == [0, 1, 4, 9]
+
+
+def test_an_interrupted_wait_loses_no_result():
+    """Ctrl-C while the caller waits: what comes next is what would have come."""
+    interrupted = threading.Event()
+
+    def read(i):
+        if i == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert interrupted.wait(DEADLINE)
+        return i
+
+    it = ReadAhead(read, range(4), ahead=1)
+    found = []
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            found.append(next(it))
+    interrupted.set()
+    assert found + list(it) == [0, 1, 2, 3]
+
+
+# ---- Ends ----
+
+
+def test_close_ends_the_threads_and_later_calls_say_so():
+    it = ReadAhead(square, range(100), ahead=4, threads=3)
+    next(it)
+    it.close()
+    assert threads() == []
+    with pytest.raises(ClosedError, match="closed"):
+        next(it)
+    it.close()
+    unused = ReadAhead(square, range(3))
+    unused.close()
+    with pytest.raises(ClosedError):
+        next(unused)
+
+
+def test_close_drops_orders_that_wait():
+    began, go = threading.Event(), threading.Event()
+    read = []
+
+    def slow(i):
+        read.append(i)
+        began.set()
+        assert go.wait(DEADLINE)
+
+    it = ReadAhead(slow, range(100), ahead=5)
+    taker = threading.Thread(target=lambda: pytest.raises(ClosedError, next, it))
+    taker.start()
+    assert began.wait(DEADLINE)
+    closer = threading.Thread(target=it.close)
+    closer.start()
+    taker.join(DEADLINE)
+    assert not taker.is_alive()  # close() wakes a next() that waits
+    go.set()
+    closer.join(DEADLINE)
+    assert read == [0]
+
+
+def test_break_and_del_end_the_threads():
+    for i in ReadAhead(square, range(100), threads=2):
+        if i == 4:
+            break
+    assert all_ended()
+    it = ReadAhead(square, range(100))
+    next(it)
+    del it
+    assert all_ended()
+
+
+def test_an_exception_in_the_loop_ends_the_threads():
+    with pytest.raises(ZeroDivisionError):
+        for i in ReadAhead(square, range(100)):
+            1 / i
+    gc.collect()
+    assert all_ended()
+
+
+def test_it_may_be_collected_within_one_of_its_threads():
+    holder, ready = [], threading.Event()
+
+    def read(i):
+        assert ready.wait(DEADLINE)
+        holder.clear()
+        gc.collect()
+        return i
+
+    holder.append(ReadAhead(read, range(5), ahead=1))
+    holder[0]._hand_out()  # as next() does, which would hold a reference
+    ready.set()
+    assert all_ended() and holder == []
+
+
+def test_it_may_be_collected_in_a_cycle():
+    it = ReadAhead(square, range(50), ahead=3)
+    next(it)
+    it.itself = it
+    del it
+    gc.collect()
+    assert all_ended()
+
+
+def test_close_within_a_read_does_not_wait_for_itself():
+    def read(i):
+        it.close()
+        return i
+
+    it = ReadAhead(read, range(3), ahead=1)
+    with pytest.raises(ClosedError):
+        next(it)
+    assert all_ended()
+
+
+# ---- Processes ----
+
+
+def python(code, folder, status=0):
+    code = f"import os, sys, threading\nfrom recstore.torch.read_ahead import ReadAhead\nfrom recstore.torch import read_ahead\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=DEADLINE * 2
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+def test_the_program_may_end_with_iterators_unfinished(tmp_path):
+    code = """
+kept = [ReadAhead(lambda i: i, range(1000), ahead=3, threads=2) for _ in range(3)]
+print([next(it) for it in kept] == [0, 0, 0])
+"""
+    assert python(code, tmp_path) == (["True"], "")
+
+
+def test_the_program_may_end_while_a_read_runs(tmp_path):
+    code = """
+began, go = threading.Event(), threading.Event()
+def read(i):
+    if i:
+        began.set()
+        go.wait()
+    return i
+read_ahead._PATIENCE = 0.05
+it = ReadAhead(read, range(9))
+print(next(it))
+began.wait()
+"""
+    assert python(code, tmp_path) == (["0"], "")
+
+
+def test_the_end_of_the_program_waits_for_a_read_that_runs(tmp_path):
+    code = """
+import atexit
+began, go = threading.Event(), threading.Event()
+def read(i):
+    if i:
+        began.set()
+        go.wait()
+        print("read", flush=True)
+    return i
+it = ReadAhead(read, range(9), ahead=1)
+next(it)
+began.wait()
+atexit.register(go.set)  # runs before the functions that were registered earlier
+"""
+    assert python(code, tmp_path)[0] == ["read"]
+
+
+def test_an_uncaught_exception_in_the_loop_ends_the_program(tmp_path):
+    out, errors = python("for i in ReadAhead(lambda i: i, range(1000)):\n    1 / (i - 5)", tmp_path, status=1)
+    assert errors.strip().endswith("ZeroDivisionError: division by zero")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_refuses_the_parents_iterator_and_makes_its_own(tmp_path):
+    code = """
+import warnings
+warnings.simplefilter("ignore")
+it = ReadAhead(lambda i: i, range(100), ahead=3, threads=2)
+next(it)
+it._lock.acquire()  # as if another thread were in next()
+if os.fork() == 0:
+    try:
+        next(it)
+    except RuntimeError as error:
+        print("forked" in str(error), flush=True)
+    it.close()
+    print(sum(ReadAhead(lambda i: i, range(100))), threading.active_count(), flush=True)
+    own = ReadAhead(lambda i: i, range(100))
+    next(own)
+    del it
+    sys.exit(7)  # with its own one unfinished
+_, status = os.wait()
+print(os.waitstatus_to_exitcode(status))
+it._lock.release()
+print(sum(it))
+"""
+    assert python(code, tmp_path) == (["True", "4950", "1", "7", "4950"], "")
