@@ -1,0 +1,98 @@
+"""A DataLoader's workers over recstore.torch: each start method, with workers that persist, that prefetch and that pin.
+Skips where PyTorch is missing."""
+
+import itertools
+import multiprocessing
+import warnings
+
+import pytest
+from mp import torch_samples
+from mp.workers import build, record
+
+data = pytest.importorskip("torch.utils.data", reason="needs PyTorch (pip install recstore[torch])")
+
+from recstore.torch import RecordDataset  # noqa: E402
+
+N = 101
+PAIRS = [torch_samples.pair(record(i)) for i in range(N)]
+
+OPTIONS = {
+    "plain": {},
+    "all": {"persistent_workers": True, "prefetch_factor": 3, "pin_memory": True},
+}
+
+
+def loader(dataset, context, **options):
+    options = {"batch_size": 8, "num_workers": 2, "collate_fn": list, **options}
+    return data.DataLoader(dataset, multiprocessing_context=context, **options)
+
+
+def samples(batches):
+    with warnings.catch_warnings():
+        # Without a device there is nothing to pin for.
+        warnings.filterwarnings("ignore", "'pin_memory' argument is set as true")
+        return [sample for batch in batches for sample in batch]
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_all_samples_once_and_as_in_the_list(context, options):
+    dataset = RecordDataset(build(N), torch_samples.pair)
+    batches = loader(dataset, context, **options)
+    for _ in range(2):
+        assert samples(batches) == PAIRS
+    del batches
+
+
+def test_records_as_dicts(context):
+    """Nothing but records: the batches are what a list would give, and the reader's own."""
+    batches = loader(RecordDataset(build(N), fields=("id", "box")), context, shuffle=True)
+    found = samples(batches)
+    assert all(type(one) is dict for one in found)
+    assert sorted(found, key=lambda one: one["id"]) == [{"id": i, "box": [i, i + 0.5]} for i in range(N)]
+    found[0]["id"] = "changed"
+
+
+@pytest.mark.parametrize("kind", torch_samples.KINDS, ids=lambda kind: kind.__name__)
+def test_wrapped_datasets(kind):
+    """Of each: `[i]` and the samples that workers give agree."""
+    dataset = kind(RecordDataset(build(N), torch_samples.pair))
+    expected = [dataset[i] for i in range(len(dataset))]
+    assert samples(loader(dataset, multiprocessing.get_context("fork"))) == expected
+
+
+def test_wrapped_datasets_that_were_pickled(spawning):
+    dataset = torch_samples.all_of(RecordDataset(build(N), torch_samples.pair))
+    expected = [dataset[i] for i in range(len(dataset))]
+    assert samples(loader(dataset, spawning)) == expected
+
+
+def test_two_epochs_at_once_over_views():
+    context = multiprocessing.get_context("fork")
+    x = build(N)
+    first, second = x.shuffled(5).split([50, 51])
+    a, b = loader(RecordDataset(first), context), loader(RecordDataset(second), context)
+    found = [one["id"] for pair in itertools.zip_longest(a, b, fillvalue=[]) for batch in pair for one in batch]
+    assert sorted(found) == list(range(N))
+
+
+def test_an_error_of_the_transform_names_the_record_in_the_loop(context):
+    batches = iter(loader(RecordDataset(build(N), torch_samples.fail_at_nine), context))
+    next(batches)
+    with pytest.raises(ZeroDivisionError, match="in the transform of record 9 of a RecordDataset"):
+        next(batches)
+    assert samples(batches)[0] == -(16 - 9)
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_batch(context):
+    """The loop gets an error and does not wait for ever; the store stays whole."""
+    dataset = RecordDataset(build(N), torch_samples.killed_at_forty)
+    with pytest.raises(RuntimeError, match="DataLoader worker .* (exited|killed)"):
+        samples(loader(dataset, context))
+    assert dataset.records.get_many([0, 40, N - 1]) == [record(0), record(40), record(N - 1)]
+
+
+def test_whole_batches():
+    dataset = RecordDataset(build(N), torch_samples.pair)
+    batches = data.BatchSampler(data.SequentialSampler(dataset), 16, drop_last=False)
+    whole = data.DataLoader(dataset, sampler=batches, batch_size=None, collate_fn=list, num_workers=2)
+    assert samples(whole) == PAIRS
