@@ -21,6 +21,7 @@ _LATER = {
     "BatchSampler": "samplers",
     "GroupSampler": "buckets",
     "LengthBatchSampler": "buckets",
+    "Loader": "loader",
     "ShuffleSampler": "samplers",
     "WeightedSampler": "weighted",
 }

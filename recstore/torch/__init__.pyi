@@ -2,6 +2,7 @@
 
 from recstore.torch.buckets import GroupSampler, LengthBatchSampler
 from recstore.torch.datasets import RecordDataset
+from recstore.torch.loader import Loader
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.weighted import WeightedSampler
 
@@ -9,6 +10,7 @@ __all__ = [
     "BatchSampler",
     "GroupSampler",
     "LengthBatchSampler",
+    "Loader",
     "RecordDataset",
     "ShuffleSampler",
     "WeightedSampler",

@@ -18,6 +18,7 @@ from recstore.torch import (
     BatchSampler,
     GroupSampler,
     LengthBatchSampler,
+    Loader,
     RecordDataset,
     ShuffleSampler,
     WeightedSampler,
@@ -88,3 +89,29 @@ DataLoader(records, batch_size=2, sampler=WeightedSampler("balanced", classes=sa
 DataLoader(records, batch_sampler=LengthBatchSampler(samples.field("label"), max_tokens=8))
 assert_type(GroupSampler(samples.field("label"), 2).world_size, int)
 ShuffleSampler(2.5)  # type: ignore[arg-type]
+
+assert_type(Loader(samples, 2), Loader[list[Sample]])
+assert_type(Loader(pairs, batch_size=2, shuffle=True, prefetch=4), Loader[list[tuple[str, int]]])
+
+
+class Boxes:
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, indices: list[int]) -> dict[str, torch.Tensor]:
+        return {"box": torch.zeros(len(indices), 4)}
+
+
+def joined(samples: list[Sample]) -> str:
+    return " ".join(sample["path"] for sample in samples)
+
+
+with Loader(Boxes(), 2, threads=2, pin_memory=False) as loader:
+    for batch in loader:
+        assert_type(batch, dict[str, torch.Tensor])
+    loader.load_state_dict(loader.state_dict())
+    iter(loader).close()
+assert_type(next(iter(Loader(samples, collate=joined))), str)
+assert_type(len(Loader(samples, sampler=order)), int)
+Loader(samples, pin_memory="yes")  # type: ignore[call-overload]
+Loader(3)  # type: ignore[call-overload]

@@ -1,0 +1,311 @@
+"""Loader: batches that threads of this process read ahead, with no worker processes."""
+
+import functools
+import operator
+import types
+import warnings
+import weakref
+
+import torch
+from torch.utils.data import RandomSampler, Subset, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data._utils.pin_memory import pin_memory as pinned
+
+from recstore.records import RecordList
+from recstore.torch.datasets import RecordDataset
+from recstore.torch.notes import add_note
+from recstore.torch.read_ahead import ReadAhead
+from recstore.torch.samplers import BatchSampler, ShuffleSampler
+
+__all__ = ["Loader"]
+
+# The indices of a batch that the note of an error names.
+_SHOWN = 8
+# The version of the states that state_dict makes.
+_VERSION = 1
+# Samplers whose order is another one each time, unless they have a generator.
+_RANDOM = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+
+
+class Loader:
+    """Batches of a dataset that threads of this process read ahead. It is made for :class:`recstore.torch.Fields`,
+    whose batches C makes while other Python code runs.
+
+    Nothing is pickled or sent between processes and no process starts, so the first batch comes at once, and an epoch
+    takes a small part of the CPU time of a DataLoader with workers. Users with a Python transform for each sample, one
+    that decodes and augments images, say, keep the DataLoader: Python code in the threads of a Loader takes turns with
+    the training loop under the interpreter lock.
+
+    Args:
+        dataset: anything for which ``dataset[indices]`` is a batch, such as Fields. With `collate`, any map-style
+            dataset of PyTorch. The batches of a RecordList or RecordDataset are lists of records or samples.
+        batch_size: samples in a batch.
+        shuffle: each epoch has a new order, of a :class:`recstore.torch.ShuffleSampler` with `seed`.
+        sampler: an iterable of indices, instead of `shuffle`.
+        batch_sampler: an iterable of batches of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
+        drop_last: leave out the last batch if it is not full.
+        prefetch: how many batches for each thread may be ready or under way beyond the one that the loop has. 0: no
+            threads, the loop itself reads.
+        threads: how many threads read.
+        pin_memory: "auto": copy batches to page-locked memory if CUDA is available; a transfer to the device can then
+            run while the device computes. True: the same, with a warning if CUDA is not available. False: do not.
+        seed: the seed of `shuffle`.
+        collate: None, or a function that makes a batch of a list of samples, as the ``collate_fn`` of a DataLoader.
+
+    Without a sampler of the user's, each rank reads its own part of the records, as ShuffleSampler has it. Lightning
+    and accelerate leave a Loader as it is: the program moves the batches to the device, and under accelerate it gives
+    ``sampler=ShuffleSampler(x, rank=accelerator.process_index, world_size=accelerator.num_processes)``.
+
+    Each ``iter(loader)`` is an epoch with threads of its own. The first ``next`` starts them; the end of the epoch,
+    ``close()``, or the loss of the iterator, as by ``break``, ends them. An exception in reading is raised where the
+    loop asks for its batch, with a note that names the batch and its indices; the epoch may go on after it. In a forked
+    child an iterator of the parent raises RuntimeError; the loader itself works there.
+
+    ``state_dict`` counts the batches that the loop has received, not those that are read ahead. Epochs of `shuffle` are
+    numbered in the order of their beginnings, unless :meth:`set_epoch` names one.
+
+    Raises ValueError for arguments that exclude each other or are out of range, TypeError for those of a wrong type.
+    Several threads may use a loader, and an iterator.
+
+    >>> import recstore
+    >>> from recstore.torch import Loader
+    >>> x = recstore.RecordList({"path": f"{i}.jpg", "label": i % 2} for i in range(5))
+    >>> with Loader(x, batch_size=2) as loader:
+    ...     [[record["path"] for record in batch] for batch in loader]
+    [['0.jpg', '1.jpg'], ['2.jpg', '3.jpg'], ['4.jpg']]
+    """
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        return types.GenericAlias(cls, item)
+
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=False,
+        sampler=None,
+        batch_sampler=None,
+        drop_last=False,
+        *,
+        prefetch=2,
+        threads=1,
+        pin_memory="auto",
+        seed=0,
+        collate=None,
+    ):
+        if isinstance(dataset, RecordList):
+            dataset = RecordDataset(dataset)
+        if not hasattr(dataset, "__getitem__"):
+            raise TypeError(f"a Loader reads a dataset by indices: a {type(dataset).__name__} has no __getitem__")
+        if collate is not None and not callable(collate):
+            raise TypeError(f"collate is a function of a list of samples, not {type(collate).__name__}")
+        if pin_memory not in (True, False, "auto"):
+            raise ValueError(f"pin_memory is True, False or 'auto', not {pin_memory!r}")
+        self.dataset, self.collate = dataset, collate
+        self.pin_memory = pin_memory if pin_memory == "auto" else bool(pin_memory)
+        self.prefetch, self.threads = _count("prefetch", prefetch, 0), _count("threads", threads, 1)
+        self._advancing = False
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError("batch_sampler takes the place of batch_size, shuffle, sampler and drop_last")
+            self.batch_size, self.drop_last = None, False
+            self.batch_sampler, self.sampler = batch_sampler, getattr(batch_sampler, "sampler", None)
+        else:
+            if sampler is not None and shuffle:
+                raise ValueError("sampler takes the place of shuffle")
+            if sampler is None:
+                sampler = ShuffleSampler(dataset, seed=seed, shuffle=bool(shuffle))
+                self._advancing = True
+            self.batch_size, self.drop_last, self.sampler = _count("batch_size", batch_size, 1), drop_last, sampler
+            self.batch_sampler = BatchSampler(sampler, self.batch_size, drop_last)
+        self._stateful = hasattr(self.batch_sampler, "state_dict") and hasattr(self.batch_sampler, "load_state_dict")
+        self._begun = None  # the epoch of the latest iteration, where epochs advance
+        self._received = None  # where the batch sampler stood when the loop received its latest batch
+        self._skip = 0  # batches of the next iteration that an earlier run has received
+        self._epochs = weakref.WeakSet()
+
+    # ---- Batches ----
+
+    def __len__(self):
+        """The number of batches in an epoch on this rank."""
+        return len(self.batch_sampler)
+
+    def __iter__(self):
+        """An iterator over the batches of an epoch. It reads nothing before its first ``next``. It has ``close()``."""
+        epoch = _Epoch(self, self._pins())
+        self._epochs.add(epoch)
+        return epoch
+
+    def _pins(self):
+        """Whether to pin batches. Not asked before the first iteration: asking may begin to use CUDA, after which a
+        process must not fork."""
+        if self.pin_memory is False:
+            return False
+        available = torch.cuda.is_available()
+        if self.pin_memory is True and not available:
+            warnings.warn(
+                "pin_memory=True, but CUDA is not available: the batches stay in ordinary memory", stacklevel=3
+            )
+        return available
+
+    def _orders(self):
+        """What to read for each batch: `(number, indices, where the batch sampler stands after it)`."""
+        if self._advancing:
+            if self._begun is not None and self._begun == self.sampler.epoch:
+                self.sampler.set_epoch(self._begun + 1)
+        batches, skip, self._skip = self.batch_sampler, self._skip, 0
+        for number, indices in enumerate(batches):
+            if number == 0 and self._advancing:
+                self._begun = self.sampler.epoch
+            if number >= skip:
+                yield number, indices, batches.state_dict() if self._stateful else number + 1
+
+    def close(self):
+        """Ends all iterations and their threads. The loader itself may be iterated again."""
+        for epoch in list(self._epochs):
+            epoch.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self.close()
+
+    # ---- Epochs and states ----
+
+    def set_epoch(self, epoch):
+        """Names the epoch of the next iteration for the sampler, if the sampler has epochs."""
+        for named in (self.batch_sampler, self.sampler):
+            if hasattr(named, "set_epoch"):
+                self._begun = None
+                return named.set_epoch(epoch)
+
+    def state_dict(self):
+        """Where the loop stands in the epoch after the latest batch that it received, a small dict for a checkpoint.
+
+        The state is that of the sampler, in samples consumed by all ranks, so a run may go on with another number of
+        ranks or threads and another batch size. A batch sampler without ``state_dict`` is counted instead: the run that
+        goes on walks over its batches again, which must be the same ones.
+        """
+        state = {"version": _VERSION, "records": _length(self.dataset)}
+        if not self._stateful:
+            return {**state, "batches": self._received or 0}
+        return {**state, "sampler": self.batch_sampler.state_dict() if self._received is None else self._received}
+
+    def load_state_dict(self, state):
+        """Goes on where the run stopped that made this state: the next iteration gives the rest of its epoch.
+
+        Raises ValueError for the state of a dataset of another length, of another kind of sampler or another seed, and
+        TypeError for other objects. Nothing changes then.
+        """
+        if not isinstance(state, dict):
+            raise TypeError(f"a state is a dict, as state_dict() makes it, not {type(state).__name__}")
+        if state.get("version") != _VERSION:
+            raise ValueError(f"a state of version {state.get('version')!r:.60}; this recstore reads version {_VERSION}")
+        if state.get("records") != _length(self.dataset):
+            theirs, mine = state.get("records"), _length(self.dataset)
+            raise ValueError(f"the state is of a dataset of {theirs!r:.60} records, this one has {mine}")
+        if self._stateful:
+            if "sampler" not in state:
+                raise ValueError("the state is of a loader whose batch sampler has no state_dict")
+            self.batch_sampler.load_state_dict(state["sampler"])
+            self._received = state["sampler"]
+        else:
+            self._received = self._skip = self._batches_to_skip(state)
+        self._begun = None
+
+    def _batches_to_skip(self, state):
+        batches = state.get("batches")
+        if type(batches) is not int or batches < 0:
+            raise ValueError(f"the state does not say how many batches the loop has received: {batches!r:.60}")
+        if batches and isinstance(self.sampler, _RANDOM) and self.sampler.generator is None:
+            name = type(self.sampler).__name__
+            raise ValueError(f"{name} has another order each time, so no run can go on with it: take ShuffleSampler")
+        return batches
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_epochs"}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state, _epochs=weakref.WeakSet())
+
+    def __repr__(self):
+        return f"Loader({self.dataset!r}, batch_sampler={self.batch_sampler!r})"
+
+
+class _Epoch:
+    """One iteration of a Loader."""
+
+    def __init__(self, loader, pins):
+        self._loader = loader
+        begin = functools.partial(torch.cuda.set_device, torch.cuda.current_device()) if pins else _nothing
+        reader = _Reader(loader.dataset, loader.collate, pins)
+        self._batches = ReadAhead(reader, loader._orders(), loader.prefetch * loader.threads, loader.threads, begin)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        try:
+            batch, position = next(self._batches)
+        except StopIteration:
+            if not self._loader._stateful:
+                self._loader._received = 0
+            raise
+        self._loader._received = position
+        return batch
+
+    def close(self):
+        """Ends the iteration and its threads."""
+        self._batches.close()
+
+
+class _Reader:
+    """The function by which threads read batches."""
+
+    def __init__(self, dataset, collate, pins):
+        self.dataset, self.collate, self.pins = dataset, collate, pins
+        # The datasets of PyTorch take lists of indices and no arrays.
+        self.as_lists = collate is not None or isinstance(dataset, Subset)
+
+    def __call__(self, order):
+        number, indices, position = order
+        try:
+            batch = self.batch(indices.tolist() if self.as_lists and hasattr(indices, "tolist") else indices)
+            return pinned(batch) if self.pins else batch, position
+        except Exception as error:
+            add_note(error, f"in batch {number} of a Loader, of the indices {_shown(indices)}")
+            raise
+
+    def batch(self, indices):
+        if self.collate is None:
+            return self.dataset[indices]
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate(self.dataset.__getitems__(indices))
+        return self.collate([self.dataset[index] for index in indices])
+
+
+def _shown(indices):
+    indices = list(indices)
+    shown = ", ".join(str(index if hasattr(index, "__len__") else int(index)) for index in indices[:_SHOWN])
+    return f"{shown}, ... ({len(indices)})" if len(indices) > _SHOWN else shown
+
+
+def _nothing():
+    pass
+
+
+def _length(dataset):
+    try:
+        return len(dataset)
+    except TypeError:
+        return None
+
+
+def _count(name, value, least):
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is an integer, not {value!r:.60}")
+    value = operator.index(value)
+    if value < least:
+        raise ValueError(f"{name} is at least {least}, not {value}")
+    return value

@@ -1,0 +1,578 @@
+"""recstore.torch.Loader: the batches, their order and where they are cut, its states, and what ends with it."""
+
+import contextlib
+import gc
+import os
+import pickle
+import threading
+import warnings
+
+import pytest
+
+import recstore
+from recstore import RecordList
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+numpy = pytest.importorskip("numpy", reason="needs numpy")
+
+from torch.utils import data  # noqa: E402
+
+from recstore.torch import BatchSampler, Loader, RecordDataset, ShuffleSampler, loader  # noqa: E402
+
+RECORDS = [{"id": i, "name": f"n{i}"} for i in range(23)]
+DEADLINE = 60
+
+
+class Batches:
+    """A dataset that is read by batches, as Fields is."""
+
+    def __init__(self, n=23):
+        self.n = n
+        self.read = []
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, indices):
+        self.read.append(threading.current_thread().name)
+        return {"id": torch.as_tensor(numpy.asarray(indices))}
+
+
+@pytest.fixture(scope="module")
+def x():
+    return RecordList(RECORDS)
+
+
+def ids(batches):
+    """The ids of each batch."""
+    return [
+        batch["id"].tolist() if isinstance(batch, dict) else [record["id"] for record in batch] for batch in batches
+    ]
+
+
+def flat(batches):
+    return [i for batch in ids(batches) for i in batch]
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "recstore-read-ahead"]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left():
+    yield
+    gc.collect()
+    for thread in threads():
+        thread.join(DEADLINE)
+    assert threads() == []
+
+
+def shown(caught):
+    return "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+
+
+# ---- Batches ----
+
+
+@pytest.mark.parametrize("options", [{}, {"prefetch": 0}, {"threads": 3, "prefetch": 1}, {"prefetch": 50}], ids=str)
+def test_batches_in_the_order_of_the_dataset(options):
+    found = Loader(Batches(), batch_size=5, **options)
+    assert len(found) == 5
+    assert ids(found) == [list(range(i, min(i + 5, 23))) for i in range(0, 23, 5)]
+    assert ids(found) == ids(found)
+
+
+def test_batches_are_read_in_threads_unless_told():
+    read_in = []
+    for prefetch in (2, 0):
+        dataset = Batches()
+        flat(Loader(dataset, batch_size=5, prefetch=prefetch))
+        read_in.append(set(dataset.read))
+    assert read_in == [{"recstore-read-ahead"}, {threading.current_thread().name}]
+
+
+def test_the_default_is_batches_of_one():
+    assert ids(Loader(Batches(3))) == [[0], [1], [2]]
+
+
+def test_drop_last():
+    whole = Loader(Batches(), batch_size=5, drop_last=True)
+    assert (len(whole), [len(batch) for batch in ids(whole)]) == (4, [5] * 4)
+
+
+def test_a_store_gives_lists_of_records(x):
+    assert list(Loader(x, batch_size=20)) == [RECORDS[:20], RECORDS[20:]]
+    assert list(Loader(x[5:8].shuffled(1), batch_size=3)) == [x[5:8].shuffled(1).to_list()]
+    assert list(Loader(RecordDataset(x, lambda r: r["id"]), batch_size=22)) == [list(range(22)), [22]]
+
+
+def test_collate_makes_a_batch_of_samples(x):
+    dataset = RecordDataset(x, lambda r: (r["id"], r["name"]))
+    found = list(Loader(dataset, batch_size=10, collate=data.default_collate))
+    assert torch.cat([batch[0] for batch in found]).tolist() == list(range(23))
+    assert list(found[2][1]) == ["n20", "n21", "n22"]
+
+
+class Plain(data.Dataset):
+    """Of PyTorch's usual kind: read by single indices."""
+
+    def __len__(self):
+        return 23
+
+    def __getitem__(self, index):
+        assert type(index) is int
+        return index
+
+
+class Wrapper:
+    def __init__(self, dataset):
+        self.inner = dataset
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitem__(self, index):
+        return "wrapped", self.inner[index]["id"]
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+def test_collate_with_any_dataset(x):
+    assert list(Loader(Plain(), batch_size=20, collate=sum)) == [sum(range(20)), 63]
+    assert list(Loader(data.Subset(Plain(), [4, 7]), batch_size=2, collate=list)) == [[4, 7]]
+    found = list(Loader(Wrapper(RecordDataset(x)), batch_size=23, collate=list))
+    assert found == [[("wrapped", i) for i in range(23)]]
+
+
+def test_a_subset_of_what_is_read_by_batches(x):
+    first, second = data.random_split(RecordDataset(x), [20, 3], torch.Generator().manual_seed(1))
+    assert sorted(flat(Loader(first, batch_size=6)) + flat(Loader(second))) == list(range(23))
+    assert ids(Loader(data.Subset(Batches(), [9, 3, 7]), batch_size=2)) == [[9, 3], [7]]
+
+
+def test_shuffle_is_that_of_the_sampler_and_new_in_each_epoch():
+    found = Loader(Batches(), batch_size=5, shuffle=True, seed=3)
+    sampler = ShuffleSampler(23, seed=3)
+    epochs = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        epochs.append(flat(found))
+        assert epochs[-1] == list(sampler)
+    assert len(set(map(tuple, epochs))) == 3
+    assert flat(Loader(Batches(), batch_size=7, shuffle=True, seed=3)) == epochs[0]
+    assert flat(Loader(Batches(), shuffle=True, seed=4)) != epochs[0]
+
+
+def test_an_epoch_that_was_broken_off_counts():
+    found = Loader(Batches(), batch_size=5, shuffle=True)
+    whole = [flat(Loader(Batches(), shuffle=True)) for _ in range(1)][0]
+    for batch in found:
+        assert batch["id"].tolist() == whole[:5]
+        break
+    assert flat(found) != whole
+
+
+def test_set_epoch_names_the_next_epoch():
+    found = Loader(Batches(), batch_size=5, shuffle=True)
+    zero, one = flat(found), flat(found)
+    found.set_epoch(0)
+    assert flat(found) == zero
+    assert flat(found) == one
+    found.set_epoch(0)
+    found.set_epoch(1)
+    assert flat(found) == one
+    # Lightning names epochs to the sampler itself.
+    found.sampler.set_epoch(0)
+    assert flat(found) == zero
+    Loader(Batches(), sampler=range(23)).set_epoch(5)  # no epochs: nothing to do
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [range(0, 23, 2), [3, 1, 2], torch.tensor([3, 1]), numpy.array([5, 6]), data.SequentialSampler(range(23))],
+    ids=str,
+)
+def test_samplers(sampler):
+    assert ids(Loader(Batches(), batch_size=4, sampler=sampler)) == [
+        [int(i) for i in batch] for batch in data.BatchSampler(sampler, 4, drop_last=False)
+    ]
+
+
+def test_batch_samplers():
+    for batches in ([[1, 2], [3]], data.BatchSampler(range(5), 2, False), BatchSampler(range(5), 2)):
+        found = Loader(Batches(), batch_sampler=batches)
+        assert ids(found) == [list(batch) for batch in batches]
+        assert len(found) == len(batches)
+
+
+def test_torchs_samplers_draw_in_the_thread_of_the_loop():
+    """As the DataLoader does; so torch.manual_seed gives the same order."""
+    orders = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        orders.append(flat(Loader(Batches(), batch_size=4, sampler=data.RandomSampler(range(23)))))
+    assert orders[0] == orders[1] != sorted(orders[0])
+
+
+def test_the_ranks_share_the_records(monkeypatch):
+    whole = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        found = Loader(Batches(22), batch_size=4, shuffle=True)
+        assert len(found) == 3
+        whole += flat(found)
+    assert sorted(whole) == list(range(22))
+
+
+def test_empty():
+    assert list(Loader(Batches(0), batch_size=3)) == list(Loader(RecordList([]), shuffle=True)) == []
+    assert threads() == []
+
+
+def test_two_iterators_at_once():
+    found = Loader(Batches(), batch_size=5)
+    assert ids(a for pair in zip(found, found) for a in pair) == [
+        list(range(i, min(i + 5, 23))) for i in range(0, 23, 5) for _ in range(2)
+    ]
+
+
+def test_it_pickles_as_its_dataset_does(x):
+    with allowed_pickles():
+        made = Loader(x, batch_size=5, shuffle=True)
+        next(iter(made))
+        copy = pickle.loads(pickle.dumps(made))
+    made.set_epoch(0)
+    copy.set_epoch(0)
+    assert flat(copy) == flat(made)
+
+
+@contextlib.contextmanager
+def allowed_pickles():
+    os.environ["RECSTORE_PICKLE"] = "allow"
+    try:
+        yield
+    finally:
+        del os.environ["RECSTORE_PICKLE"]
+
+
+def test_names():
+    made = Loader(Batches(), 4)
+    assert repr(made).startswith("Loader(<") and "batch_size=4" in repr(made)
+    assert Loader[list[int]] is not Loader
+    assert (made.batch_size, made.drop_last, made.batch_sampler.sampler) == (4, False, made.sampler)
+
+
+# ---- Errors ----
+
+
+class Failing(Batches):
+    def __getitem__(self, indices):
+        if 7 in list(indices):
+            raise KeyError("no such field")
+        return super().__getitem__(indices)
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_an_error_is_raised_in_its_turn_and_names_the_batch(prefetch):
+    batches = iter(Loader(Failing(), batch_size=3, prefetch=prefetch))
+    assert ids([next(batches), next(batches)]) == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(KeyError, match="no such field") as caught:
+        next(batches)
+    assert "in batch 2 of a Loader, of the indices 6, 7, 8" in shown(caught)
+    assert flat(batches) == list(range(9, 23))
+
+
+def test_the_note_of_a_large_batch_is_short():
+    with pytest.raises(KeyError) as caught:
+        list(Loader(Failing(), batch_size=20))
+    assert "of the indices 0, 1, 2, 3, 4, 5, 6, 7, ... (20)" in shown(caught)
+
+
+def test_an_error_of_a_transform_names_the_record_too(x):
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(Loader(RecordDataset(x, lambda r: 1 / (r["id"] - 8)), batch_size=4))
+    assert "in the transform of record 8 of a RecordDataset" in shown(caught)
+    assert "in batch 2 of a Loader, of the indices 8, 9, 10, 11" in shown(caught)
+
+
+def test_indices_out_of_range(x):
+    with pytest.raises(IndexError) as caught:
+        list(Loader(x, sampler=[0, 23], batch_size=2))
+    assert "in batch 0 of a Loader, of the indices 0, 23" in shown(caught)
+
+
+def test_an_error_of_the_sampler_comes_after_the_batches_before_it():
+    def failing():
+        yield from range(6)
+        raise OSError("no more")
+
+    class Once:
+        def __iter__(self):
+            return failing()
+
+    batches = iter(Loader(Batches(), batch_size=2, sampler=Once(), prefetch=9))
+    assert ids(next(batches) for _ in range(3)) == [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(OSError, match="no more"):
+        next(batches)
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"batch_size": 0}, ValueError, "batch_size is at least 1, not 0"),
+        ({"batch_size": 2.0}, TypeError, "batch_size is an integer, not 2.0"),
+        ({"batch_size": True}, TypeError, "batch_size is an integer, not True"),
+        ({"prefetch": -1}, ValueError, "prefetch is at least 0, not -1"),
+        ({"threads": 0}, ValueError, "threads is at least 1, not 0"),
+        ({"threads": None}, TypeError, "threads is an integer, not None"),
+        ({"shuffle": True, "sampler": range(3)}, ValueError, "sampler takes the place of shuffle"),
+        ({"batch_sampler": [[1]], "batch_size": 2}, ValueError, "batch_sampler takes the place of batch_size"),
+        ({"batch_sampler": [[1]], "shuffle": True}, ValueError, "batch_sampler takes the place"),
+        ({"batch_sampler": [[1]], "sampler": [1]}, ValueError, "batch_sampler takes the place"),
+        ({"batch_sampler": [[1]], "drop_last": True}, ValueError, "batch_sampler takes the place"),
+        ({"pin_memory": "yes"}, ValueError, "pin_memory is True, False or 'auto', not 'yes'"),
+        ({"collate": 3}, TypeError, "collate is a function of a list of samples, not int"),
+        ({"sampler": 3}, TypeError, "a sampler is an iterable of ints, not int"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments(options, error, message):
+    with pytest.raises(error, match=message):
+        Loader(Batches(), **options)
+
+
+def test_a_dataset_that_cannot_be_read_by_indices():
+    with pytest.raises(TypeError, match="a generator has no __getitem__"):
+        Loader(i for i in range(3))
+
+
+# ---- Threads ----
+
+
+def test_no_thread_before_the_first_batch_and_none_after_the_last():
+    found = Loader(Batches(), batch_size=5, threads=2)
+    batches = iter(found)
+    assert threads() == []
+    next(batches)
+    assert 1 <= len(threads()) <= 2
+    list(batches)
+    assert threads() == []
+
+
+def test_with_close_and_break_end_the_threads():
+    with Loader(Batches(), batch_size=2) as found:
+        kept = [iter(found), iter(found)]
+        for batches in kept:
+            next(batches)
+        assert len(threads()) == 2
+    assert threads() == []
+    with pytest.raises(recstore.ClosedError):
+        next(kept[0])
+    assert flat(found) == list(range(23))  # the loader itself goes on
+    one = iter(found)
+    next(one)
+    one.close()
+    assert threads() == []
+    for _ in found:
+        break
+
+
+def test_what_is_ahead_is_bounded():
+    found = Loader(Batches(), batch_sampler=Noting(), threads=2, prefetch=3)
+    batches = iter(found)
+    for i in range(4):
+        next(batches)
+        assert found.batch_sampler.given == i + 1 + 6
+
+
+class Noting:
+    """Batches of indices without a state."""
+
+    def __init__(self):
+        self.given = 0
+
+    def __iter__(self):
+        for i in range(23):
+            self.given += 1
+            yield [i]
+
+    def __len__(self):
+        return 23
+
+
+# ---- Pinned memory ----
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    """As if CUDA were available: the tensors that would be pinned, and the devices that threads took."""
+    pinned, devices = [], []
+
+    def pin(batch):
+        pinned.append(batch)
+        return {**batch, "pinned": True}
+
+    monkeypatch.setattr(loader, "pinned", pin)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(
+        torch.cuda, "set_device", lambda device: devices.append((device, threading.current_thread().name))
+    )
+    return pinned, devices
+
+
+@pytest.mark.parametrize("pin_memory", ["auto", True])
+def test_where_cuda_is_batches_are_pinned_on_its_device(cuda, pin_memory):
+    found = list(Loader(Batches(), batch_size=5, pin_memory=pin_memory))
+    assert len(cuda[0]) == 5 and all(batch["pinned"] for batch in found)
+    assert cuda[1] == [(3, "recstore-read-ahead")]
+
+
+def test_pin_memory_false(cuda):
+    assert not any("pinned" in batch for batch in Loader(Batches(), pin_memory=False))
+
+
+def test_an_error_of_pinning_names_the_batch(cuda, monkeypatch):
+    def fail(batch):
+        raise RuntimeError("out of page-locked memory")
+
+    monkeypatch.setattr(loader, "pinned", fail)
+    with pytest.raises(RuntimeError, match="out of page-locked memory") as caught:
+        list(Loader(Batches()))
+    assert "in batch 0 of a Loader" in shown(caught)
+
+
+def test_without_cuda_pinning_warns_if_it_was_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.warns(UserWarning, match="pin_memory=True, but CUDA is not available"):
+        assert flat(Loader(Batches(), pin_memory=True)) == list(range(23))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert flat(Loader(Batches(), pin_memory="auto")) == list(range(23))
+
+
+def test_cuda_is_not_asked_about_before_the_first_iteration(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", None)
+    made = Loader(Batches())
+    with pytest.raises(TypeError):
+        iter(made)
+
+
+# ---- States ----
+
+
+def resumed(state, **options):
+    made = Loader(Batches(), **options)
+    made.load_state_dict(pickle.loads(pickle.dumps(state)))
+    return made
+
+
+@pytest.mark.parametrize("consumed", [0, 1, 3, 4])
+@pytest.mark.parametrize(
+    "then", [{"batch_size": 5}, {"batch_size": 2, "threads": 2}, {"batch_size": 9, "prefetch": 0}], ids=str
+)
+@pytest.mark.parametrize("prefetch", [0, 2, 50])
+def test_a_run_goes_on_where_the_loop_stopped(consumed, then, prefetch):
+    first = Loader(Batches(), batch_size=5, shuffle=True, seed=2, prefetch=prefetch)
+    whole, after = flat(first), flat(first)
+    first.set_epoch(0)
+    batches = iter(first)
+    seen = flat(next(batches) for _ in range(consumed))
+    state = first.state_dict() if consumed else Loader(Batches(), shuffle=True, seed=2).state_dict()
+    later = resumed(state, shuffle=True, seed=2, **then)
+    assert later.state_dict() == state
+    assert seen + flat(later) == whole
+    assert flat(later) == after
+
+
+def test_the_state_of_an_ended_epoch_goes_on_with_the_next_one():
+    first = Loader(Batches(), batch_size=5, shuffle=True)
+    list(first)
+    state = first.state_dict()
+    expected = flat(first)
+    assert flat(resumed(state, batch_size=4, shuffle=True)) == expected
+
+
+def test_the_state_counts_an_order_of_the_records_too():
+    first = Loader(Batches(), batch_size=5)
+    next(iter(first))
+    assert flat(resumed(first.state_dict(), batch_size=3)) == list(range(5, 23))
+
+
+def test_the_state_is_a_small_dict_that_the_sampler_reads_as_well():
+    first = Loader(Batches(), batch_size=5, shuffle=True)
+    batches = iter(first)
+    seen = flat([next(batches)])
+    state = first.state_dict()
+    assert len(pickle.dumps(state)) < 500
+    sampler = ShuffleSampler(23)
+    sampler.load_state_dict(state)
+    assert sorted(seen + list(sampler)) == list(range(23))
+
+
+def test_a_batch_sampler_without_a_state_is_counted():
+    first = Loader(Batches(), batch_sampler=Noting())
+    batches = iter(first)
+    seen = flat(next(batches) for _ in range(4))
+    state = first.state_dict()
+    assert state["batches"] == 4
+    later = Loader(Batches(), batch_sampler=Noting())
+    later.load_state_dict(state)
+    assert later.state_dict() == state
+    assert seen + flat(later) == flat(later) == list(range(23))
+    assert later.state_dict()["batches"] == 0
+
+
+def test_counting_on_after_a_resume():
+    made = Loader(Batches(), batch_sampler=Noting())
+    made.load_state_dict({**made.state_dict(), "batches": 4})
+    batches = iter(made)
+    assert flat([next(batches)]) == [4]
+    assert made.state_dict()["batches"] == 5
+
+
+def test_an_error_is_no_batch_that_was_received():
+    batches = iter(made := Loader(Failing(), batch_size=3))
+    next(batches), next(batches)
+    with pytest.raises(KeyError):
+        next(batches)
+    assert flat(resumed(made.state_dict(), batch_size=3)) == list(range(6, 23))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"records": 24}, "of a dataset of 24 records, this one has 23"),
+        ({"version": 2}, "version 2"),
+        ({"version": None}, "version None"),
+        ({"sampler": {}}, "state"),
+    ],
+    ids=str,
+)
+def test_wrong_states_change_nothing(change, message):
+    made = Loader(Batches(), batch_size=5, shuffle=True)
+    first = flat(made)
+    made.set_epoch(0)
+    before = made.state_dict()
+    with pytest.raises(ValueError, match=message):
+        made.load_state_dict({**before, **change})
+    assert made.state_dict() == before
+    assert flat(made) == first
+
+
+def test_states_of_other_loaders():
+    with pytest.raises(TypeError, match="a state is a dict"):
+        Loader(Batches()).load_state_dict([])
+    counted = Loader(Batches(), batch_sampler=Noting())
+    with pytest.raises(ValueError, match="has no state_dict"):
+        Loader(Batches()).load_state_dict(counted.state_dict())
+    with pytest.raises(ValueError, match="how many batches"):
+        counted.load_state_dict(Loader(Batches()).state_dict())
+    with pytest.raises(ValueError, match="seed"):
+        Loader(Batches(), shuffle=True, seed=1).load_state_dict(Loader(Batches(), shuffle=True).state_dict())
+    random = Loader(Batches(), batch_sampler=data.BatchSampler(data.RandomSampler(range(23)), 5, False))
+    with pytest.raises(ValueError, match="take ShuffleSampler"):
+        random.load_state_dict({**random.state_dict(), "batches": 1})
+    random.load_state_dict(random.state_dict())  # nothing was received yet
