@@ -1,0 +1,140 @@
+"""Loader.state_dict and load_state_dict: a run goes on after the batch that the loop received last."""
+
+import gc
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+pytest.importorskip("numpy", reason="needs numpy")
+
+from torch.utils import data  # noqa: E402
+from torch_batches import Batches, Failing, Noting, flat, threads  # noqa: E402
+
+from recstore.torch import Loader, ShuffleSampler  # noqa: E402
+
+DEADLINE = 60
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left():
+    yield
+    gc.collect()
+    for thread in threads():
+        thread.join(DEADLINE)
+    assert threads() == []
+
+
+def resumed(state, **options):
+    made = Loader(Batches(), **options)
+    made.load_state_dict(pickle.loads(pickle.dumps(state)))
+    return made
+
+
+@pytest.mark.parametrize("consumed", [0, 1, 3, 4])
+@pytest.mark.parametrize(
+    "then", [{"batch_size": 5}, {"batch_size": 2, "threads": 2}, {"batch_size": 9, "prefetch": 0}], ids=str
+)
+@pytest.mark.parametrize("prefetch", [0, 2, 50])
+def test_a_run_goes_on_where_the_loop_stopped(consumed, then, prefetch):
+    first = Loader(Batches(), batch_size=5, shuffle=True, seed=2, prefetch=prefetch)
+    whole, after = flat(first), flat(first)
+    first.set_epoch(0)
+    batches = iter(first)
+    seen = flat(next(batches) for _ in range(consumed))
+    state = first.state_dict() if consumed else Loader(Batches(), shuffle=True, seed=2).state_dict()
+    later = resumed(state, shuffle=True, seed=2, **then)
+    assert later.state_dict() == state
+    assert seen + flat(later) == whole
+    assert flat(later) == after
+
+
+def test_the_state_of_an_ended_epoch_goes_on_with_the_next_one():
+    first = Loader(Batches(), batch_size=5, shuffle=True)
+    list(first)
+    state = first.state_dict()
+    expected = flat(first)
+    assert flat(resumed(state, batch_size=4, shuffle=True)) == expected
+
+
+def test_the_state_counts_an_order_of_the_records_too():
+    first = Loader(Batches(), batch_size=5)
+    next(iter(first))
+    assert flat(resumed(first.state_dict(), batch_size=3)) == list(range(5, 23))
+
+
+def test_the_state_is_a_small_dict_that_the_sampler_reads_as_well():
+    first = Loader(Batches(), batch_size=5, shuffle=True)
+    batches = iter(first)
+    seen = flat([next(batches)])
+    state = first.state_dict()
+    assert len(pickle.dumps(state)) < 500
+    sampler = ShuffleSampler(23)
+    sampler.load_state_dict(state)
+    assert sorted(seen + list(sampler)) == list(range(23))
+
+
+def test_a_batch_sampler_without_a_state_is_counted():
+    first = Loader(Batches(), batch_sampler=Noting())
+    batches = iter(first)
+    seen = flat(next(batches) for _ in range(4))
+    state = first.state_dict()
+    assert state["batches"] == 4
+    later = Loader(Batches(), batch_sampler=Noting())
+    later.load_state_dict(state)
+    assert later.state_dict() == state
+    assert seen + flat(later) == flat(later) == list(range(23))
+    assert later.state_dict()["batches"] == 0
+
+
+def test_counting_on_after_a_resume():
+    made = Loader(Batches(), batch_sampler=Noting())
+    made.load_state_dict({**made.state_dict(), "batches": 4})
+    batches = iter(made)
+    assert flat([next(batches)]) == [4]
+    assert made.state_dict()["batches"] == 5
+
+
+def test_an_error_is_no_batch_that_was_received():
+    batches = iter(made := Loader(Failing(), batch_size=3))
+    next(batches), next(batches)
+    with pytest.raises(KeyError):
+        next(batches)
+    assert flat(resumed(made.state_dict(), batch_size=3)) == list(range(6, 23))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"records": 24}, "of a dataset of 24 records, this one has 23"),
+        ({"version": 2}, "version 2"),
+        ({"version": None}, "version None"),
+        ({"sampler": {}}, "state"),
+    ],
+    ids=str,
+)
+def test_wrong_states_change_nothing(change, message):
+    made = Loader(Batches(), batch_size=5, shuffle=True)
+    first = flat(made)
+    made.set_epoch(0)
+    before = made.state_dict()
+    with pytest.raises(ValueError, match=message):
+        made.load_state_dict({**before, **change})
+    assert made.state_dict() == before
+    assert flat(made) == first
+
+
+def test_states_of_other_loaders():
+    with pytest.raises(TypeError, match="a state is a dict"):
+        Loader(Batches()).load_state_dict([])
+    counted = Loader(Batches(), batch_sampler=Noting())
+    with pytest.raises(ValueError, match="has no state_dict"):
+        Loader(Batches()).load_state_dict(counted.state_dict())
+    with pytest.raises(ValueError, match="how many batches"):
+        counted.load_state_dict(Loader(Batches()).state_dict())
+    with pytest.raises(ValueError, match="seed"):
+        Loader(Batches(), shuffle=True, seed=1).load_state_dict(Loader(Batches(), shuffle=True).state_dict())
+    random = Loader(Batches(), batch_sampler=data.BatchSampler(data.RandomSampler(range(23)), 5, False))
+    with pytest.raises(ValueError, match="take ShuffleSampler"):
+        random.load_state_dict({**random.state_dict(), "batches": 1})
+    random.load_state_dict(random.state_dict())  # nothing was received yet

@@ -1,0 +1,58 @@
+"""Datasets that are read by batches, for the tests of the Loader, and what its threads are called."""
+
+import threading
+
+import numpy
+import torch
+
+
+class Batches:
+    """A dataset that is read by batches, as Fields is."""
+
+    def __init__(self, n=23):
+        self.n = n
+        self.read = []
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, indices):
+        self.read.append(threading.current_thread().name)
+        return {"id": torch.as_tensor(numpy.asarray(indices))}
+
+
+class Failing(Batches):
+    def __getitem__(self, indices):
+        if 7 in list(indices):
+            raise KeyError("no such field")
+        return super().__getitem__(indices)
+
+
+class Noting:
+    """Batches of indices without a state."""
+
+    def __init__(self):
+        self.given = 0
+
+    def __iter__(self):
+        for i in range(23):
+            self.given += 1
+            yield [i]
+
+    def __len__(self):
+        return 23
+
+
+def ids(batches):
+    """The ids of each batch."""
+    return [
+        batch["id"].tolist() if isinstance(batch, dict) else [record["id"] for record in batch] for batch in batches
+    ]
+
+
+def flat(batches):
+    return [i for batch in ids(batches) for i in batch]
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "recstore-read-ahead"]
