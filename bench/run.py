@@ -24,6 +24,7 @@ import readers
 import saved_indexes
 import scale
 import speech
+import torch_batches
 import views
 
 SUITES = (
@@ -42,6 +43,7 @@ SUITES = (
     "speech",
     "arrow_in",
     "arrow_out",
+    "torch_batches",
     "scale",
     "ranks",
 )
@@ -82,6 +84,7 @@ def main():
         run_speech,
         run_arrow_in,
         run_arrow_out,
+        run_torch_batches,
         run_scale,
         run_ranks,
     )
@@ -320,6 +323,18 @@ def run_arrow_out(wanted, options, found):
         skip(found, "arrow_out", str(error))
         return
     keep(found, "arrow_out", rows, "arrow_out: records of numbers and text to a table, against its Parquet file")
+
+
+def run_torch_batches(wanted, options, found):
+    if "torch_batches" not in wanted:
+        return
+    try:
+        rows = torch_batches.measure(options.quick, log)
+    except (ImportError, data.Missing) as error:
+        skip(found, "torch_batches", str(error))
+        return
+    title = f"torch_batches: batches through a DataLoader with {torch_batches.WORKERS} workers, a sample"
+    keep(found, "torch_batches", rows, title)
 
 
 def job_rows(found, suite, jobs):

@@ -18,7 +18,7 @@ cdef dict FORMS = {
 }
 cdef dict MISSING_WAYS = {"raise": RS_GATHER_RAISE, "fill": RS_GATHER_FILL, "mask": RS_GATHER_MASK}
 cdef dict DTYPES = {rs_dtype_name(number).decode(): number for number in range(RS_DTYPES)}
-cdef str NO_VALUE = 'missing="fill" gives a value of your choice, missing="mask" also says where'
+cdef str NO_VALUE = "give missing='mask', or a default"
 
 
 cdef object word_of(dict words, object word, str what):

@@ -17,11 +17,15 @@ except ModuleNotFoundError as error:
 
 # The public names by module. Each module is imported when one of its names is first asked for.
 _LATER = {
-    "RecordDataset": "datasets",
+    "Batch": "batches",
     "BatchSampler": "samplers",
+    "Field": "forms",
+    "Fields": "fields",
     "GroupSampler": "buckets",
     "LengthBatchSampler": "buckets",
     "Loader": "loader",
+    "Ragged": "forms",
+    "RecordDataset": "datasets",
     "ShuffleSampler": "samplers",
     "WeightedSampler": "weighted",
 }

@@ -1,16 +1,23 @@
 """The public names of this room; each class is in the stub beside its module."""
 
+from recstore.torch.batches import Batch
 from recstore.torch.buckets import GroupSampler, LengthBatchSampler
 from recstore.torch.datasets import RecordDataset
+from recstore.torch.fields import Fields
+from recstore.torch.forms import Field, Ragged
 from recstore.torch.loader import Loader
 from recstore.torch.samplers import BatchSampler, ShuffleSampler
 from recstore.torch.weighted import WeightedSampler
 
 __all__ = [
+    "Batch",
     "BatchSampler",
+    "Field",
+    "Fields",
     "GroupSampler",
     "LengthBatchSampler",
     "Loader",
+    "Ragged",
     "RecordDataset",
     "ShuffleSampler",
     "WeightedSampler",

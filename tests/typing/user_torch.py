@@ -15,10 +15,14 @@ from typing_extensions import assert_type
 
 from recstore import RecordDict, RecordList, RecordView
 from recstore.torch import (
+    Batch,
     BatchSampler,
+    Field,
+    Fields,
     GroupSampler,
     LengthBatchSampler,
     Loader,
+    Ragged,
     RecordDataset,
     ShuffleSampler,
     WeightedSampler,
@@ -115,3 +119,25 @@ assert_type(next(iter(Loader(samples, collate=joined))), str)
 assert_type(len(Loader(samples, sampler=order)), int)
 Loader(samples, pin_memory="yes")  # type: ignore[call-overload]
 Loader(3)  # type: ignore[call-overload]
+
+f = Fields(train, "path", "label", ids=Field("padded", dtype="int32", pad=-1), boxes="jagged")
+assert_type(f, Fields[Batch])
+assert_type(f[[0, 1]], Batch)
+assert_type(f[order], Batch)
+assert_type(f[2:5], Batch)
+assert_type(f[0], dict[str, Any])
+assert_type(f[[0]]["label"], Any)
+assert_type(f.collate([f[0], f[1]]), Batch)
+assert_type(f[[0]].to("cuda", non_blocking=True), Batch)
+assert_type(DataLoader(f, batch_size=256, collate_fn=f.collate), DataLoader[Batch])
+
+
+def to_pair(batch: Batch) -> tuple[Any, int]:
+    return batch["label"], len(batch)
+
+
+assert_type(Fields(train, "label", transform=to_pair)[[0]], tuple[Any, int])
+assert_type(Ragged(order, order).rows(), list[Any])
+Fields([1, 2], "label")  # type: ignore[call-overload]
+Fields(train, label=3)  # type: ignore[call-overload]
+Field("paded")  # type: ignore[arg-type]

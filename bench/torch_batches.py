@@ -1,0 +1,233 @@
+"""Batches of tensors through a DataLoader: processor time a sample of all processes, against torch+pickle with a
+collate function as a careful user writes it.
+
+`measure` gives rows for a table, as the suites of measures.py do. The tasks are four fields of COCO-like annotations,
+their polygons as jagged tensors, rows of tokens padded, and whole records as dicts. The loaders take turns; the ratios
+are medians of the rounds. Workers persist, and the epoch that is timed is not the first, so neither starting them nor
+first reads count.
+"""
+
+import random
+import statistics
+import time
+
+import data
+import measures
+import rivals
+
+BATCH = 256
+WORKERS = 2
+FOUR = ("image_id", "category_id", "bbox", "area")
+
+
+# ---- What careful users write ----
+
+
+def collate_four(records):
+    import torch
+
+    return {name: torch.tensor([record[name] for record in records]) for name in FOUR}
+
+
+def collate_polygons(records):
+    import torch
+
+    lists = [record["segmentation"] for record in records]
+    inner = torch.tensor([0, *(len(one) for some in lists for one in some)]).cumsum(0)
+    values = torch.tensor([number for some in lists for one in some for number in one])
+    outer = torch.tensor([0, *map(len, lists)]).cumsum(0)
+    return {
+        "image_id": torch.tensor([record["image_id"] for record in records]),
+        "segmentation": torch.nested.nested_tensor_from_jagged(values, inner),
+        "segmentation_offsets": outer,
+    }
+
+
+def collate_tokens(records):
+    import torch
+
+    rows = [torch.tensor(record["input_ids"]) for record in records]
+    lengths = torch.tensor([len(row) for row in rows])
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return {"input_ids": padded, "input_ids_lengths": lengths}
+
+
+# ---- The tasks ----
+
+
+def _four(quick):
+    records = list(data.coco(quick, 20_000 if quick else 200_000).fresh())
+    return records, {}, FOUR, collate_four, BATCH
+
+
+def _polygons(quick):
+    records = [one for one in data.coco(quick, 20_000 if quick else 100_000).fresh() if not one["iscrowd"]]
+    return records, {"segmentation": "jagged"}, ("image_id",), collate_polygons, BATCH
+
+
+def _tokens(quick):
+    chance = random.Random(1)
+    rows = (
+        [chance.randrange(50_000) for _ in range(chance.randrange(50, 500))] for _ in range(3_000 if quick else 20_000)
+    )
+    return [{"input_ids": row} for row in rows], {"input_ids": "padded"}, (), collate_tokens, 64
+
+
+TASKS = {"four fields": _four, "jagged polygons": _polygons, "padded tokens": _tokens}
+
+
+class Items:
+    """A Dataset over the records of a rival."""
+
+    def __init__(self, container):
+        self.container = container
+
+    def __len__(self):
+        return len(self.container)
+
+    def __getitem__(self, index):
+        return self.container[index]
+
+
+def loaders(records, forms, names, collate, size):
+    """{name: loader}, and the stores to close. Every loader draws its batches from a sampler of the same kind."""
+    import torch
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+
+    import recstore
+    from recstore.torch import Fields, RecordDataset
+
+    def order(n):
+        return RandomSampler(range(n), generator=torch.Generator().manual_seed(measures.SEED))
+
+    store = recstore.RecordList(records)
+    f = Fields(store, *names, **forms)
+    n, kept = len(records), dict.fromkeys((*names, *forms), 1)
+    several = {"num_workers": WORKERS, "persistent_workers": True}
+    batched = {**several, "batch_size": size}
+    only = [{name: record[name] for name in kept} for record in records]
+    found = {
+        "torch+pickle": DataLoader(
+            Items(rivals.TorchPickle.build(records)), sampler=order(n), collate_fn=collate, **batched
+        ),
+        "torch+pickle of these fields": DataLoader(
+            Items(rivals.TorchPickle.build(only)), sampler=order(n), collate_fn=collate, **batched
+        ),
+        "Fields, batches of indices": DataLoader(
+            f, sampler=BatchSampler(order(n), size, False), batch_size=None, **several
+        ),
+        "Fields, collate_fn": DataLoader(f, sampler=order(n), collate_fn=f.collate, **batched),
+        "RecordDataset": DataLoader(RecordDataset(store), sampler=order(n), collate_fn=collate, **batched),
+    }
+    return found, store
+
+
+def dicts_loaders(records, size):
+    """The same for records as dicts, without tensors."""
+    import torch
+    from torch.utils.data import DataLoader, RandomSampler
+
+    import recstore
+    from recstore.torch import RecordDataset
+
+    store = recstore.RecordList(records)
+
+    def loader(dataset):
+        order = RandomSampler(range(len(records)), generator=torch.Generator().manual_seed(measures.SEED))
+        return DataLoader(dataset, size, sampler=order, collate_fn=_same, num_workers=WORKERS, persistent_workers=True)
+
+    return {
+        "torch+pickle": loader(Items(rivals.TorchPickle.build(records))),
+        "RecordDataset": loader(RecordDataset(store)),
+    }, store
+
+
+def _same(records):
+    return records
+
+
+# ---- Measuring ----
+
+
+def check(found):
+    """The same batches, before anything is timed."""
+    iterators = [(name, iter(loader)) for name, loader in found.items()]
+    for number in range(3):
+        first_name, first = iterators[0]
+        expected = next(first)
+        for name, other in iterators[1:]:
+            if not _equal(expected, next(other)):
+                raise measures.WrongAnswer(f"batch {number} of {name!r} differs from that of {first_name!r}")
+    for _, iterator in iterators:
+        for _ in iterator:
+            pass
+
+
+def _equal(one, other):
+    import torch
+
+    if isinstance(one, dict):
+        return set(one) == set(other) and all(_equal(one[name], other[name]) for name in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if not isinstance(one, torch.Tensor):
+        return one == other
+    if one.is_nested:
+        return _equal(one.values(), other.values()) and _equal(one.offsets(), other.offsets())
+    return one.dtype == other.dtype and torch.equal(one, other)
+
+
+def processor_ns(process):
+    """The processor time of another process, of all its threads: the clock of clock_getcpuclockid(3) on Linux."""
+    return time.clock_gettime_ns((~process << 3) | 2)
+
+
+def epoch(loader):
+    """`(processor ns, wall ns)` of an epoch, of this process and the workers."""
+    iterator = iter(loader)
+    workers = [worker.pid for worker in getattr(iterator, "_workers", ())]
+    begin = time.process_time_ns() + sum(map(processor_ns, workers)), time.perf_counter_ns()
+    for _ in iterator:
+        pass
+    end = time.process_time_ns() + sum(map(processor_ns, workers)), time.perf_counter_ns()
+    return end[0] - begin[0], end[1] - begin[1]
+
+
+def measure(quick, log):
+    """Rows of processor and wall ns a sample. ImportError without torch; data.Missing without the annotations."""
+    import torch
+
+    torch.set_num_threads(1)
+    rows = []
+    for task, make in TASKS.items():
+        log(f"torch_batches: making {task}")
+        records, *how, size = make(quick)
+        rows += _timed(task, *loaders(records, *how, size), len(records), quick, log)
+        if task == "four fields":
+            rows += _timed("records as dicts", *dicts_loaders(records, size), len(records), quick, log)
+    return rows
+
+
+def _timed(task, found, store, n, quick, log):
+    taken = {name: [] for name in found}
+    try:
+        check(found)
+        for _ in range(2 if quick else 5):
+            for name, loader in found.items():
+                log(f"torch_batches: {task}, {name}")
+                taken[name].append(epoch(loader))
+    finally:
+        found.clear()  # ends the workers
+        store.close()
+    base = taken["torch+pickle"]
+    return [
+        {
+            "task": task,
+            "loader": name,
+            "cpu_ns": min(cpu for cpu, _ in times) / n,
+            "wall_ns": min(wall for _, wall in times) / n,
+            "cpu_of_torch_pickle": statistics.median(cpu / other for (cpu, _), (other, _) in zip(times, base)),
+            "wall_of_torch_pickle": statistics.median(wall / other for (_, wall), (_, other) in zip(times, base)),
+        }
+        for name, times in taken.items()
+    ]

@@ -1,0 +1,361 @@
+"""Batch, a dict of tensors that travels between processes as one tensor or one run of bytes.
+
+A descriptor costs both processes together about a millisecond of processor time: a socket, a mapping, and a fault for
+each page. So a worker sends small batches as bytes within the message and makes shared memory only for large ones
+(bench/NOTES.md has the measure).
+"""
+
+import collections
+import copy
+import functools
+
+import numpy
+import torch
+from torch.utils import data
+
+from recstore.torch.forms import TORCH_DTYPES, Ragged
+
+__all__ = ["Batch"]
+
+# From this size on, a shared tensor costs less than bytes within the message.
+SHARED_BYTES = 768 * 1024
+
+_DTYPES = tuple(TORCH_DTYPES.values())
+_NUMBERS = {dtype: number for number, dtype in enumerate(_DTYPES)}
+_ALIGN = 64  # a cache line, as the parts of a gather are aligned
+
+
+class Batch(dict):
+    """The entries of a batch by name: tensors, `Ragged`, lists of str, decoded values.
+
+    It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: what a worker sends is
+    one tensor, and :meth:`to` and :meth:`pin_memory` copy them at once. A pickle holds the values. A program that keeps
+    one tensor of a batch for long keeps the memory of all: write ``tensor.clone()``.
+
+    >>> import torch
+    >>> from recstore.torch import Batch
+    >>> batch = Batch(label=torch.tensor([1, 0]), path=["a.jpg", "b.jpg"])
+    >>> batch.to("cpu")["label"]
+    tensor([1, 0])
+    """
+
+    __slots__ = ()
+
+    def to(self, device, non_blocking=False):
+        """A Batch whose tensors are on `device`; one copy moves all tensors that share a memory. Other entries stay as
+        they are."""
+        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self):
+        """A Batch whose tensors are in pinned memory, as DataLoader's ``pin_memory=True`` asks for it."""
+        return self._moved(lambda tensor: tensor.pin_memory())
+
+    def _moved(self, move):
+        """A Batch with the memories that `move` returned, each a tensor of bytes."""
+        memories, codes = taken_apart(self)
+        codes = [
+            (name, ("as it is", move(code[1])) if code[0] == "as it is" and isinstance(code[1], torch.Tensor) else code)
+            for name, code in codes
+        ]
+        return put_together([move(memory) for memory in memories], codes)
+
+    def copy(self):
+        """A Batch with the same entries."""
+        return Batch(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo):
+        # The copies of tensors that share a memory share one again, by way of `memo`.
+        out = memo[id(self)] = Batch()
+        for name, value in self.items():
+            out[name] = copy.deepcopy(value, memo)
+        return out
+
+    def __reduce__(self):
+        return packed(self)
+
+
+# ---- Memory ----
+
+
+class Memory:
+    """The memory of one batch, and tensors over it."""
+
+    __slots__ = ("base", "by_name")
+
+    def __init__(self, base=None):
+        self.base = base
+        self.by_name = {}
+
+    def allocate(self, nbytes):
+        """Makes `nbytes` of memory and returns a buffer over it. In a worker of a DataLoader, memory that is large is
+        shared, so that no byte of it is copied when it is sent."""
+        size = max(-(-nbytes // _ALIGN) * _ALIGN, _ALIGN)
+        if size >= SHARED_BYTES and data.get_worker_info() is not None:
+            self.base = torch.empty(0, dtype=torch.uint8).set_(torch.UntypedStorage._new_shared(size))
+            array = self.base.numpy()
+        else:
+            array = numpy.empty(size, numpy.uint8)
+            self.base = torch.from_numpy(array)
+        return array[:nbytes]
+
+    def tensor(self, offset, name, shape):
+        """A contiguous tensor of the dtype of that name, which begins `offset` bytes into the memory."""
+        typed = self.by_name.get(name)
+        if typed is None:
+            typed = self.by_name[name] = self.base.view(TORCH_DTYPES[name])
+        return typed.as_strided(shape, _strides(shape), offset // typed.itemsize)
+
+
+def _strides(shape):
+    """The strides of a contiguous tensor, in elements."""
+    if len(shape) == 1:
+        return (1,)
+    out, step = [], 1
+    for size in reversed(shape):
+        out.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(out))
+
+
+def jagged(values, offsets):
+    """The tensor of torch's jagged layout over values and offsets."""
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
+
+
+# ---- Taking a batch apart, and putting it together ----
+
+# A batch taken apart is a list of memories, tensors of bytes, and for each entry its name and a code:
+#     (memory, dtype, offset, shape, strides)     a tensor in a memory; offset and strides in elements
+#     ("jagged" | "ragged", values, offsets)      the codes of the two parts
+#     ("as it is", value)                         any other value
+
+
+def taken_apart(batch, whole=True):
+    """The memories of a batch and the codes of its entries. With `whole`, a tensor that is a small part of a memory
+    gets a memory of its own; without it such a memory is taken if it is shared."""
+    memories = _Memories()
+    codes = memories.codes(batch)
+    if memories.leave_out_the_large(whole):
+        codes = memories.codes(batch)
+    return [_as_bytes(storage) for storage in memories.storages], codes
+
+
+class _Memories:
+    """The memories of the tensors of a batch, each once."""
+
+    __slots__ = ("left_out", "numbers", "storages", "used")
+
+    def __init__(self):
+        self.left_out = set()
+        self._clear()
+
+    def _clear(self):
+        self.storages, self.used, self.numbers = [], [], {}
+
+    def codes(self, batch):
+        """The codes of all entries."""
+        self._clear()
+        out = []
+        for name, value in dict.items(batch):
+            code = self.code(value)
+            out.append((name, ("as it is", value) if code is None else code))
+        return out
+
+    def leave_out_the_large(self, whole):
+        """Marks memories of which the batch has a small part, such as a row of a large table that a transform added.
+        Returns whether there is one."""
+        for storage, used in zip(self.storages, self.used):
+            if storage.nbytes() > 4 * used + 4096 and (whole or not storage.is_shared()):
+                self.left_out.add(storage._cdata)
+        return bool(self.left_out)
+
+    def code(self, value):
+        """The code of a value; None for one that is not made of plain tensors."""
+        if type(value) is torch.Tensor:
+            return self._code_of_tensor(value)
+        if type(value) is Unmade:
+            parts = "jagged", self.code(value.values), self.code(value.offsets)
+        elif type(value) is Ragged:
+            parts = "ragged", self.code(value.values), self.code(value.offsets)
+        elif _is_jagged(value):
+            parts = "jagged", self.code(value.values()), self.code(value.offsets())
+        else:
+            return None
+        return None if None in parts else parts
+
+    def _code_of_tensor(self, tensor):
+        plain = tensor.layout is torch.strided and tensor.dtype in _NUMBERS and not tensor.requires_grad
+        if not plain or tensor.is_conj() or tensor.is_neg():
+            return None
+        storage = tensor.untyped_storage()
+        if storage._cdata in self.left_out:
+            tensor = tensor.clone(memory_format=torch.contiguous_format)
+            storage = tensor.untyped_storage()
+        number = self.numbers.get(storage._cdata)
+        if number is None:
+            number = self.numbers[storage._cdata] = len(self.storages)
+            self.storages.append(storage)
+            self.used.append(0)
+        self.used[number] += tensor.nbytes
+        return number, _NUMBERS[tensor.dtype], tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
+
+
+def _is_jagged(value):
+    """Whether a value is a jagged tensor that values and offsets describe: not transposed, no gaps, no gradient."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.jagged or value.requires_grad:
+        return False
+    return getattr(value, "_ragged_idx", 0) == 1 and value.lengths() is None
+
+
+def _as_bytes(storage):
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def put_together(memories, codes):
+    """The batch that `taken_apart` took apart, over these memories."""
+    views = {}
+    out = Batch()
+    for name, code in codes:
+        out[name] = _value(code, memories, views)
+    return out
+
+
+def _value(code, memories, views):
+    kind = code[0]
+    if kind == "as it is":
+        return code[1]
+    if kind == "ragged":
+        return Ragged(_value(code[1], memories, views), _value(code[2], memories, views))
+    if kind == "jagged":
+        return jagged(_value(code[1], memories, views), _value(code[2], memories, views))
+    number, dtype, offset, shape, strides = code
+    typed = views.get((number, dtype))
+    if typed is None:
+        typed = views[number, dtype] = _typed(memories[number], _DTYPES[dtype])
+    return typed.as_strided(shape, strides, typed.storage_offset() + offset)
+
+
+def _typed(memory, dtype):
+    """A tensor of another dtype over the memory, whose size need be no multiple of an element's."""
+    size = memory.numel() // dtype.itemsize * dtype.itemsize
+    return (memory if size == memory.numel() else memory[:size]).view(dtype)
+
+
+# ---- In a worker ----
+
+
+class Unmade(collections.namedtuple("Unmade", ("values", "offsets"))):
+    """A jagged tensor that is not made yet."""
+
+    __slots__ = ()
+
+
+class UnsentBatch(Batch):
+    """A Batch in a worker, which makes its jagged tensors when the worker first looks at an entry.
+
+    Making one takes as long as reading the batch, and it is made again where the batch arrives."""
+
+    __slots__ = ()
+
+    def make(self):
+        """Makes the jagged tensors that are not made yet."""
+        for name, value in list(dict.items(self)):
+            if type(value) is Unmade:
+                dict.__setitem__(self, name, jagged(*value))
+
+
+def _making(method):
+    plain = getattr(dict, method)
+
+    @functools.wraps(plain)
+    def made(self, *arguments, **more):
+        self.make()
+        return plain(self, *arguments, **more)
+
+    return made
+
+
+# All methods of a dict through which a caller sees values. `dict(batch)` and `{**batch}` take them by way of `__iter__`
+# where a subclass has its own.
+for _method in ("__eq__", "__getitem__", "__ior__", "__iter__", "__ne__", "__or__", "__repr__", "__reversed__",
+                "__ror__", "get", "items", "keys", "pop", "popitem", "setdefault", "values"):  # fmt: skip
+    setattr(UnsentBatch, _method, _making(_method))
+
+
+# ---- The wire ----
+
+
+def packed(batch):
+    """A batch as the function that makes it and its arguments, for pickle.
+
+    Memory that is shared travels as a tensor. Other memory travels as bytes in the pickle, or, if it is large, as one
+    tensor: by value in a plain pickle, in shared memory between processes of torch.
+    """
+    memories, codes = taken_apart(batch, whole=False)
+    sent = list(memories)
+    own = [number for number, memory in enumerate(memories) if memory.is_cpu and not memory.is_shared()]
+    joined = None
+    if sum(memories[number].numel() for number in own) < SHARED_BYTES:
+        for number in own:
+            sent[number] = memories[number].numpy().tobytes()
+    elif len(own) > 1:
+        joined, places = _joined([memories[number] for number in own])
+        for number, place in zip(own, places):
+            sent[number] = place
+    return arrived, (sent, joined, codes)
+
+
+def _joined(memories):
+    """One memory with the bytes of several, and where those of each begin and end."""
+    places, size = [], 0
+    for memory in memories:
+        places.append((size, size + memory.numel()))
+        size += -(-memory.numel() // _ALIGN) * _ALIGN
+    whole = Memory()
+    whole.allocate(size)
+    for memory, (begin, end) in zip(memories, places):
+        whole.base[begin:end] = memory
+    return whole.base, places
+
+
+class Sent:
+    """What a worker sends in place of a batch: it becomes the batch, or what `make` makes of it, where it arrives.
+
+    A DataLoader without a collate_fn copies every dict once more in the worker, entry by entry. This is no dict, so the
+    DataLoader hands it on as it is."""
+
+    __slots__ = ("batch", "make")
+
+    def __init__(self, batch, make=None):
+        self.batch, self.make = batch, make
+
+    def __reduce__(self):
+        function, arguments = packed(self.batch)
+        return (function, arguments) if self.make is None else (_made, (self.make, *arguments))
+
+
+def _made(make, *arguments):
+    return make(arrived(*arguments))
+
+
+def fetcher_of(frame):
+    """The fetcher of a DataLoader if `frame` is its method that calls the dataset and the collate function, and sends
+    the result to the parent; None for any other caller."""
+    if frame.f_globals.get("__name__") != "torch.utils.data._utils.fetch":
+        return None
+    return frame.f_locals.get("self")
+
+
+def arrived(sent, joined, codes):
+    """The batch that `packed` described."""
+    memories = []
+    for memory in sent:
+        if type(memory) is bytes:
+            # A copy, because the caller may write to tensors, and never to bytes.
+            memory = torch.frombuffer(bytearray(memory or 1), dtype=torch.uint8)
+        elif type(memory) is tuple:
+            memory = joined[slice(*memory)]
+        memories.append(memory)
+    return put_together(memories, codes)

@@ -1,0 +1,292 @@
+"""Fields: some fields of the records of a store as batches of tensors, read without Python objects."""
+
+import operator
+import sys
+
+from torch.utils import data
+
+from recstore import containers, dicts, records
+from recstore._core import native
+from recstore.torch import layouts, resolving
+from recstore.torch.batch_method import BatchMethod
+from recstore.torch.batches import Batch, Memory, Sent, Unmade, UnsentBatch, fetcher_of, jagged
+from recstore.torch.forms import Field, Ragged
+
+__all__ = ["Batch", "Field", "Fields", "Ragged"]
+
+
+class Fields(data.Dataset):
+    """Some fields of the records of a store as batches of tensors: a map-style dataset for torch's DataLoader, and the
+    source of :class:`recstore.torch.Loader`.
+
+    Args:
+        x: a RecordList, a view of one, or the values of a RecordDict. Its records are dicts or objects with fields.
+        names: fields in their default forms. Numbers, rows of one shape and arrays of one shape become a tensor, text a
+            list of str, bytes a :class:`Ragged` of uint8.
+        transform: a function that is given each :class:`Batch`; its result is what ``f[indices]`` gives.
+        output: "dict", or "tensordict" for a TensorDict of the package of that name.
+        forms: fields in other forms: ``segmentation="jagged"``, or a :class:`Field` with options.
+
+    ``f[indices]`` is a Batch, a dict of tensors. `indices` is a list, a range, a slice, or an array of integers of
+    numpy or torch; negative ones count from the end. One native pass reads all fields of the batch, while other Python
+    threads run, into one memory of which all its tensors are views. The entries are named as the fields:
+
+    ============ =============================================================================================
+    "tensor"     ``(B, *row)``
+    "jagged"     a jagged tensor ``(B, *, *row)``. Of lists of lists, a jagged tensor of the inner lists of all
+                 records, and ``<name>_offsets``: ``offsets[i]:offsets[i + 1]`` are those of record i
+    "ragged"     ``Ragged(values, offsets)``; of lists of lists, its values are a Ragged
+    "padded"     ``(B, longest, *row)`` and ``<name>_lengths`` ``(B)``; of lists of lists, ``(B, most, longest,
+                 *row)`` and also ``<name>_inner_lengths`` ``(B, most)``
+    "packed"     ``(rows, length)``; ``<name>_positions``, the place of each token in its document;
+                 ``<name>_documents``, the number of the record in the batch, -1 for padding; and
+                 ``<name>_boundaries``, where the pieces of documents begin in the flattened rows, and their end
+    "text"       a list of str
+    "bytes"      ``Ragged(values, offsets)`` of uint8; text is UTF-8
+    "category"   ``(B)`` of int64: the number of the value in ``f.categories[name]``
+    "object"     a list of the decoded values
+    ============ =============================================================================================
+
+    With ``missing="mask"`` the batch also has ``<name>_mask`` ``(B)``, which is False where the record lacks the field
+    or has None. A record with a list of lists becomes rows of one shape where all inner lists have one length, such as
+    boxes ``(total, 4)``. All of this is decided here, from the schema of the store and some hundred records, and never
+    by a batch: a record that does not fit later is a ValueError that names it. ``print(f)`` shows the decisions.
+
+    With a DataLoader there are two ways, and the first costs less. With ``output="tensordict"`` it needs
+    ``collate_fn=f.collate`` too::
+
+        DataLoader(f, sampler=BatchSampler(sampler, 256), batch_size=None, num_workers=4)
+        DataLoader(f, batch_size=256, shuffle=True, collate_fn=f.collate, num_workers=4)
+
+    Raises TypeError and ValueError for fields that do not become a batch, KeyError for a field that no record has; the
+    messages say what to write. A Fields is immutable and pickles as a handle to the store. Its methods are safe from
+    several threads at once.
+
+    >>> import recstore
+    >>> from recstore.torch import Field, Fields
+    >>> x = recstore.RecordList({"id": i, "box": [i, 2, 2.5], "tokens": [7] * i, "name": f"{i}.jpg"} for i in range(9))
+    >>> f = Fields(x, "id", "box", "name", tokens=Field("padded", dtype="int32", pad=-1))
+    >>> batch = f[[3, 1]]
+    >>> batch["id"], batch["box"].shape, batch["name"]
+    (tensor([3, 1]), torch.Size([2, 3]), ['3.jpg', '1.jpg'])
+    >>> batch["tokens"], batch["tokens_lengths"]
+    (tensor([[ 7,  7,  7],
+            [ 7, -1, -1]], dtype=torch.int32), tensor([3, 1]))
+    >>> x.close()
+    """
+
+    def __init__(self, x, /, *names, transform=None, output="dict", **forms):
+        _check_output(output)
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform is a function of a batch, not {transform!r:.60}")
+        x = _records_of(x)
+        native.Gather(x, [])  # raises for a view that no gather reads
+        self._set(x, tuple(resolving.layouts_of(x, names, forms)), transform, output)
+        self._open()
+
+    def _set(self, x, found, transform, output):
+        self.records, self._layouts, self.transform, self.output = x, found, transform, output
+        self.categories = {one.name: one.field.names for one in found if one.field.form == "category"}
+        self._has_jagged = any(isinstance(one, layouts.JaggedLists) for one in found)
+        self._per_record = found[0].name if all(one.one_per_record for one in found) else None
+        self._is_plain = transform is None and all(one.is_native for one in found)  # tensors and text only
+        self._gather = None
+        return self
+
+    def _open(self):
+        """The native read; several threads that come first may each make one, and one of them stays."""
+        self._gather = native.Gather(self.records, [one.spec() for one in self._layouts if one.is_native])
+        return self._gather
+
+    def __len__(self):
+        return len(self.records)
+
+    # ---- Batches ----
+
+    def __getitem__(self, indices):
+        if type(indices) is int:
+            return self._sample(indices)
+        if isinstance(indices, slice):
+            return self.batch(range(*indices.indices(len(self))))
+        if not hasattr(indices, "__len__") or getattr(indices, "shape", None) == ():
+            return self._sample(operator.index(indices))
+        fetcher = fetcher_of(sys._getframe(1))
+        if fetcher is not None and fetcher.collate_fn is data.default_convert:
+            return self._converted_later(indices)
+        return self.batch(indices)
+
+    def _converted_later(self, indices):
+        """A batch for torch's `default_convert`, which a DataLoader with ``batch_size=None`` applies to every batch."""
+        if self.output == "tensordict":
+            raise TypeError("a DataLoader without a collate_fn cannot hand on a TensorDict: give collate_fn=f.collate")
+        if self._is_plain and data.get_worker_info() is not None:
+            return Sent(self._batch(self._positions(indices)))
+        return self.batch(indices)
+
+    def batch(self, indices):
+        """The batch of the records at `indices`, as ``f[indices]`` gives it: with `transform` applied.
+
+        Raises IndexError for an index out of range, TypeError for indices that are no integers; KeyError and ValueError
+        for a record that has no value, or one that does not fit, which they name.
+        """
+        return self._finished(self._batch(self._positions(indices)))
+
+    def _positions(self, indices):
+        return native.positions(indices, len(self.records), method="Fields")
+
+    def _batch(self, positions):
+        memory = Memory()
+        parts = self._parts(positions, memory)
+        lazy = self._has_jagged and data.get_worker_info() is not None
+        out = UnsentBatch() if lazy else Batch()
+        put = Unmade if lazy else jagged
+        for layout, some in zip(self._layouts, parts):
+            layout.fill(out, some, put)
+        return out
+
+    def _parts(self, positions, memory):
+        """The parts of each layout: tensors over `memory`, and lists."""
+        gather = self._gather or self._open()
+        tensor = memory.tensor
+        read = iter(gather.read(positions, memory.allocate))
+        out = []
+        for layout in self._layouts:
+            if layout.is_native:
+                out.append([part if type(part) is list else tensor(*part) for part in next(read)])
+            else:
+                out.append(layout.read(self.records, positions))
+        return out
+
+    def _finished(self, batch):
+        if self.output == "tensordict":
+            batch = _TensorDicts(self._per_record)(batch)
+        return batch if self.transform is None else self.transform(batch)
+
+    # ---- Samples ----
+
+    def _sample(self, index):
+        """The entries of one record, without a batch dimension."""
+        out = {}
+        parts = self._parts(self._positions([index]), Memory())
+        for layout, some in zip(self._layouts, parts):
+            layout.fill_sample(out, some)
+        return out
+
+    @BatchMethod
+    def __getitems__(self, indices):
+        """What a DataLoader with a batch size asks for: the samples, which are read when they are looked at.
+        ``f.collate`` makes one batch of them by one read."""
+        return Samples(self, self._positions(indices))
+
+    def collate(self, samples):
+        """The batch of samples, for ``DataLoader(f, batch_size=256, collate_fn=f.collate)``. `transform` is applied.
+
+        Samples that a DataLoader fetched from this Fields are read here, all at once. Others, dicts as ``f[5]`` gives
+        them, perhaps changed, are joined by value, as behind a ConcatDataset or a dataset of one's own; entries that
+        `f` does not have are joined by torch's ``default_collate``. A batch is returned as it is.
+        """
+        if type(samples) is not Samples and not isinstance(samples, (list, tuple)):
+            return samples
+        if type(samples) is Samples and samples.fields is self:
+            batch = self._batch(samples.positions)
+        else:
+            batch = self._joined(list(samples))
+        if self.output == "tensordict" and self.transform is None and data.get_worker_info() is not None:
+            if fetcher_of(sys._getframe(1)) is not None:
+                return Sent(batch, _TensorDicts(self._per_record))
+        return self._finished(batch)
+
+    def _joined(self, samples):
+        out = Batch()
+        known = set()
+        for layout in self._layouts:
+            layout.collate(out, samples)
+            known.add(layout.name)
+            known.update(layout.entries())
+        for name in samples[0] if samples else ():
+            if name not in known:
+                out[name] = data.default_collate([sample[name] for sample in samples])
+        return out
+
+    # ---- What it is ----
+
+    def __reduce__(self):
+        return _made, (self.records, self._layouts, self.transform, self.output)
+
+    def __repr__(self):
+        rows = [(one.name, one.field.form, one.dtype or "", one.shape()) for one in self._layouts]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        lines = ["  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[3]]) for row in rows]
+        head = f"<Fields of {'a closed store' if self.records.closed else f'{len(self.records):,} records'}>"
+        return "\n  ".join([head, *lines])
+
+
+class Samples:
+    """The samples that a DataLoader asked for at once: a sequence, of which an item is read when it is looked at."""
+
+    __slots__ = ("fields", "positions")
+
+    def __init__(self, fields, positions):
+        self.fields, self.positions = fields, positions
+
+    def __len__(self):
+        return len(self.positions)
+
+    def __getitem__(self, i):
+        positions = memoryview(self.positions)
+        if isinstance(i, slice):
+            return Samples(self.fields, self.fields._positions(positions[i]))
+        return self.fields._sample(positions[i])
+
+
+def _made(x, found, transform, output):
+    return Fields.__new__(Fields)._set(x, found, transform, output)
+
+
+def _records_of(x):
+    """The list of records that a caller gave. TypeError for another object."""
+    if isinstance(x, containers.RecordsOf):
+        x = x._records
+    if isinstance(x, records.RecordList):
+        return x
+    if isinstance(x, dicts.RecordDict):
+        raise TypeError("a RecordDict has no positions: write Fields(d.values(), ...)")
+    raise TypeError(f"Fields reads the records of a RecordList, not a {type(x).__name__}: write "
+                    "Fields(RecordList(records), ...)")  # fmt: skip
+
+
+def _check_output(output):
+    if output not in ("dict", "tensordict"):
+        raise ValueError(f"output is 'dict' or 'tensordict', not {output!r:.60}")
+    if output == "tensordict":
+        _tensordict()
+
+
+def _tensordict():
+    try:
+        import tensordict
+    except ImportError:
+        raise ImportError("output='tensordict' needs that package: pip install tensordict") from None
+    return tensordict
+
+
+class _TensorDicts:
+    """A function that makes a TensorDict of a batch. `first` is the name of an entry with a row for each record, where
+    all entries are such, so that the TensorDict has the batch size (B); else None, and it has none."""
+
+    def __init__(self, first):
+        self.first = first
+
+    def __call__(self, batch):
+        tensordict = _tensordict()
+        size = [] if self.first is None else [len(batch[self.first])]
+        return tensordict.TensorDict({name: self._entry(value) for name, value in batch.items()}, batch_size=size)
+
+    def _entry(self, value):
+        tensordict = _tensordict()
+        if isinstance(value, Ragged):
+            parts = {part: self._entry(one) for part, one in value._asdict().items()}
+            return tensordict.TensorDict(parts, batch_size=[])
+        if isinstance(value, list):
+            return tensordict.NonTensorStack(*value) if value else tensordict.NonTensorData([], batch_size=[0])
+        return value

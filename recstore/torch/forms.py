@@ -1,0 +1,262 @@
+"""The form of a field in a batch: the class Field with its options, and Ragged, rows of several lengths."""
+
+import collections
+import difflib
+import operator
+
+import numpy
+import torch
+
+__all__ = ["Field", "Ragged"]
+
+# The forms, and the options that each takes beside `field`.
+_NUMBERS = {"dtype", "missing", "default", "row"}
+FORMS = {
+    "tensor": _NUMBERS,
+    "jagged": _NUMBERS,
+    "ragged": _NUMBERS,
+    "padded": _NUMBERS | {"pad", "length", "multiple_of", "truncate"},
+    "packed": {"dtype", "missing", "default", "pad", "length", "truncate", "split"},
+    "text": {"missing", "default"},
+    "bytes": {"missing", "default"},
+    "category": {"missing", "default", "names"},
+    "object": {"missing", "default"},
+}
+# The forms whose rows have lengths of their own. A record without a value gives an empty row, so no other default fits.
+OF_LENGTHS = ("jagged", "ragged", "padded", "packed", "bytes")
+
+_DTYPES = (
+    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128"
+).split()
+# The dtypes of tensors by name, without those that this release of torch does not have.
+TORCH_DTYPES = {name: getattr(torch, name) for name in _DTYPES if hasattr(torch, name)}
+_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+UNSET = type("UNSET", (), {"__repr__": lambda self: "..."})()  # stands for no default; None may be one
+INTEGERS = {name for name in _DTYPES if "int" in name}
+
+
+class Ragged(collections.namedtuple("Ragged", ("values", "offsets"))):
+    """Rows of several lengths: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+
+    ``values`` is a tensor of all rows, one after another; ``offsets`` is an int64 tensor with one element more than
+    there are rows. Of lists of lists, ``values`` is itself a Ragged: of the inner lists.
+
+    >>> import torch
+    >>> from recstore.torch import Ragged
+    >>> boxes = Ragged(torch.tensor([3, 1, 2]), torch.tensor([0, 1, 1, 3]))
+    >>> [row.tolist() for row in boxes.rows()]
+    [[3], [], [1, 2]]
+    """
+
+    __slots__ = ()
+
+    def rows(self):
+        """The rows as a list of tensors, views of ``values``; of lists of lists, as a list of lists."""
+        inner = self.values.rows() if isinstance(self.values, Ragged) else self.values
+        ends = self.offsets.tolist()
+        return [inner[begin:end] for begin, end in zip(ends, ends[1:])]
+
+
+class Field:
+    """The form that a field has in the batches of :class:`Fields`, with its options.
+
+    Args:
+        form: "tensor": numbers, or rows of one shape, as a tensor. "jagged": lists of several lengths as a tensor of
+            torch's layout ``torch.jagged``. "ragged": lists as :class:`Ragged`. "padded": lists as a tensor that is
+            filled up, beside their lengths. "packed": lists of tokens one after another in rows of one length. "text":
+            a list of str. "bytes": text or bytes as a Ragged of uint8. "category": the number of each value among
+            `names`. "object": a list of the decoded values.
+        field: the field of the records, as ``x.field`` takes it; None: the name that the field has in the batch. An
+            empty tuple is the whole record, for stores of numbers and lists.
+        dtype: the dtype of the numbers, of torch or numpy or its name. None: int64 for ints, torch's default dtype for
+            floats, bool for bools, and for arrays their own. A number that an integer dtype cannot hold is an error.
+        pad: the number that fills "padded" and "packed" rows.
+        length: the length of rows. None: "padded" rows are as long as the longest row of the batch. "packed" needs it.
+            "padded" lists of lists take a pair, the most lists of a record and the most rows of a list, of which either
+            may be None.
+        multiple_of: rounds a length of "padded" rows that is not given up to a multiple.
+        truncate: cuts lists that are longer than `length`; else they are an error.
+        missing: "raise": a record that lacks the field, or has None there, is an error. "mask": the batch has a tensor
+            of bools beside it, ``<name>_mask``, which is False for such a record.
+        default: the value for such records. For lists it is ``[]``, which is also what "mask" gives.
+        names: the values of a category, in the order of their numbers. None: all that the field has, sorted, for which
+            ``Fields`` reads the field of all records once.
+        split: "packed": whether documents are cut where a row ends. False keeps each in one row.
+        row: the shape of the innermost rows: ``(4,)`` for lists of boxes, ``()`` for lists, or lists of lists, of
+            numbers that have several lengths. None: as the records have it.
+
+    Raises TypeError and ValueError for options that do not go together. Immutable, so threads may share it.
+
+    >>> from recstore.torch import Field
+    >>> Field("padded", dtype="int32", pad=-1)
+    Field('padded', dtype='int32', pad=-1)
+    """
+
+    __slots__ = ("default", "dtype", "field", "form", "length", "missing", "multiple_of", "names", "pad", "row",
+                 "split", "truncate")  # fmt: skip
+
+    def __init__(
+        self,
+        form="tensor",
+        field=None,
+        *,
+        dtype=None,
+        pad=0,
+        length=None,
+        multiple_of=1,
+        truncate=False,
+        missing="raise",
+        default=UNSET,
+        names=None,
+        split=True,
+        row=None,
+    ):
+        if form not in FORMS:
+            raise ValueError(f"{form!r:.60} is no form of a field{meant(form, FORMS)}: {', '.join(FORMS)}")
+        if missing not in ("raise", "mask"):
+            raise ValueError(f"missing is 'raise' or 'mask', not {missing!r:.60}")
+        self.form, self.field, self.missing, self.default = form, field, missing, default
+        self.dtype = None if dtype is None else dtype_name(dtype)
+        self.pad = _number(pad, "pad")
+        self.length = None if length is None else _length(length)
+        self.multiple_of = _positive(multiple_of, "multiple_of")
+        self.truncate, self.split = bool(truncate), bool(split)
+        self.names = None if names is None else category_names(names)
+        self.row = None if row is None else _shape(row)
+        self._check()
+
+    def _given(self):
+        """The options that differ from their defaults."""
+        values = {option: getattr(self, option) for option in _DEFAULTS}
+        return {option: value for option, value in values.items() if value is not _DEFAULTS[option]}
+
+    def _check(self):
+        """Raises for options that the form does not take, and for options that contradict one another."""
+        for option in self._given():
+            if option not in FORMS[self.form] and option != "field":
+                takers = ", ".join(repr(form) for form, options in FORMS.items() if option in options)
+                raise TypeError(f"the form {self.form!r} takes no {option}; it is for {takers}")
+        if self.form == "packed" and self.length is None:
+            raise TypeError("the form 'packed' needs the length of a row: Field('packed', length=2048)")
+        if self.truncate and self.length is None:
+            raise TypeError("truncate=True needs the length to which rows are cut: give length=")
+        if self.truncate and self.form == "packed" and self.split:
+            raise TypeError("split=True cuts no tokens off: leave truncate=True out, or give split=False")
+        if type(self.length) is int and self.multiple_of != 1:
+            raise TypeError("length fixes the length of rows: leave multiple_of out")
+        if type(self.length) is tuple and self.form != "padded":
+            raise TypeError(f"a pair of lengths is for 'padded' lists of lists, not for {self.form!r}")
+        if self.has_default:
+            self._check_default()
+
+    def _check_default(self):
+        if self.form in OF_LENGTHS:
+            if not hasattr(self.default, "__len__") or len(self.default):
+                raise ValueError(f"the default of the form {self.form!r} is an empty row, [], not {self.default!r:.60}")
+        elif self.form == "tensor":
+            _number(self.default, "default")
+        elif self.form == "text" and type(self.default) is not str:
+            raise TypeError(f"the default of text is a str, not {self.default!r:.60}")
+        elif self.form == "category":
+            category_names([self.default])
+            if self.names is not None and self.default not in self.names:
+                raise ValueError(f"the default {self.default!r:.60} is not in names")
+
+    @property
+    def has_default(self):
+        """Whether `default` was given."""
+        return self.default is not UNSET
+
+    def __repr__(self):
+        return f"Field({', '.join([repr(self.form), *(f'{k}={v!r}' for k, v in self._given().items())])})"
+
+    def __eq__(self, other):
+        return type(other) is Field and (self.form, self._given()) == (other.form, other._given())
+
+    __hash__ = None
+
+    def __reduce__(self):
+        return _field, (self.form, self._given())
+
+
+_DEFAULTS = dict(field=None, dtype=None, pad=0, length=None, multiple_of=1, truncate=False, missing="raise",
+                 default=UNSET, names=None, split=True, row=None)  # fmt: skip
+
+
+def _field(form, options):
+    return Field(form, **options)
+
+
+def meant(name, names):
+    """The end of an error's message: the nearest of `names`, if one is near."""
+    near = difflib.get_close_matches(str(name), names, 1)
+    return f"; {near[0]!r} is meant, perhaps" if near else ""
+
+
+def dtype_name(dtype):
+    """The name of a dtype that torch, numpy or a str gives. TypeError for others."""
+    name = _NAMES.get(dtype) if isinstance(dtype, torch.dtype) else dtype
+    if name is None:
+        raise TypeError(f"{dtype} is no dtype of a field: {', '.join(TORCH_DTYPES)}")
+    if not isinstance(name, str):
+        try:
+            name = numpy.dtype(dtype).name
+        except TypeError:
+            raise TypeError(f"a dtype is one of torch or numpy or its name, not {dtype!r:.60}") from None
+    name = name.removeprefix("torch.")
+    name = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64"}.get(name, name)
+    if name not in TORCH_DTYPES:
+        raise TypeError(f"{name!r:.60} is no dtype of a field{meant(name, TORCH_DTYPES)}: {', '.join(TORCH_DTYPES)}")
+    return name
+
+
+def _number(value, option):
+    if not isinstance(value, (bool, int, float, complex)):
+        try:
+            value = value.item()  # a scalar of numpy or torch
+        except (AttributeError, ValueError, RuntimeError):
+            raise TypeError(f"{option} is a number, not {value!r:.60}") from None
+    return value
+
+
+def _positive(value, option):
+    try:
+        out = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{option} is a positive int, not {value!r:.60}") from None
+    if not 0 < out < 2**31:
+        raise ValueError(f"{option} is a positive int below 2**31, not {out}")
+    return out
+
+
+def _length(length):
+    """An int, or a pair of which one may be None."""
+    if not isinstance(length, (tuple, list)):
+        return _positive(length, "length")
+    if len(length) != 2 or tuple(length) == (None, None):
+        raise ValueError(f"length is an int or a pair such as (16, None), not {length!r:.60}")
+    return tuple(None if size is None else _positive(size, "length") for size in length)
+
+
+def _shape(row):
+    sizes = (row,) if isinstance(row, int) else tuple(row)
+    if not all(type(size) is int and size >= 0 for size in sizes):
+        raise ValueError(f"row is the shape of a row, such as (4,), not {row!r:.60}")
+    return sizes
+
+
+def category_names(names):
+    """The values of a category as a tuple, checked."""
+    if isinstance(names, (str, bytes)):
+        raise TypeError(f"names is a list of values, not {names!r:.60}")
+    names = tuple(names)
+    seen = set()
+    for name in names:
+        if type(name) not in (str, int, bool):
+            raise TypeError(f"names are str, int or bool, and {name!r:.60} is a {type(name).__name__}")
+        if type(name) is int and not -(2**63) <= name < 2**63:
+            raise ValueError(f"names are ints of 64 bits, and {name} has more")
+        if name in seen:
+            raise ValueError(f"{name!r:.60} is in names twice")
+        seen.add(name)
+    return names

@@ -1,0 +1,387 @@
+"""How the forms stand in a batch and in a sample: for each form a class with the spec of the native read, what it makes
+of the parts that were read, and how samples become a batch.
+
+A sample is a batch of one record without what only a batch has: padding, offsets, packed rows.
+"""
+
+import torch
+from torch.utils import data
+
+from recstore._core import native
+from recstore.torch.forms import Ragged
+
+
+class Layout:
+    """One field of a Fields: its name in the batch, the path in the records, and what was resolved about it."""
+
+    __slots__ = ("dtype", "field", "levels", "name", "path", "row")
+    suffixes = ()  # of the entries beside that of the name itself
+    one_per_record = True  # whether every entry has a row for each record
+    is_native = True  # whether a native gather reads it
+
+    def __init__(self, name, path, field, dtype=None, row=(), levels=1):
+        self.name, self.path, self.field = name, path, field
+        self.dtype, self.row, self.levels = dtype, row, levels  # levels: lists of rows, or lists of lists of rows
+
+    def __reduce__(self):
+        return type(self), (self.name, self.path, self.field, self.dtype, self.row, self.levels)
+
+    @property
+    def masked(self):
+        """Whether the batch has a mask of the field."""
+        return self.field.missing == "mask"
+
+    def entries(self):
+        """The names of its entries in a batch."""
+        suffixes = (*self.suffixes, *(["_mask"] if self.masked else []))
+        return [self.name, *(self.name + suffix for suffix in suffixes)]
+
+    def missing(self):
+        """What the native read does with a record without a value."""
+        return "mask" if self.masked else "fill" if self.field.has_default else "raise"
+
+    def spec(self):
+        """The GatherSpec of the native read."""
+        raise NotImplementedError
+
+    def _spec(self, form, **options):
+        more = {} if self.dtype is None else {"dtype": self.dtype}
+        return native.GatherSpec(self.path, form, row=self.row, missing=self.missing(), **more, **options)
+
+    def fill(self, out, parts, make_jagged):
+        """Puts the entries into a batch. `parts` are the tensors, and lists, that were read."""
+        self.put(out, parts, make_jagged)
+        if self.masked:
+            out[self.name + "_mask"] = parts[-1]
+
+    def fill_sample(self, out, parts):
+        """Puts the entries into a sample. `parts` were read from one record."""
+        out[self.name] = self.of_one(parts)
+        if self.masked:
+            out[self.name + "_mask"] = parts[-1][0]
+
+    def collate(self, out, samples):
+        """Puts the entries into a batch of samples."""
+        values = [sample[self.name] for sample in samples]
+        self.put(out, self.joined(values), _jagged)
+        if self.masked:
+            out[self.name + "_mask"] = data.default_collate([sample[self.name + "_mask"] for sample in samples])
+
+    def shape(self):
+        """The shape of the tensor in a batch, as text."""
+        return "(B)"
+
+
+class Rows(Layout):
+    """ "tensor": as many numbers from every record."""
+
+    __slots__ = ()
+
+    def spec(self):
+        return self._spec("values", fill=self.field.default if self.field.has_default else 0)
+
+    def put(self, out, parts, make_jagged):
+        out[self.name] = parts[0]
+
+    def of_one(self, parts):
+        return parts[0][0]
+
+    def joined(self, values):
+        return (data.default_collate(values),)
+
+    def shape(self):
+        return _shape("B", *self.row)
+
+
+class Lists(Layout):
+    """What "jagged", "ragged" and "bytes" share: all rows, one after another, and offsets."""
+
+    __slots__ = ()
+
+    def spec(self):
+        return self._spec("ragged" if self.levels == 1 else "nested")
+
+    def of_one(self, parts):
+        return parts[0] if self.levels == 1 else Ragged(parts[0], parts[1]).rows()
+
+    def joined(self, values):
+        if self.levels == 1:
+            return _concatenated(values, self)
+        inner = [row for rows in values for row in rows]
+        return *_concatenated(inner, self), _offsets(values)
+
+    def shape(self):
+        return _shape("B", *["*"] * self.levels, *self.row)
+
+
+class JaggedLists(Lists):
+    """ "jagged". Of lists of lists, a tensor of the inner lists, and which of them belong to a record."""
+
+    __slots__ = ()
+
+    @property
+    def suffixes(self):
+        return () if self.levels == 1 else ("_offsets",)
+
+    @property
+    def one_per_record(self):
+        return self.levels == 1
+
+    def put(self, out, parts, make_jagged):
+        out[self.name] = make_jagged(parts[0], parts[1])
+        if self.levels == 2:
+            out[self.name + "_offsets"] = parts[2]
+
+    def shape(self):
+        return _shape("B", "*", *self.row) if self.levels == 1 else _shape("lists of the batch", "*", *self.row)
+
+
+class RaggedLists(Lists):
+    """ "ragged"."""
+
+    __slots__ = ()
+    one_per_record = False
+
+    def put(self, out, parts, make_jagged):
+        values = parts[0] if self.levels == 1 else Ragged(parts[0], parts[1])
+        out[self.name] = Ragged(values, parts[self.levels])
+
+
+class Bytes(RaggedLists):
+    """ "bytes": text as UTF-8, or bytes."""
+
+    __slots__ = ()
+
+    def spec(self):
+        return self._spec("text")
+
+
+class Padded(Layout):
+    """ "padded": as many rows from every record as the longest has, and the lengths."""
+
+    __slots__ = ()
+
+    @property
+    def suffixes(self):
+        return ("_lengths",) if self.levels == 1 else ("_lengths", "_inner_lengths")
+
+    def lengths(self):
+        """The length of each level; None for that of the longest of a batch."""
+        return self.field.length or (None, None) if self.levels == 2 else (self.field.length,)
+
+    def spec(self):
+        field, (length, *inner) = self.field, self.lengths()
+        form = "padded" if self.levels == 1 else "padded_nested"
+        more = {"inner_length": inner[0] or 0} if inner else {}
+        return self._spec(
+            form, fill=field.pad, length=length or 0, truncate=field.truncate, multiple=field.multiple_of, **more
+        )
+
+    def put(self, out, parts, make_jagged):
+        for name, part in zip((self.name, *(self.name + suffix for suffix in self.suffixes)), parts):
+            out[name] = part
+
+    def of_one(self, parts):
+        if self.levels == 1:
+            return parts[0][0, : int(parts[1][0])]
+        return [parts[0][0, i, :n] for i, n in enumerate(parts[2][0, : int(parts[1][0])].tolist())]
+
+    def joined(self, values):
+        length, *inner = self.lengths()
+        lists = [_cut(value, length, self) for value in values]
+        width = self._width(lists, length)
+        counts = torch.tensor([len(rows) for rows in lists], dtype=torch.int64)
+        if self.levels == 1:
+            out = _empty_like(lists, self, (len(lists), width)).fill_(self.field.pad)
+            for i, rows in enumerate(lists):
+                out[i, : len(rows)] = rows
+            return out, counts
+        lists = [[_cut(row, inner[0], self) for row in rows] for rows in lists]
+        rows = [row for some in lists for row in some]
+        out = _empty_like(rows, self, (len(lists), width, self._width(rows, inner[0]))).fill_(self.field.pad)
+        inner_counts = torch.zeros((len(lists), width), dtype=torch.int64)
+        for i, some in enumerate(lists):
+            for j, row in enumerate(some):
+                out[i, j, : len(row)] = row
+                inner_counts[i, j] = len(row)
+        return out, counts, inner_counts
+
+    def _width(self, rows, length):
+        multiple = self.field.multiple_of
+        return length or -(-max(map(len, rows), default=0) // multiple) * multiple
+
+    def shape(self):
+        return _shape("B", *("*" if length is None else length for length in self.lengths()), *self.row)
+
+
+class Packed(Layout):
+    """ "packed": documents one after another in rows of one length."""
+
+    __slots__ = ()
+    suffixes = ("_positions", "_documents", "_boundaries")
+    one_per_record = False
+
+    def spec(self):
+        field = self.field
+        return self._spec("packed", fill=field.pad, length=field.length, truncate=field.truncate, split=field.split)
+
+    put = Padded.put
+
+    def of_one(self, parts):
+        return parts[0][parts[2] >= 0]
+
+    def joined(self, values):
+        tokens = values if self.field.split else [_cut(value, self.field.length, self) for value in values]
+        rows = _packed_rows([len(one) for one in tokens], self.field.length, self.field.split)
+        shape = len(rows), self.field.length
+        out = _empty_like(tokens, self, shape).fill_(self.field.pad)
+        positions = torch.zeros(shape, dtype=torch.int64)
+        documents = torch.full(shape, -1, dtype=torch.int64)
+        boundaries = []
+        for number, row in enumerate(rows):
+            at = 0
+            for document, begin, end in row:
+                piece = slice(at, at + end - begin)
+                out[number, piece] = tokens[document][begin:end]
+                positions[number, piece] = torch.arange(begin, end)
+                documents[number, piece] = document
+                boundaries.append(number * self.field.length + at)
+                at = piece.stop
+            if at < self.field.length:
+                boundaries.append(number * self.field.length + at)
+        boundaries.append(len(rows) * self.field.length)
+        return out, positions, documents, torch.tensor(boundaries, dtype=torch.int64)
+
+    def shape(self):
+        return _shape("rows", self.field.length)
+
+
+class Text(Layout):
+    """ "text": a list of str."""
+
+    __slots__ = ()
+
+    def spec(self):
+        return self._spec("strings", fill=self.field.default if self.field.has_default else "")
+
+    def put(self, out, parts, make_jagged):
+        out[self.name] = parts[0]
+
+    def of_one(self, parts):
+        return parts[0][0]
+
+    def joined(self, values):
+        return (values,)
+
+
+class Category(Layout):
+    """ "category": the numbers of the values among the names."""
+
+    __slots__ = ()
+
+    def spec(self):
+        field = self.field
+        fill = field.names.index(field.default) if field.has_default else -1
+        return self._spec("codes", fill=fill, names=list(field.names))
+
+    put = Rows.put
+    of_one = Rows.of_one
+    joined = Rows.joined
+
+
+class Objects(Layout):
+    """ "object": decoded values, which Python reads."""
+
+    __slots__ = ()
+    is_native = False
+
+    def read(self, records, positions):
+        """The parts: the values and perhaps the mask."""
+        values = self._values(records, positions)
+        if self.missing() == "raise":
+            return (values,)
+        there = torch.tensor([value is not None for value in values], dtype=torch.bool)
+        if self.field.has_default:
+            values = [self.field.default if value is None else value for value in values]
+        return values, there
+
+    def _values(self, records, positions):
+        if self.path is None:
+            return records.get_many(positions)
+        default = () if self.missing() == "raise" else (None,)
+        return records.field(self.path, *default).get_many(positions)
+
+    put = Rows.put
+    of_one = Rows.of_one
+    joined = Text.joined
+
+
+# ---- Samples to a batch ----
+
+
+def _jagged(values, offsets):
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
+
+
+def _offsets(rows):
+    lengths = torch.tensor([0, *map(len, rows)], dtype=torch.int64)
+    return lengths.cumsum(0)
+
+
+def _concatenated(rows, layout):
+    """All rows one after another, and their offsets."""
+    values = torch.cat(rows) if rows else _empty_like(rows, layout, (0,))
+    return values, _offsets(rows)
+
+
+def _empty_like(rows, layout, shape):
+    """A new tensor of the dtype and the inner shape of the rows."""
+    like = rows[0] if rows else torch.empty((0, *layout.row), dtype=getattr(torch, layout.dtype or "uint8"))
+    return torch.empty((*shape, *like.shape[1:]), dtype=like.dtype)
+
+
+def _cut(rows, length, layout):
+    if length is None or len(rows) <= length:
+        return rows
+    if not layout.field.truncate:
+        raise ValueError(f"{layout.name!r} of a sample has {len(rows)} elements, more than the length of {length}: "
+                         "truncate=True cuts it")  # fmt: skip
+    return rows[:length]
+
+
+def _packed_rows(lengths, length, split):
+    """The rows of packed documents, each a list of pieces `(document, begin, end)`. With `split`, documents follow one
+    another and are cut where a row ends; else each stands whole in the first row with room for it (first fit)."""
+    rows, room = [], []
+    for document, n in enumerate(lengths):
+        begin = 0
+        while begin < n:
+            if split:
+                at = len(rows) - 1 if rows and room[-1] else len(rows)
+            else:
+                at = next((number for number, left in enumerate(room) if left >= n), len(rows))
+            if at == len(rows):
+                rows.append([])
+                room.append(length)
+            end = min(n, begin + room[at])
+            rows[at].append((document, begin, end))
+            room[at] -= end - begin
+            begin = end
+    return rows
+
+
+def _shape(*sizes):
+    return f"({', '.join(map(str, sizes))})"
+
+
+BY_FORM = {
+    "tensor": Rows,
+    "jagged": JaggedLists,
+    "ragged": RaggedLists,
+    "padded": Padded,
+    "packed": Packed,
+    "text": Text,
+    "bytes": Bytes,
+    "category": Category,
+    "object": Objects,
+}

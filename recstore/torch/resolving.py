@@ -1,0 +1,334 @@
+"""From the fields of a store and the forms asked for to layouts: decides forms, dtypes and shapes, once.
+
+The schema trees of the store say which values a field has. Where they leave it open (blocks of self-describing values,
+or a view of some of the records), some hundred records spread over the container decide.
+"""
+
+import functools
+from collections.abc import Mapping
+
+import numpy
+import torch
+
+from recstore._core import native
+from recstore.torch import layouts
+from recstore.torch.forms import TORCH_DTYPES, Field, dtype_name, meant
+
+SAMPLED = 256  # records
+
+_ABSENT = object()
+_NUMBERS = {"bool", "int", "float", "complex"}
+_NOTHING = {"none", "missing"}
+
+
+def layouts_of(records, names, forms):
+    """The layouts of the fields `names`, in their default forms, and of `forms`, a dict from names to forms. TypeError
+    and ValueError for what cannot become a batch; the messages say what to write."""
+    asked = []
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"a field is named by a str; for {name!r:.60} write name=Field(field={name!r:.60})")
+        asked.append((str(name), None))
+    for name, form in forms.items():
+        if not isinstance(form, (str, Field)):
+            raise TypeError(f"{name}= is a form, such as {name}='padded', or a Field, not {form!r:.60}")
+        asked.append((name, form if isinstance(form, Field) else Field(form)))
+    if not asked:
+        raise TypeError(f"name the fields of a batch: Fields(x, {_some_names(records)})")
+    out = [_layout(records, name, field) for name, field in asked]
+    _check_names(out)
+    return out
+
+
+def _some_names(records):
+    return ", ".join(repr(name) for name in (_field_names(records) or ["image_id", "bbox"])[:3])
+
+
+def _field_names(records):
+    """The names of fields for a message; an empty list where records are no dicts."""
+    names = native.field_names(records)
+    if names is None and len(records):
+        first = records[0]
+        names = list(first) if isinstance(first, Mapping) else []
+    return [name for name in names or () if isinstance(name, str)]
+
+
+def _check_names(found):
+    owners = {}
+    for layout in found:
+        for entry in layout.entries():
+            if entry not in owners:
+                owners[entry] = layout.name
+            elif owners[entry] == layout.name == entry:
+                raise ValueError(f"the field {layout.name!r} is named twice")
+            else:
+                raise ValueError(f"the entry {entry!r} of {layout.name!r} has the name of one of {owners[entry]!r}")
+
+
+def _layout(records, name, field):
+    path = name if field is None or field.field is None else field.field
+    if isinstance(path, tuple) and not path:
+        path = None  # the whole record
+    if field is None or field.form not in ("text", "bytes", "object"):
+        return _Resolving(records, name, path, field).layout()
+    return layouts.BY_FORM[field.form](name, path, field)
+
+
+class _Resolving:
+    """The decision about one field."""
+
+    def __init__(self, records, name, path, field):
+        self.records, self.name, self.path = records, name, path
+        self.field = field or Field()
+        self.asked = field is not None
+        self.found = native.describe_field(records, path)
+        if not _is_clear(self.found):
+            self.found = self._with_samples(self.found)
+
+    def _with_samples(self, told):
+        """A description that combines what the trees tell with what sampled records hold."""
+        seen = describe(self._samples())
+        if not seen["kinds"]:
+            return told
+        return _combined(told, seen)
+
+    def _samples(self):
+        n = len(self.records)
+        positions = range(n) if n <= SAMPLED else [i * (n - 1) // (SAMPLED - 1) for i in range(SAMPLED)]
+        if self.path is None:
+            return self.records.get_many(positions)
+        return self.records.field(self.path, _ABSENT).get_many(positions)
+
+    # ---- Forms ----
+
+    def layout(self):
+        kinds = self.found["kinds"] - _NOTHING
+        if len(self.records) and not kinds and self.found["kinds"]:
+            self._refuse_missing()
+        if self.field.form == "category":
+            return layouts.Category(self.name, self.path, self._with_names())
+        if not self.asked and kinds and kinds <= {"str"}:
+            return layouts.Text(self.name, self.path, Field("text"))
+        if not self.asked and kinds and kinds <= {"bytes"}:
+            return layouts.Bytes(self.name, self.path, Field("bytes"))
+        self._refuse_other(self.found)
+        dtype = self.field.dtype or _dtype(self.found)
+        if dtype is None:
+            why = "no record has a number there" if len(self.records) else "there are no records"
+            raise ValueError(f"the dtype of {self.name!r} is open, as {why}: give {self._write(dtype='float32')}")
+        if dtype not in TORCH_DTYPES:
+            raise TypeError(f"{self.name!r} has arrays of {dtype}, which no tensor holds: give dtype=, store them as "
+                            f"ints, or write {self.name}='object'")  # fmt: skip
+        sizes = self._sizes(self.found) if kinds else None
+        row, levels = self._fixed(sizes) if self.field.form == "tensor" else self._ragged(sizes)
+        return layouts.BY_FORM[self.field.form](self.name, self.path, self.field, dtype, row, levels)
+
+    def _write(self, **options):
+        """The keyword for this field with further options, as a user writes it."""
+        more = "".join(f", {option}={value!r}" for option, value in options.items())
+        return f"{self.name}=Field({self.field.form!r}{more})" if self.name.isidentifier() else more[2:]
+
+    def _refuse_missing(self):
+        if self.field.missing == "mask" or self.field.has_default:
+            return
+        if "none" in self.found["kinds"]:
+            raise ValueError(f"{self.name!r} is None in all records: give default=, or missing='mask'")
+        raise KeyError(f"the records have no field {self.name!r}{meant(self.path, _field_names(self.records))}")
+
+    def _refuse_other(self, found):
+        """TypeError for values that are no numbers. Where samples decided, one such value is enough."""
+        kinds = found["kinds"] - _NOTHING
+        other = kinds - _NUMBERS - {"list", "array"}
+        if other and (other == kinds or found.get("sampled")):
+            kind = min(other)
+            what = {"str": "text", "bytes": "bytes"}.get(kind) or found.get("example", "values that are no numbers")
+            write = {"str": f"{self.name}='text', 'bytes' or 'category'", "bytes": f"{self.name}='bytes'"}.get(
+                kind, f"name a field below it, such as '{self.name}.id', or {self.name}='object'"
+            )
+            raise TypeError(f"{self.name!r} has {what}, which no tensor holds: write {write}")
+        if found["element"] is not None:
+            self._refuse_other(found["element"])
+
+    # ---- Shapes ----
+
+    def _sizes(self, found):
+        """The size of each dimension of a value; None for one that differs."""
+        shapes = [list(shape) for shape in found["shapes"] or ()]
+        if "array" in found["kinds"] and not shapes:
+            shapes.append([None])  # no record is here; one dimension is what they mostly have
+        if found["kinds"] & _NUMBERS:
+            shapes.append([])
+        if "list" in found["kinds"]:
+            lengths = found["lengths"]
+            size = next(iter(lengths)) if lengths is not None and len(lengths) == 1 else None
+            inner = found["element"]
+            shapes.append([size, *(self._sizes(inner) if inner is not None else ())])
+        if len({len(shape) for shape in shapes}) > 1:
+            raise ValueError(f"{self.name!r} has numbers and lists, or lists of several depths: write "
+                             f"{self.name}='object'")  # fmt: skip
+        return [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes)]
+
+    def _fixed(self, sizes):
+        """`(row, levels)` of numbers in rows of one shape."""
+        if self.field.row is not None:
+            return self.field.row, 0
+        if sizes is None:
+            return (), 0
+        if None in sizes:
+            lengths = sorted(self.found["lengths"] or ())
+            several = f" ({', '.join(map(str, lengths[:3]))}, ...)" if len(lengths) > 1 else ""
+            raise ValueError(f"{self.name!r} has lists of several lengths{several}, which are no rectangle: write "
+                             f"{self.name}='jagged', 'ragged' or 'padded'")  # fmt: skip
+        return tuple(sizes), 0
+
+    def _ragged(self, sizes):
+        """`(row, levels)` of lists of rows."""
+        if sizes is None:
+            return self.field.row or (), 1
+        if not sizes:
+            raise TypeError(f"{self.name!r} has numbers and no lists, which {self.field.form!r} takes: write "
+                            f"{self.name}='tensor'")  # fmt: skip
+        if self.field.form == "packed":
+            if len(sizes) > 1:
+                raise TypeError(f"{self.name!r} has lists of lists, and 'packed' takes lists of tokens")
+            return (), 1
+        inner = [None if told is None else size for size, told in zip(sizes[1:], self._told(sizes))]
+        if self.field.row is None:
+            levels = max((i + 2 for i, size in enumerate(inner) if size is None), default=1)
+        else:
+            levels = len(sizes) - len(self.field.row)
+        row = tuple(sizes[levels:]) if self.field.row is None else self.field.row
+        if levels < 1 or any(size not in (None, wanted) for size, wanted in zip(sizes[levels:], row)):
+            raise ValueError(f"row={row} is not the shape of the inner lists of {self.name!r}, which have the sizes "
+                             f"{sizes[1:]} (None: several)")  # fmt: skip
+        if (
+            self.field.form == "padded"
+            and self.field.length is not None
+            and (levels == 2) != (type(self.field.length) is tuple)
+        ):
+            raise TypeError(f"{self.name!r} has {'lists of lists, whose length is a pair' if levels == 2 else 'lists'}"
+                            f": give length={'(16, None)' if levels == 2 else 16}")  # fmt: skip
+        if levels > 2:
+            raise TypeError(f"{self.name!r} has lists of several lengths at {levels} depths, and "
+                            f"{self.field.form!r} takes two: write {self.name}='object'")  # fmt: skip
+        return row, levels
+
+    def _told(self, sizes):
+        """The sizes of the inner dimensions as the trees tell them: None where these say that lists differ, although
+        the samples may be alike."""
+        found, out = self.found, []
+        while found is not None and len(out) < len(sizes):
+            out.append(None if found.get("differ") else 0)
+            found = found["element"]
+        return (out + [0] * len(sizes))[1 : len(sizes)]
+
+    # ---- Categories ----
+
+    def _with_names(self):
+        """The field with its names: those given, else all values that records have."""
+        if self.field.names is not None:
+            return self.field
+        values = self.records if self.path is None else self.records.field(self.path, None)
+        try:
+            found = {value for value in values if value is not None}
+        except TypeError as error:
+            raise TypeError(f"{self.name!r} is no category: {error}") from None
+        if self.field.has_default:
+            found.add(self.field.default)
+        wrong = [type(value).__name__ for value in found if type(value) not in (str, int, bool)]
+        if wrong:
+            raise TypeError(f"{self.name!r} is no category: names are str, int or bool, not {min(wrong)}")
+        names = sorted(found, key=lambda value: (type(value) is str, value))
+        options = {"names": names, "missing": self.field.missing, "field": self.field.field}
+        return Field("category", **options, **({"default": self.field.default} if self.field.has_default else {}))
+
+
+# ---- Descriptions ----
+
+# {"kinds", "element", "lengths", "dtypes", "shapes", "sure"}, as native.describe_field has them.
+
+
+def _is_clear(told):
+    """Whether the trees leave nothing open: numbers or text alone, or lists of them."""
+    kinds = told["kinds"]
+    if not told["sure"] or not kinds:
+        return False
+    if kinds <= _NUMBERS or kinds <= {"str"} or kinds <= {"bytes"}:
+        return True
+    return kinds == {"list"} and told["lengths"] is not None and _is_clear(told["element"])
+
+
+def describe(values):
+    """What values hold, in the form of `native.describe_field`."""
+    out = {"kinds": set(), "element": None, "lengths": None, "dtypes": set(), "shapes": set(), "sure": True}
+    lengths, elements = set(), []
+    for value in values:
+        kind = _kind(value)
+        out["kinds"].add(kind)
+        if kind == "list":
+            lengths.add(len(value))
+            elements.extend(value)
+        elif kind == "array":
+            is_tensor = isinstance(value, torch.Tensor)
+            out["dtypes"].add(str(value.dtype)[6:] if is_tensor else value.dtype.newbyteorder("=").name)
+            out["shapes"].add(tuple(value.shape))
+        elif kind == "other":
+            out["example"] = f"a {type(value).__name__}"
+    if "list" in out["kinds"]:
+        out["lengths"], out["element"] = lengths, describe(elements)
+    return out
+
+
+_KINDS = {bool: "bool", int: "int", float: "float", complex: "complex", str: "str", bytes: "bytes", list: "list",
+          tuple: "list", type(None): "none"}  # fmt: skip
+_SCALARS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}  # kinds of numpy dtypes
+
+
+def _kind(value):
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
+    if value is _ABSENT:
+        return "missing"
+    if isinstance(value, numpy.generic):
+        return _SCALARS.get(value.dtype.kind, "other")
+    return "array" if isinstance(value, (numpy.ndarray, torch.Tensor)) else "other"
+
+
+def _combined(told, seen):
+    """What samples hold, with what the trees add: a field of which samples show ints may have floats, and lists of one
+    length may differ elsewhere (`differ`)."""
+    out = {**seen, "sampled": True}
+    if told["sure"]:
+        if seen["kinds"] & _NUMBERS:
+            out["kinds"] = seen["kinds"] | told["kinds"] & _NUMBERS
+        lengths = told["lengths"]
+        out["differ"] = "list" in told["kinds"] and (lengths is None or len(lengths) > 1)
+        if seen["dtypes"]:
+            out["dtypes"] = seen["dtypes"] | told["dtypes"] - {None}
+    if seen["element"] is not None and told["element"] is not None:
+        out["element"] = _combined(told["element"], seen["element"])
+    return out
+
+
+def _dtype(found):
+    """The name of the dtype that holds the numbers; None where there are none."""
+    if found["element"] is not None:
+        inner = _dtype(found["element"])
+        return inner if not found["dtypes"] or inner is None else _widest([*found["dtypes"], inner])
+    if found["dtypes"]:
+        return _widest(found["dtypes"])
+    kinds = found["kinds"] & _NUMBERS
+    if not kinds:
+        return None
+    if kinds & {"float", "complex"}:
+        default = torch.get_default_dtype()
+        return dtype_name(default.to_complex() if "complex" in kinds else default)
+    return "bool" if kinds == {"bool"} else "int64"
+
+
+def _widest(dtypes):
+    dtypes = sorted(map(str, set(dtypes)))
+    if len(dtypes) == 1 or not set(dtypes) <= set(TORCH_DTYPES):
+        return " and ".join(dtypes)
+    return dtype_name(functools.reduce(torch.promote_types, [TORCH_DTYPES[name] for name in dtypes]))

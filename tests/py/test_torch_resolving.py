@@ -1,0 +1,173 @@
+"""What is decided when a Fields is made: forms, dtypes, shapes, names of categories, and the errors for fields that become no batch."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+from torch_records import N, record  # noqa: E402
+
+from recstore import RecordList  # noqa: E402
+from recstore.torch import Batch, Field, Fields  # noqa: E402
+
+
+@pytest.fixture(scope="module", params=["auto", "none"])
+def x(request):
+    """A store with schemas, and one of self-describing values."""
+    with RecordList(map(record, range(N)), compression=request.param) as x:
+        yield x
+
+
+def test_default_forms():
+    with RecordList(map(record, range(9))) as x:
+        f = Fields(x, "id", "score", "flag", "box", "grid", "array", "big_endian", "name", "raw", "camera.id")
+        batch = f[[2, 1]]
+    assert type(batch) is Batch
+    told = {name: (value.dtype, tuple(value.shape)) for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    assert told == {
+        "id": (torch.int64, (2,)),
+        "score": (torch.float32, (2,)),
+        "flag": (torch.bool, (2,)),
+        "box": (torch.float32, (2, 4)),
+        "grid": (torch.int64, (2, 2, 3)),
+        "array": (torch.int16, (2, 2, 3)),
+        "big_endian": (torch.int32, (2, 2)),
+        "camera.id": (torch.int64, (2,)),
+    }
+    assert batch["name"] == ["2 é世.", "1 é世"]
+    assert [row.tolist() for row in batch["raw"].rows()] == [[0, 1], [0]]
+    assert batch["big_endian"].tolist() == [[2, 2], [1, 2]]
+
+
+def test_the_default_dtype_is_that_of_torch_when_the_fields_are_made():
+    with RecordList([{"a": 0.1}, {"a": 2}]) as x:
+        torch.set_default_dtype(torch.float64)
+        try:
+            f = Fields(x, "a")
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert f[[0]]["a"].tolist() == [0.1]
+        assert Fields(x, "a")[[0]]["a"].dtype is torch.float32
+
+
+def test_inner_lists_of_one_length_are_a_dimension():
+    with RecordList([{"boxes": [[1, 2, 3, 4]] * n} for n in (2, 0, 1)]) as x:
+        f = Fields(x, boxes="jagged")
+        assert f[[0, 1, 2]]["boxes"].shape[2] == 4
+        assert f[[1]]["boxes"].values().shape == (0, 4)  # the batch does not decide
+        nested = Fields(x, boxes=Field("ragged", row=()))[[0, 1, 2]]["boxes"]
+        assert nested.values.offsets.tolist() == [0, 4, 8, 12]
+        assert Fields(x, boxes=Field("ragged", row=(4,)))[[0]]["boxes"].values.shape == (2, 4)
+        with pytest.raises(ValueError, match=r"row=\(3,\) is not the shape"):
+            Fields(x, boxes=Field("ragged", row=(3,)))
+
+
+def test_categories():
+    with RecordList({"k": k} for k in ["b", "a", "c", "a"]) as x:
+        f = Fields(x, k="category")
+        assert f.categories == {"k": ("a", "b", "c")}
+        assert f[range(4)]["k"].tolist() == [1, 0, 2, 0]
+        g = Fields(x[:2], k=Field("category", names=["a", "b"]))
+        assert g[[0, 1]]["k"].tolist() == [1, 0]
+        with pytest.raises(ValueError, match="record 2.*'c'"):
+            Fields(x, k=Field("category", names=["a", "b"]))[[1, 2]]
+    with RecordList([{"k": 18}, {}, {"k": 3}]) as x:
+        f = Fields(x, k=Field("category", missing="mask"))
+        assert f.categories == {"k": (3, 18)}
+        assert f[[0, 1, 2]]["k"].tolist() == [1, -1, 0]
+        assert f[[0, 1, 2]]["k_mask"].tolist() == [True, False, True]
+
+
+def test_records_that_are_numbers_or_lists():
+    with RecordList([5, 6, 7]) as x:
+        assert Fields(x, n=Field(field=()))[[2, 0]]["n"].tolist() == [7, 5]
+    with RecordList([[1, 2.5], [3, 4.5]]) as x:
+        assert Fields(x, row=Field(field=()))[[1]]["row"].tolist() == [[3, 4.5]]
+        assert Fields(x, first=Field(field=0))[[1, 0]]["first"].tolist() == [3, 1]
+
+
+# ---- Bad input ----
+
+
+@pytest.mark.parametrize(
+    ("names", "forms", "error", "message"),
+    [
+        ([], {}, TypeError, r"name the fields of a batch: Fields\(x, 'id', 'big', 'score'\)"),
+        (["id", "id"], {}, ValueError, "'id' is named twice"),
+        (["id"], {"id": "tensor"}, ValueError, "'id' is named twice"),
+        ([], {"tokens": "padded", "tokens_lengths": Field(field="id")}, ValueError, "the entry 'tokens_lengths'"),
+        (["idd"], {}, KeyError, "no field 'idd'.*'id' is meant"),
+        ([3], {}, TypeError, r"name=Field\(field=3\)"),
+        ([], {"id": 3}, TypeError, "id= is a form"),
+        ([], {"id": "paded"}, ValueError, "'padded' is meant"),
+        ([], {"name": "tensor"}, TypeError, "'name' has text.*name='text', 'bytes' or 'category'"),
+        (["camera"], {}, TypeError, r"'camera' has .*'camera.id', or camera='object'"),
+        (["polygons"], {}, ValueError, "'polygons' has lists of several lengths.*polygons='jagged'"),
+        (["tokens"], {}, ValueError, "'tokens' has lists of several lengths.*tokens='jagged', 'ragged' or 'padded'"),
+        (["curve"], {}, ValueError, "'curve' has lists of several lengths"),
+        ([], {"id": "padded"}, TypeError, "'id' has numbers and no lists"),
+        ([], {"polygons": Field("padded", length=8)}, TypeError, r"lists of lists.*length=\(16, None\)"),
+        ([], {"tokens": Field("padded", length=(8, 8))}, TypeError, "'tokens' has lists: give length=16"),
+        ([], {"polygons": Field("packed", length=8)}, TypeError, "'packed' takes lists of tokens"),
+        ([], {"score": "category"}, TypeError, "names are str, int or bool, not float"),
+        ([], {"box": "category"}, TypeError, "'box' is no category"),
+    ],
+)
+def test_bad_fields(x, names, forms, error, message):
+    with pytest.raises(error, match=message):
+        Fields(x, *names, **forms)
+
+
+def test_no_records():
+    with RecordList([]) as x:
+        with pytest.raises(ValueError, match="there are no records.*dtype="):
+            Fields(x, "a")
+        f = Fields(x, a=Field(dtype="int64"), t=Field("jagged", dtype="float32"), s="text")
+        batch = f[[]]
+        assert (len(f), batch["a"].shape, batch["t"].shape[0], batch["s"]) == (0, (0,), 0, [])
+        with pytest.raises(IndexError):
+            f[0]
+
+
+def test_records_that_do_not_fit_later():
+    """Self-describing values: samples decide, and a later record that differs is named, with what to write."""
+    n = 4000
+    records = [{"a": [1, 2], "n": i, "t": [[1, 2]]} for i in range(n)]
+    records[17] = {"a": [1, 2, 3], "n": 0.5, "t": [[1, 2, 3]]}
+    with RecordList(records, compression="none") as x:
+        f = Fields(x, "a")
+        assert f[[0, 1]]["a"].shape == (2, 2)
+        with pytest.raises(ValueError, match="'a' of record 17"):
+            f[[3, 17]]
+        with pytest.raises(ValueError, match="'n' of record 17"):
+            Fields(x, "n")[[17]]
+        with pytest.raises(ValueError, match="'t' of record 17"):
+            Fields(x, t="jagged")[[17]]
+        assert Fields(x, t=Field("ragged", row=()))[[17]]["t"].values.offsets.tolist() == [0, 3]
+
+
+def test_other_values():
+    records = [{"day": datetime.date(2024, 1, 1), "when": np.array(["2024-01-01"], "M8[D]"), "words": ["a", "b"]}]
+    with RecordList(records) as x:
+        with pytest.raises(TypeError, match="'day' has a date.*day='object'"):
+            Fields(x, "day")
+        with pytest.raises(TypeError, match="'when' has arrays of datetime64.*'object'"):
+            Fields(x, "when")
+        with pytest.raises(TypeError, match="'words' has text"):
+            Fields(x, words="jagged")
+        assert Fields(x, day="object")[[0]]["day"] == [datetime.date(2024, 1, 1)]
+
+
+def test_mixed_values():
+    with RecordList([{"a": 1}, {"a": [1]}, {"a": [[1]]}]) as x:
+        with pytest.raises(ValueError, match="lists of several depths"):
+            Fields(x, "a")
+    with RecordList([{"a": [1]}, {"a": "text"}]) as x:
+        with pytest.raises(TypeError, match="'a' has text"):
+            Fields(x, a="jagged")
+    with RecordList([{"a": []}, {"a": []}]) as x:
+        with pytest.raises(ValueError, match="no record has a number there"):
+            Fields(x, a="jagged")
+        assert Fields(x, a=Field("ragged", dtype="int8"))[[0]]["a"].values.shape == (0,)

@@ -1,0 +1,111 @@
+"""Samples of recstore.torch.Fields, and how they become a batch: by one read, or by value."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+from gather_model import assert_same  # noqa: E402
+from torch.utils import data  # noqa: E402
+from torch_records import ORDER, N, everything, record  # noqa: E402
+
+from recstore import RecordList  # noqa: E402
+from recstore.torch import Field, Fields  # noqa: E402
+
+
+@pytest.fixture(scope="module", params=["auto", "none"])
+def x(request):
+    """A store with schemas, and one of self-describing values."""
+    with RecordList(map(record, range(N)), compression=request.param) as x:
+        yield x
+
+
+def test_a_sample_has_no_batch_dimension(x):
+    f = everything(x)
+    sample = f[7]
+    assert type(sample) is dict
+    assert sample["id"].shape == ()
+    assert sample["box"].shape == (4,)
+    assert sample["tokens"].tolist() == list(range(7))
+    assert [one.tolist() for one in sample["polygons"]] == record(7)["polygons"]
+    assert sample["packed"].tolist() == list(range(7))
+    assert (sample["name"], sample["thing"]) == (record(7)["name"], record(7)["camera"])
+    assert sample["some_mask"].item() is True
+    assert "tokens_lengths" not in sample
+    for index in (np.int64(7), torch.tensor(7), 7 - N):
+        assert_same(f[index], sample)
+
+
+@pytest.mark.parametrize("indices", [ORDER, [4], [3, 6, 9]])
+def test_samples_join_to_the_same_batch(x, indices):
+    """Where samples pass through other datasets, they are joined by value."""
+    f = everything(x)
+    assert_same(f.collate([f[i] for i in indices]), f[indices])
+    assert_same(f.collate(f.__getitems__(indices)), f[indices])
+
+
+def test_samples_that_were_changed_keep_the_change(x):
+    f = Fields(x, "id", tokens="padded")
+    samples = [f[i] for i in (4, 2)]
+    for sample in samples:
+        sample["tokens"] = sample["tokens"].flip(0)
+        sample["extra"] = torch.ones(2)
+    batch = f.collate(samples)
+    assert batch["tokens"].tolist() == [[3, 2, 1, 0], [1, 0, 0, 0]]
+    assert batch["extra"].shape == (2, 2)
+
+
+def test_collate_refuses_what_the_read_refuses(x):
+    f = Fields(x, tokens=Field("padded", length=3))
+    g = Fields(x, tokens="jagged")
+    with pytest.raises(ValueError, match="tokens.*more than"):
+        f[[9]]
+    with pytest.raises(ValueError, match="'tokens' of a sample has 9 elements, more than the length of 3"):
+        f.collate([g[9]])
+    cut = Fields(x, tokens=Field("padded", length=3, truncate=True))
+    assert cut.collate([g[9], g[1]])["tokens"].tolist() == [[0, 1, 2], [0, 0, 0]]
+
+
+def test_through_subset_and_concat(x):
+    f = everything(x)
+    subset = data.Subset(f, [5, 3, 1])
+    loader = data.DataLoader(subset, batch_size=3, collate_fn=f.collate)
+    assert_same(next(iter(loader)), f[[5, 3, 1]])
+    both = data.ConcatDataset([f, f])
+    loader = data.DataLoader(both, batch_size=2, sampler=[4, N + 5], collate_fn=f.collate)
+    assert_same(next(iter(loader)), f[[4, 5]])
+
+
+class Doubling:
+    """A dataset of a user's own, which hands on what it does not know."""
+
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __getattr__(self, name):
+        return getattr(self.dataset, name)
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, i):
+        sample = self.dataset[i]
+        return {**sample, "id": sample["id"] * 2}
+
+
+def test_a_wrapper_is_not_passed_by(x):
+    f = Fields(x, "id", "box")
+    batch = next(iter(data.DataLoader(Doubling(f), batch_size=3, collate_fn=f.collate)))
+    assert batch["id"].tolist() == [0, 2, 4]
+
+
+def test_the_samples_of_a_loader_are_dicts_for_other_collate_functions(x):
+    f = Fields(x, "id", "box", "name")
+    batch = next(iter(data.DataLoader(f, batch_size=3)))
+    assert_same(dict(batch), dict(f[:3]))
+    samples = f.__getitems__([1, 2, 3])
+    assert len(samples) == 3
+    assert [one["id"].item() for one in samples] == [1, 2, 3]
+    assert [one["id"].item() for one in samples[1:]] == [2, 3]
+    with pytest.raises(IndexError):
+        samples[3]
