@@ -21,6 +21,7 @@ import names
 import output
 import ranks
 import readers
+import samplers
 import saved_indexes
 import scale
 import speech
@@ -44,6 +45,7 @@ SUITES = (
     "arrow_in",
     "arrow_out",
     "torch_batches",
+    "samplers",
     "scale",
     "ranks",
 )
@@ -85,6 +87,7 @@ def main():
         run_arrow_in,
         run_arrow_out,
         run_torch_batches,
+        run_samplers,
         run_scale,
         run_ranks,
     )
@@ -198,6 +201,18 @@ def run_build(wanted, options, found):
     job_rows(
         found, "build memory", [("build", {"name": name, "quick": options.quick}) for name in ("coco", "imagenet")]
     )
+
+
+def run_samplers(wanted, options, found):
+    if "samplers" not in wanted:
+        return
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        skip(found, "samplers", str(error))
+        return
+    rows = samplers.measure(options.quick, log)
+    keep(found, "samplers", rows, "samplers: the order of an epoch, computed as it goes")
 
 
 def run_scale(wanted, options, found):

@@ -60,8 +60,8 @@ def made_module(monkeypatch):
 
 def missing(code):
     """A module that a block imports and that need not be there."""
-    for name in ("torch", "datasets", "lhotse", "mmengine", "pycocotools", "torchvision"):
-        if re.search(rf"^\s*(import|from) (recstore\.integrations\.)?{name}\b", code, re.MULTILINE):
+    for name in ("torch", "datasets", "lhotse", "mmengine", "pycocotools", "torchdata", "torchvision"):
+        if re.search(rf"^\s*(import|from) (recstore\.(integrations\.)?)?{name}\b", code, re.MULTILINE):
             try:
                 __import__(name)
             except (ImportError, RuntimeError):  # the latter: torchvision of another build than PyTorch

@@ -1,0 +1,127 @@
+"""The suite `samplers`: the order of an epoch of 10^9 indices in batches, beside the permutation that torch would hold.
+
+Times are CPU time: other work on the machine counts for little in it. torch's permutation is made of fewer indices, and
+its figures are for each index; its memory is 8 bytes an index as a tensor, and more as the list that samplers hold.
+"""
+
+import statistics
+import time
+import tracemalloc
+
+BATCHES = (64, 256, 4096)
+
+
+class Wrong(Exception):
+    """A batch has other indices than the order says."""
+
+
+def measure(quick, log):
+    """Rows: ns and millions of indices a second of CPU, bytes held, microseconds to resume."""
+    import torch
+
+    from recstore.torch import ShuffleSampler
+
+    n, count = (10**6, 20_000) if quick else (10**9, 4_000_000)
+    check(n)
+    rows = []
+    rounds = 2 if quick else 5
+    ways = {f"batches of {size}": (batches, size) for size in BATCHES}
+    ways["one by one"] = singles, None
+    taken = {name: [] for name in [*ways, "torch.randperm", "torch.randperm().tolist()"]}
+    log(f"an epoch of {n:,} indices, {count:,} of them in each round")
+    for _ in range(rounds):
+        for name, (way, size) in ways.items():
+            taken[name].append(way(ShuffleSampler(n, seed=1), size, count))
+        start = time.process_time()
+        order = torch.randperm(count)
+        middle = time.process_time()
+        order.tolist()
+        end = time.process_time()
+        taken["torch.randperm"].append((middle - start) / count)
+        taken["torch.randperm().tolist()"].append((end - start) / count)
+    held, resume = memory(n), resumed(n, rounds * 20)
+    for name, times in taken.items():
+        ours = name in ways
+        rows.append(
+            {
+                "way": name,
+                "indices": n if ours else count,
+                "ns": statistics.median(times) * 1e9,
+                "million_a_second": 1e-6 / statistics.median(times),
+                "of_randperm_list": statistics.median(
+                    a / b for a, b in zip(times, taken["torch.randperm().tolist()"], strict=True)
+                ),
+                "bytes_held": held if ours else 8 * count if name == "torch.randperm" else 40 * count,
+                "resume_us": resume if ours else None,
+            }
+        )
+    return rows
+
+
+def check(n):
+    """The batches have the indices of the iterator, before anything is timed."""
+    from itertools import islice
+
+    from recstore.torch import BatchSampler, ShuffleSampler
+
+    sampler = ShuffleSampler(n, seed=1)
+    singly = list(islice(sampler, 1000))
+    batched = [index for batch in islice(BatchSampler(sampler, 100), 10) for index in batch.tolist()]
+    if singly != batched or len(set(singly)) != 1000:
+        raise Wrong("batches and single indices differ")
+
+
+def batches(sampler, size, count):
+    """Seconds of CPU an index in batches."""
+    from recstore.torch import BatchSampler
+
+    made = iter(BatchSampler(sampler, size))
+    next(made)
+    start = time.process_time()
+    for _ in range(count // size):
+        next(made)
+    return (time.process_time() - start) / (count // size * size)
+
+
+def singles(sampler, _, count):
+    from collections import deque
+    from itertools import islice
+
+    made = iter(sampler)
+    next(made)
+    start = time.process_time()
+    deque(islice(made, count), maxlen=0)
+    return (time.process_time() - start) / count
+
+
+def memory(n):
+    """The bytes that a sampler, an iteration of it and its batches take at their peak, as Python's allocators and numpy
+    count them."""
+    from itertools import islice
+
+    from recstore.torch import BatchSampler, ShuffleSampler
+
+    next(iter(BatchSampler(ShuffleSampler(n), 256)))  # what is imported at the first use
+    tracemalloc.start()
+    try:
+        deque_of = iter(BatchSampler(ShuffleSampler(n, seed=1), 256))
+        for _ in islice(deque_of, 1000):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def resumed(n, rounds):
+    """Microseconds from a state to the first batch of the rest, in the middle of the epoch; the median."""
+    from recstore.torch import BatchSampler, ShuffleSampler
+
+    sampler = BatchSampler(ShuffleSampler(n, seed=1), 256)
+    state = {**sampler.state_dict(), "consumed": n // 2}
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        sampler.load_state_dict(state)
+        next(iter(sampler))
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e6

@@ -1,0 +1,161 @@
+"""What test_samplers_real starts as ranks: `sampler_programs.py PROGRAM FOLDER` notes the indices that each rank trains on.
+
+Each rank writes a file of JSON: by epoch a list of batches. Given a state, a run goes on where another one stopped."""
+
+import json
+import os
+import pathlib
+import sys
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from recstore.torch import BatchSampler, LengthBatchSampler, ShuffleSampler
+
+N, BATCH, EPOCHS = 103, 4, 2
+
+
+class Indices(Dataset):
+    """Gives what it is asked for, an index or an array of them."""
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, index):
+        return torch.as_tensor(index)
+
+
+def lengths():
+    return [1 + i * 7 % 30 for i in range(N)]
+
+
+def loader_of(form, workers=0):
+    """A DataLoader in each of the ways in which a sampler gets into one."""
+    sampler = ShuffleSampler(N, seed=3)
+    if form == "sampler":
+        return sampler, DataLoader(Indices(), batch_size=BATCH, sampler=sampler, num_workers=workers)
+    if form == "batches":
+        batches = BatchSampler(sampler, BATCH)
+        return batches, DataLoader(Indices(), sampler=batches, batch_size=None, num_workers=workers)
+    if form == "batch_sampler":
+        batches = BatchSampler(sampler, BATCH)
+        return batches, DataLoader(Indices(), batch_sampler=batches, num_workers=workers)
+    batches = LengthBatchSampler(lengths(), 64, seed=3)
+    if form == "lengths":
+        return batches, DataLoader(Indices(), batch_sampler=batches, num_workers=workers)
+    return batches, DataLoader(Indices(), sampler=batches, batch_size=None, num_workers=workers)
+
+
+def note(folder, rank, seen):
+    pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps(seen))
+
+
+def lightning(folder, form, workers="0"):
+    """Two ranks, which Lightning starts itself."""
+    from lightning.pytorch import LightningModule, Trainer
+
+    seen = [[] for _ in range(EPOCHS)]
+
+    class Module(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def training_step(self, batch, number):
+            seen[self.current_epoch].append(batch.tolist())
+            return self.layer(batch[:, None].float()).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.0)
+
+    _, loader = loader_of(form, int(workers))
+    trainer = Trainer(
+        accelerator="cpu",
+        devices=2,
+        strategy="ddp",
+        max_epochs=EPOCHS,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+    )
+    trainer.fit(Module(), loader)
+    note(folder, trainer.global_rank, seen)
+
+
+def accelerate(folder, form, workers="0"):
+    from accelerate import Accelerator
+
+    sampler, loader = loader_of(form, int(workers))  # before the Accelerator, as many scripts do
+    accelerator = Accelerator(cpu=True)
+    loader = accelerator.prepare(loader)
+    steps, seen = len(loader), []
+    for _ in range(EPOCHS):
+        seen.append([batch.tolist() for batch in loader])
+        assert len(seen[-1]) == steps
+    note(folder, accelerator.process_index, seen)
+
+
+def unprepared(folder, form="sampler"):
+    """A loader that accelerate does not share out: an error, and not the same records in each process."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True)
+    _, loader = loader_of(form)
+    try:
+        next(iter(loader))
+        said = "nothing"
+    except RuntimeError as error:
+        said = str(error)
+    note(folder, accelerator.process_index, said)
+
+
+def twice(folder, form="sampler"):
+    """A sampler that is for a rank already, in a loader that accelerate shares out."""
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True)
+    sampler = ShuffleSampler(N, rank=accelerator.process_index, world_size=accelerator.num_processes)
+    loader = accelerator.prepare(DataLoader(Indices(), batch_size=BATCH, sampler=sampler))
+    try:
+        next(iter(loader))
+        said = "nothing"
+    except ValueError as error:
+        said = str(error)
+    note(folder, accelerator.process_index, said)
+
+
+def ranks(folder, form, steps="-1", state=""):
+    """Ranks of torchrun, which go on from `state` and stop after so many steps of the second epoch."""
+    torch.distributed.init_process_group("gloo")
+    sampler, loader = loader_of(form, 2)
+    seen, first = [], 0
+    if state:
+        state = json.loads(state)
+        sampler.load_state_dict(state)
+        first = state["epoch"]
+    for epoch in range(first, EPOCHS):
+        sampler.set_epoch(epoch)
+        seen.append([])
+        for number, batch in enumerate(loader):
+            seen[-1].append(batch.tolist())
+            if epoch == EPOCHS - 1 and number + 1 == int(steps):
+                taken = {
+                    "samples" if form == "sampler" else "batches": sum(map(len, seen[-1]))
+                    if form == "sampler"
+                    else number + 1
+                }
+                pathlib.Path(folder, f"state{torch.distributed.get_rank()}.json").write_text(
+                    json.dumps(sampler.state_dict(**taken))
+                )
+                break
+    note(folder, torch.distributed.get_rank(), seen)
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    {"lightning": lightning, "accelerate": accelerate, "unprepared": unprepared, "twice": twice, "ranks": ranks}[
+        sys.argv[1]
+    ](*sys.argv[2:])

@@ -1,0 +1,338 @@
+"""The samplers under Lightning, accelerate, torchrun and torchdata's StatefulDataLoader: each finds set_epoch, none shares
+records out twice, and runs go on where they stopped."""
+
+import contextlib
+import importlib
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import warnings
+
+import pytest
+from ref import permute
+
+from recstore.shm import process_memory
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+HERE = pathlib.Path(__file__).parent
+PROGRAM = HERE / "sampler_programs.py"
+DEADLINE = 240
+MASK = 2**64 - 1
+
+
+def imported(name):
+    """A module; a test that needs it skips where it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        pytest.skip(f"needs {error.name} (pip install recstore[real])")
+    except RuntimeError as error:  # Lightning imports torchvision
+        pytest.skip(f"torchvision does not fit PyTorch: {error}")
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.syspath_prepend(str(HERE))
+    import sampler_programs
+
+    return sampler_programs
+
+
+def start(folder, *command):
+    """Runs a launcher in `folder` and returns what the ranks noted, by rank. Nothing it started is left."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder), "PYTHONWARNINGS": "ignore"}
+    with open(folder / "output", "w") as output:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, command)], cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            code = process.wait(DEADLINE)
+        finally:
+            if process.poll() is None:
+                for pid in reversed(process_memory.family(process.pid)):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, 9)
+                process.wait()
+    assert code == 0, (folder / "output").read_text()[-3000:]
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("rank*.json"))]
+
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
+
+
+def order(n, epoch, seed=3):
+    return permute.order(n, seed + permute.mix(epoch) & MASK)
+
+
+def in_turn(per_rank):
+    """The samples that the ranks take, sample by sample of each step."""
+    flat = [list(itertools.chain(*batches)) for batches in per_rank]
+    return [index for step in zip(*flat) for index in step]
+
+
+# ---- Lightning ----
+
+
+@pytest.fixture
+def quiet():
+    """Lightning and torchdata warn of what does not matter here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def module_of(lightning, seen):
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def training_step(self, batch, number):
+            seen.setdefault(self.current_epoch, []).extend(batch.tolist())
+            return self.layer(batch[:, None].float()).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.0)
+
+    return Module()
+
+
+def trainer_of(lightning, folder, **options):
+    return lightning.Trainer(
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        **options,
+    )
+
+
+def saving(lightning, folder):
+    """Saves a checkpoint in the middle of the second epoch: what `save_checkpoint` writes after `fit` says that it has ended."""
+    return lightning.callbacks.ModelCheckpoint(
+        folder, "checkpoint", every_n_train_steps=26 + 7, save_on_train_epoch_end=False
+    )
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
+def test_lightning_names_the_epochs(programs, quiet, tmp_path, form, workers):
+    lightning = imported("lightning.pytorch")
+    seen = {}
+    _, loader = programs.loader_of(form, workers)
+    trainer_of(lightning, tmp_path, max_epochs=3, enable_checkpointing=False).fit(module_of(lightning, seen), loader)
+    assert seen == {epoch: order(programs.N, epoch) for epoch in range(3)}
+
+
+@pytest.mark.parametrize("form", ["lengths", "lengths as sampler"])
+def test_lightning_names_the_epochs_of_batches_by_length(programs, quiet, tmp_path, form):
+    lightning = imported("lightning.pytorch")
+    seen = {}
+    _, loader = programs.loader_of(form)
+    trainer_of(lightning, tmp_path, max_epochs=2, enable_checkpointing=False).fit(module_of(lightning, seen), loader)
+    assert sorted(seen[0]) == sorted(seen[1]) == list(range(programs.N)) and seen[0] != seen[1]
+
+
+@pytest.mark.parametrize(("form", "workers"), [("sampler", "0"), ("batches", "2"), ("lengths as sampler", "0")])
+def test_two_ranks_of_lightning(tmp_path, programs, form, workers):
+    imported("lightning.pytorch")
+    noted = start(tmp_path, PROGRAM, "lightning", tmp_path, form, workers)
+    assert len(noted) == 2
+    for epoch in range(programs.EPOCHS):
+        per_rank = [rank[epoch] for rank in noted]
+        if form == "lengths as sampler":
+            counts = list(itertools.chain(*map(itertools.chain.from_iterable, per_rank)))
+            assert set(counts) == set(range(programs.N)) and len(per_rank[0]) == len(per_rank[1])
+        else:
+            assert in_turn(per_rank) == [*order(programs.N, epoch), order(programs.N, epoch)[0]]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_lightning_goes_on_from_a_checkpoint(programs, quiet, tmp_path, workers):
+    """With a StatefulDataLoader, whose state Lightning saves, in the middle of the second epoch."""
+    lightning = imported("lightning.pytorch")
+    stateful = imported("torchdata.stateful_dataloader")
+
+    def loader():
+        batches = programs.BatchSampler(programs.ShuffleSampler(programs.N, seed=3), 4)
+        return stateful.StatefulDataLoader(programs.Indices(), sampler=batches, batch_size=None, num_workers=workers)
+
+    before, after = {}, {}
+    trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=[saving(lightning, tmp_path)]).fit(
+        module_of(lightning, before), loader()
+    )
+    assert before == {0: order(programs.N, 0), 1: order(programs.N, 1)[:28]}
+    trainer = trainer_of(lightning, tmp_path, max_epochs=3, enable_checkpointing=False)
+    trainer.fit(module_of(lightning, after), loader(), ckpt_path=tmp_path / "checkpoint.ckpt", weights_only=False)
+    assert after == {1: order(programs.N, 1)[28:], 2: order(programs.N, 2)}
+
+
+def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_path):
+    """With a plain DataLoader with workers: the callback counts the batches that the loop has had. As docs/samplers.md has it."""
+    lightning = imported("lightning.pytorch")
+
+    class SamplerState(lightning.Callback):
+        def __init__(self, batches):
+            self.batches, self.seen = batches, 0
+
+        def on_train_epoch_start(self, trainer, module):
+            self.seen = 0
+
+        def on_train_batch_end(self, trainer, module, *arguments):
+            self.seen += 1
+
+        def state_dict(self):
+            return self.batches.state_dict(batches=self.seen)
+
+        def load_state_dict(self, state):
+            self.batches.load_state_dict(state)
+
+    before, after = {}, {}
+    batches, loader = programs.loader_of("batches", 2)
+    callbacks = [SamplerState(batches), saving(lightning, tmp_path)]
+    trainer_of(lightning, tmp_path, max_steps=26 + 7, callbacks=callbacks).fit(module_of(lightning, before), loader)
+    assert before == {0: order(programs.N, 0), 1: order(programs.N, 1)[:28]}
+    batches, loader = programs.loader_of("batches", 2)
+    trainer = trainer_of(
+        lightning, tmp_path, max_epochs=3, callbacks=[SamplerState(batches)], enable_checkpointing=False
+    )
+    trainer.fit(module_of(lightning, after), loader, ckpt_path=tmp_path / "checkpoint.ckpt", weights_only=False)
+    assert after == {1: order(programs.N, 1)[28:], 2: order(programs.N, 2)}
+
+
+# ---- accelerate ----
+
+
+@pytest.mark.parametrize(
+    ("form", "workers"), [("sampler", "0"), ("batches", "2"), ("batch_sampler", "0"), ("lengths", "0")]
+)
+def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
+    imported("accelerate")
+    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form, workers)
+    assert len(noted) == 2
+    for epoch in range(programs.EPOCHS):
+        batches = [batch for step in zip(*(rank[epoch] for rank in noted)) for batch in step]
+        taken = list(itertools.chain(*batches))
+        if form == "lengths":
+            assert set(taken) == set(range(programs.N)) and noted[0][0] != noted[0][1]
+        else:  # accelerate completes the last batch of each process with the first samples
+            assert taken[: programs.N] == order(programs.N, epoch) and len(taken) == 104
+
+
+@pytest.mark.parametrize(
+    ("program", "said"), [("unprepared", "is not prepared"), ("twice", "leave rank and world_size out")]
+)
+def test_accelerate_shares_nothing_out_twice_or_not_at_all(tmp_path, program, said):
+    imported("accelerate")
+    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
+    assert len(noted) == 2 and all(said in message for message in noted)
+
+
+# ---- torchrun ----
+
+
+@pytest.mark.parametrize("form", ["sampler", "batches", "lengths as sampler"])
+def test_torchrun_goes_on_with_other_ranks(tmp_path, programs, form):
+    folders = [tmp_path / name for name in ("two", "one", "three")]
+    for folder in folders:
+        folder.mkdir()
+    two = start(folders[0], *TORCHRUN, "--nproc-per-node=2", PROGRAM, "ranks", folders[0], form, "5")
+    states = [(folders[0] / f"state{rank}.json").read_text() for rank in range(2)]
+    assert states[0] == states[1]
+    first = [[batch for step in zip(*(rank[e] for rank in two)) for batch in step] for e in range(2)]
+    for folder, count in zip(folders[1:], (1, 3)):
+        more = start(folder, *TORCHRUN, f"--nproc-per-node={count}", PROGRAM, "ranks", folder, form, "-1", states[0])
+        assert len(more) == count
+        rest = [batch for step in zip(*(rank[0] for rank in more)) for batch in step]
+        if form == "lengths as sampler":
+            taken = [tuple(batch) for batch in [*first[1], *rest]]
+            whole = [tuple(batch) for batch in programs.loader_of(form)[0]]
+            assert len(set(taken)) >= len(whole) > len(taken) - count
+            assert set(itertools.chain(*taken)) == set(range(programs.N))
+        else:
+            assert in_turn([rank[0] for rank in two]) == [*order(programs.N, 0), order(programs.N, 0)[0]]
+            taken = in_turn([rank[1] for rank in two]) + in_turn([rank[0] for rank in more])
+            assert taken[: programs.N] == order(programs.N, 1) and len(taken) - programs.N < count
+
+
+# ---- torchdata ----
+
+
+def flat(batches):
+    return [index for batch in batches for index in batch.tolist()]
+
+
+@pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (0, 2), (2, 0), (2, 1)])
+def test_stateful_dataloader_goes_on(programs, quiet, form, before, after):
+    """Its own state with as many workers; with others the sampler takes its state out of the loader's."""
+    stateful = imported("torchdata.stateful_dataloader")
+
+    def made(workers):
+        sampler = programs.loader_of(form)[0]
+        options = {
+            "sampler": {"sampler": sampler, "batch_size": programs.BATCH},
+            "batches": {"sampler": sampler, "batch_size": None},
+            "batch_sampler": {"batch_sampler": sampler},
+        }
+        return sampler, stateful.StatefulDataLoader(programs.Indices(), num_workers=workers, **options[form])
+
+    whole = [order(programs.N, epoch) for epoch in range(3)]
+    for stop in (1, 7, 26):
+        sampler, loader = made(before)
+        sampler.set_epoch(1)
+        iterator = iter(loader)
+        taken = flat(itertools.islice(iterator, stop))
+        state = loader.state_dict()
+        del iterator
+        assert taken == whole[1][: stop * programs.BATCH]
+        sampler, loader = made(after)
+        if before == after:
+            loader.load_state_dict(state)
+        else:
+            sampler.load_state_dict(state)
+        if stop < 26:
+            assert taken + flat(loader) == whole[1]
+            sampler.set_epoch(2)
+            assert flat(loader) == whole[2]
+
+
+def test_stateful_dataloader_at_the_end_of_an_epoch(programs, quiet):
+    stateful = imported("torchdata.stateful_dataloader")
+    for workers in (0, 2):
+        made = []
+        for _ in range(2):
+            batches = programs.loader_of("batches")[0]
+            options = {"sampler": batches, "batch_size": None, "num_workers": workers}
+            made.append((batches, stateful.StatefulDataLoader(programs.Indices(), **options)))
+        (_, loader), (batches, later) = made
+        assert flat(loader) == order(programs.N, 0)
+        later.load_state_dict(loader.state_dict())
+        batches.set_epoch(1)
+        assert flat(later) == order(programs.N, 1)
+
+
+def test_stateful_dataloader_with_rare_snapshots(programs, quiet):
+    stateful = imported("torchdata.stateful_dataloader")
+    batches = programs.loader_of("batches")[0]
+    options = {"sampler": batches, "batch_size": None, "num_workers": 2, "snapshot_every_n_steps": 5}
+    loader = stateful.StatefulDataLoader(programs.Indices(), **options)
+    iterator = iter(loader)
+    taken = flat(itertools.islice(iterator, 7))
+    state = loader.state_dict()
+    del iterator
+    with pytest.raises(ValueError, match="snapshot_every_n_steps=1"):
+        programs.loader_of("batches")[0].load_state_dict(state)
+    later = stateful.StatefulDataLoader(programs.Indices(), **{**options, "sampler": programs.loader_of("batches")[0]})
+    later.load_state_dict(state)
+    assert taken + flat(later) == order(programs.N, 0)
