@@ -44,6 +44,33 @@ uint64_t rs_dtype_put_floats(unsigned dtype, const double *from, uint64_t n, uin
 /* Number i is from[2 i], its real part, and from[2 i + 1]. */
 uint64_t rs_dtype_put_complex(unsigned dtype, const double *from, uint64_t n, uint8_t *to, size_t step);
 
+/* Each of these writes one number, and returns whether the dtype can hold it. The usual dtypes are inline. */
+static inline bool rs_dtype_put_int(unsigned dtype, int64_t value, uint8_t *to) {
+    if (dtype == RS_DTYPE_INT64) {
+        rs_store_u64(to, (uint64_t)value);
+        return true;
+    }
+    if (dtype == RS_DTYPE_FLOAT32) {
+        const float item = (float)value;
+        memcpy(to, &item, 4);
+        return true;
+    }
+    return rs_dtype_put_ints(dtype, &value, 1, to, RS_DTYPE_MOST_BYTES) == 1;
+}
+
+static inline bool rs_dtype_put_float(unsigned dtype, double value, uint8_t *to) {
+    if (dtype == RS_DTYPE_FLOAT32) {
+        const float item = (float)value;
+        memcpy(to, &item, 4);
+        return true;
+    }
+    if (dtype == RS_DTYPE_FLOAT64) {
+        rs_store_f64(to, value);
+        return true;
+    }
+    return rs_dtype_put_floats(dtype, &value, 1, to, RS_DTYPE_MOST_BYTES) == 1;
+}
+
 /* Writes n items that are all copies of one of `size` bytes, 1, 2, 4, 8 or 16. */
 void rs_dtype_repeat(const uint8_t *item, unsigned size, uint64_t n, uint8_t *to);
 

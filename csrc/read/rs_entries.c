@@ -95,8 +95,10 @@ rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_no
     if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
     if (node != self->node) {
         self->node = NULL;
+        self->only = NULL;
         RS_TRY(rs_entries_bind(self, node, self->of_node, err));
         self->node = node;
+        if (coded->n_tables == 1) self->only = coded->tables[0];
     }
     for (t = 0; i >= coded->first[t + 1]; t++) {
     }

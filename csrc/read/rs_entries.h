@@ -40,6 +40,7 @@ typedef struct rs_entries {
     rs_buffer text;
     rs_column number;                            /* scratch, for reading one entry */
     const rs_node *node;                         /* the dict-coded node of the last call */
+    const rs_table *only;                        /* its table, when it has but one; nodes of many trees share it */
     rs_entry *of_node[RS_FMT_DICT_CODED_TABLES]; /* the entries of its tables */
 } rs_entries;
 
@@ -59,7 +60,8 @@ RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor
  * record; its budget is used, and it is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cursor *cursor, const rs_node *node,
                                                    uint64_t i, const rs_entry **out, rs_error *err) {
-    if (RS_LIKELY(node == self->node && i < node->coded->count)) {
+    const bool bound = node == self->node || (node->coded->n_tables == 1 && node->coded->tables[0] == self->only);
+    if (RS_LIKELY(bound && i < node->coded->count)) {
         uint32_t t = 0;
         while (i >= node->coded->first[t + 1]) t++;
         *out = self->of_node[t] + (i - node->coded->first[t]);

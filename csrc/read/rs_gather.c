@@ -75,6 +75,16 @@ rs_status rs_gather_take_string(rs_gather *self, rs_error *err) {
 
 /* ---- A window ---- */
 
+/* Takes a single number of one record, which needs no walk. Returns false, and takes nothing, where that fails. */
+static bool take_single(rs_gather_field *field, const rs_compiled_path *compiled, const rs_slice *record) {
+    const uint8_t *start = record->ptr;
+    rs_slice group;
+    if (!field->single || rs_slice_left(record) < compiled->least) return false;
+    group = rs_slice_of(start + compiled->group_off, (size_t)compiled->group_bytes);
+    return rs_gather_take_single(field, compiled->node, start + compiled->body_off,
+                                 rs_decode_bits_unchecked(&group, compiled->bit_off, compiled->node->bits));
+}
+
 /* Takes a field with a fixed body of the records from `begin` up to `end` of the window, which have one tree. */
 static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f, uint64_t begin, uint64_t end,
                             rs_error *err) {
@@ -82,7 +92,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
     rs_gather_field *field = &self->fields[f];
     uint64_t long_end = begin, i;
     /* Rows are read together up to the first one that is too short; a walk reports the error of that one. */
-    if (end - begin >= ROWS_LEAST) {
+    if (end - begin >= ROWS_LEAST || !field->single) {
         while (long_end < end && rs_slice_left(&self->window.records[long_end]) >= compiled->least) long_end++;
     }
     while ((i = field->done - self->done) < end) {
@@ -98,7 +108,7 @@ static rs_status take_fixed(rs_gather *self, const rs_source *source, uint32_t f
             RS_TRY(rs_gather_take_rows(field, &cursor, compiled->node, &rows, &self->stop, err));
             i = field->done - self->done;
         }
-        if (self->stop.why == RS_GATHER_DONE && i < end) {
+        if (self->stop.why == RS_GATHER_DONE && i < end && !take_single(field, compiled, &self->window.records[i])) {
             RS_TRY(take_one(self, source, field, compiled, i, &passed, err));
         }
         if (self->stop.why != RS_GATHER_DONE) return RS_OK;

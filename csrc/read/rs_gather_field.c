@@ -12,6 +12,8 @@ static rs_status too_large(rs_error *err) {
 rs_status rs_gather_field_begin(rs_gather_field *self, uint64_t n, bool direct, rs_error *err) {
     const rs_gather_spec *spec = self->spec;
     uint64_t size;
+    self->item_bytes = rs_dtype_bytes(spec->dtype);
+    self->single = spec->form == RS_GATHER_VALUES && spec->n_row == 0;
     self->done = self->total = self->longest = self->inner_longest = self->rows = 0;
     self->n_parts = 0;
     self->to = self->valid = NULL;
@@ -104,6 +106,9 @@ rs_status rs_gather_take_missing(rs_gather_field *self, int why, rs_gather_stop 
 rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_place *place, rs_gather_stop *stop,
                                rs_error *err) {
     const unsigned form = self->spec->form;
+    if (self->single && place->node != NULL && rs_gather_take_single(self, place->node, place->body, place->bits)) {
+        return RS_OK;
+    }
     if (place->node != NULL && place->node->kind == RS_FMT_NODE_DICT_CODED) {
         const rs_entry *entry;
         bool taken;
@@ -122,15 +127,6 @@ rs_status rs_gather_take_value(rs_gather_field *self, rs_cursor *cursor, rs_plac
     if (self->valid != NULL) self->valid[self->done] = 1;
     self->done++;
     return RS_OK;
-}
-
-bool rs_gather_put_number(const rs_gather_field *self, unsigned type, uint64_t bits, uint8_t *to) {
-    const unsigned dtype = self->spec->dtype;
-    const int64_t integer = (int64_t)bits;
-    double number;
-    if (type != RS_COLUMN_FLOAT) return rs_dtype_put_ints(dtype, &integer, 1, to, RS_DTYPE_MOST_BYTES) == 1;
-    memcpy(&number, &bits, 8);
-    return rs_dtype_put_floats(dtype, &number, 1, to, RS_DTYPE_MOST_BYTES) == 1;
 }
 
 rs_status rs_gather_take_entry(rs_gather_field *self, const rs_entry *entry, bool *taken, rs_gather_stop *stop,

@@ -13,7 +13,8 @@ enum {
     RS_GATHER_SHAPE = RS_GATHER_ROW_DIMS + 3,
     RS_GATHER_PARTS = 5,
 
-    /* The forms of a field in the buffer; B is the number of records. The parts of each, in their order: */
+    /* The forms of a field in the buffer; B is the number of records. Those up to PACKED take numbers. The parts of
+     * each, in their order: */
     RS_GATHER_VALUES = 0, /* values (B, row) */
     RS_GATHER_RAGGED = 1, /* values (total, row); i64 offsets (B + 1) */
     RS_GATHER_NESTED = 2, /* values (total, row); i64 inner offsets (m + 1); i64 outer offsets (B + 1) */
@@ -69,9 +70,11 @@ typedef struct rs_gather_part {
 /* The state of one field. */
 typedef struct rs_gather_field {
     const rs_gather_spec *spec;
-    uint64_t done;    /* number of records whose value was taken */
-    uint64_t total;   /* rows of all runs so far; of nested forms, inner lists */
-    uint64_t longest; /* rows of the longest run; of nested forms, the most inner lists of a record */
+    uint64_t item_bytes; /* of the dtype */
+    bool single;         /* the values are single numbers */
+    uint64_t done;       /* number of records whose value was taken */
+    uint64_t total;      /* rows of all runs so far; of nested forms, inner lists */
+    uint64_t longest;    /* rows of the longest run; of nested forms, the most inner lists of a record */
     uint64_t inner_longest;
     uint8_t *to;       /* values of known size: where the first record's goes */
     uint8_t *valid;    /* with RS_GATHER_MASK, and of strings: where the byte of the first record goes */
@@ -150,7 +153,38 @@ uint64_t rs_gather_value_bytes(const rs_gather_spec *spec);
 
 /* Writes a number as an item of the field's dtype at `to`: `type` is a type of rs_column.h, with its bits. Returns
  * false when the dtype cannot hold it. */
-bool rs_gather_put_number(const rs_gather_field *self, unsigned type, uint64_t bits, uint8_t *to);
+static inline bool rs_gather_put_number(const rs_gather_field *self, unsigned type, uint64_t bits, uint8_t *to) {
+    double number;
+    if (type != RS_COLUMN_FLOAT) return rs_dtype_put_int(self->spec->dtype, (int64_t)bits, to);
+    memcpy(&number, &bits, 8);
+    return rs_dtype_put_float(self->spec->dtype, number, to);
+}
+
+/* As rs_gather_put_number, for the value of an int, bool, decimal or float node. *taken becomes false for other
+ * nodes. */
+static inline bool rs_gather_put_node(const rs_gather_field *self, const rs_node *node, const uint8_t *body,
+                                      uint64_t bits, uint8_t *to, bool *taken) {
+    const unsigned dtype = self->spec->dtype;
+    *taken = true;
+    switch (node->kind) {
+    case RS_FMT_NODE_INT: return rs_dtype_put_int(dtype, rs_decode_int_unchecked(node, body, bits), to);
+    case RS_FMT_NODE_DECIMAL: return rs_dtype_put_float(dtype, rs_decode_decimal_unchecked(node, body, bits), to);
+    case RS_FMT_NODE_FLOAT: return rs_dtype_put_float(dtype, rs_load_f64(body), to);
+    case RS_FMT_NODE_BOOL: return rs_dtype_put_int(dtype, bits != 0, to);
+    default: *taken = false; return false;
+    }
+}
+
+/* Takes the value of a field of single numbers, where it stands under a node of numbers. Returns false, and takes
+ * nothing, for other nodes and for a number that the dtype cannot hold. */
+static inline bool rs_gather_take_single(rs_gather_field *self, const rs_node *node, const uint8_t *body,
+                                         uint64_t bits) {
+    bool taken;
+    if (!rs_gather_put_node(self, node, body, bits, self->to + self->done * self->item_bytes, &taken)) return false;
+    if (self->valid != NULL) self->valid[self->done] = 1;
+    self->done++;
+    return true;
+}
 
 /* Notes the run of the value. Its rows are counted. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_note_run(rs_gather_field *self, const rs_run *run, rs_error *err);

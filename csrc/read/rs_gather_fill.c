@@ -1,7 +1,11 @@
 /* rs_gather_fill.c: the sizes and places of the parts of a batch, and writing what measuring has not written. */
 #include "read/rs_gather.h"
 
-enum { PART_ALIGNMENT = 64, AHEAD = 4 /* runs before the bytes of a run are needed, they are prefetched */ };
+enum {
+    PART_ALIGNMENT = 64,
+    AHEAD = 3,             /* runs before the bytes of a run are needed, they are prefetched */
+    PREFETCHED_MOST = 1536 /* bytes of a run */
+};
 
 static rs_status too_large(rs_error *err) {
     return rs_error_set(err, RS_E_MEM, RS_NOWHERE, "a batch is too large for memory");
@@ -159,6 +163,13 @@ void rs_gather_place(rs_gather *self, uint8_t *buffer) {
 
 /* ---- Filling ---- */
 
+/* Prefetches the bytes of a run. The processor finds the later ones of long runs by itself. */
+static void prefetch_run(const rs_run *run) {
+    const uint64_t size = run->kind == RS_RUN_READY ? 0 : run->at < PREFETCHED_MOST ? run->at : PREFETCHED_MOST;
+    uint64_t at;
+    for (at = 0; at < size; at += 64) RS_PREFETCH(run->data + at);
+}
+
 /* Writes the first `rows` rows of the run of record i at `to`. */
 static rs_status write_run(rs_gather *self, uint32_t f, uint64_t i, uint64_t rows, uint8_t *to, rs_error *err) {
     rs_gather_field *field = &self->fields[f];
@@ -166,10 +177,11 @@ static rs_status write_run(rs_gather *self, uint32_t f, uint64_t i, uint64_t row
     const uint64_t n = rows * field->spec->row_numbers;
     uint64_t written;
     rs_status status;
-    if (i + AHEAD < self->n && run[AHEAD].data != NULL) {
-        uint64_t at;
-        for (at = 0; at < 256 && at < run[AHEAD].at; at += 64) RS_PREFETCH(run[AHEAD].data + at);
+    if (i == 0) {
+        uint64_t k;
+        for (k = 0; k < AHEAD && k < self->n; k++) prefetch_run(&run[k]);
     }
+    if (i + AHEAD < self->n) prefetch_run(&run[AHEAD]);
     status = rs_run_write(run, n, field->spec->dtype, field->values.data, &field->scratch, to, &written, err);
     if (status == RS_OK && written == n) return RS_OK;
     self->stop.field = f;

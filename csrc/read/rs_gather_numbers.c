@@ -1,11 +1,9 @@
 /* rs_gather_numbers.c: takes the numbers of one value: a number, a list or array of them, or lists of lists. */
 #include "read/rs_gather_field.h"
 
-/* ---- One number ---- */
+enum { PACKED_FEW = 16 };
 
-static bool put_float(const rs_gather_field *self, double value, uint8_t *to) {
-    return rs_dtype_put_floats(self->spec->dtype, &value, 1, to, RS_DTYPE_MOST_BYTES) == 1;
-}
+/* ---- One number ---- */
 
 /* Puts the any value at the cursor. *taken becomes false, and nothing is taken, when it is no bool, int or float. */
 static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t *to, bool *taken, bool *fits,
@@ -26,7 +24,7 @@ static rs_status put_any(const rs_gather_field *self, rs_cursor *cursor, uint8_t
         *fits = rs_gather_put_number(self, RS_COLUMN_INT, (uint64_t)rs_load_int_unchecked(p, size), to);
     } else if (tag == RS_FMT_TAG_FLOAT) {
         RS_TRY(rs_decode_take(cursor, 8, &p, err));
-        *fits = put_float(self, rs_load_f64(p), to);
+        *fits = rs_dtype_put_float(self->spec->dtype, rs_load_f64(p), to);
     } else if (tag == RS_FMT_TAG_BIGINT) {
         RS_TRY(rs_decode_varint(cursor, &n, err));
         RS_TRY(rs_decode_take(cursor, n, &p, err));
@@ -100,24 +98,15 @@ static rs_status put_at(rs_gather_field *self, rs_cursor *cursor, const rs_place
         RS_TRY(put_any(self, cursor, to, taken, fits, err));
         return *taken ? RS_OK : put_rare(self, cursor, place, to, taken, fits, err);
     }
-    switch (node->kind) {
-    case RS_FMT_NODE_INT:
-        *fits = rs_gather_put_number(self, RS_COLUMN_INT,
-                                     (uint64_t)rs_decode_int_unchecked(node, place->body, place->bits), to);
-        return RS_OK;
-    case RS_FMT_NODE_FLOAT: *fits = put_float(self, rs_load_f64(place->body), to); return RS_OK;
-    case RS_FMT_NODE_DECIMAL:
-        *fits = put_float(self, rs_decode_decimal_unchecked(node, place->body, place->bits), to);
-        return RS_OK;
-    case RS_FMT_NODE_BOOL: *fits = rs_gather_put_number(self, RS_COLUMN_BOOL, place->bits != 0, to); return RS_OK;
-    case RS_FMT_NODE_CONST: {
+    *fits = rs_gather_put_node(self, node, place->body, place->bits, to, taken);
+    if (*taken) return RS_OK;
+    if (node->kind == RS_FMT_NODE_CONST) {
         const rs_place any = {NULL, NULL, 0};
         rs_cursor aux = *cursor;
         aux.in = rs_slice_of(node->aux, node->aux_size_bytes);
         return put_at(self, &aux, &any, to, taken, fits, err);
     }
-    default: return put_rare(self, cursor, place, to, taken, fits, err);
-    }
+    return put_rare(self, cursor, place, to, taken, fits, err);
 }
 
 /* ---- Sequences ---- */
@@ -421,6 +410,34 @@ static rs_status take_made(rs_gather_field *self, rs_cursor *cursor, const rs_pl
     return RS_OK;
 }
 
+/* Takes a short list of packed numbers at once, where its place is known. */
+static rs_status take_packed(rs_gather_field *self, rs_cursor *cursor, const rs_node *node, rs_gather_stop *stop,
+                             rs_error *err) {
+    const rs_gather_spec *spec = self->spec;
+    const size_t size = (size_t)self->item_bytes;
+    uint8_t *to = self->to + self->done * spec->row_numbers * size;
+    int64_t numbers[PACKED_FEW];
+    double floats[PACKED_FEW];
+    rs_packed_ints packed;
+    uint64_t n, i, put;
+    RS_TRY(rs_decode_numbers(cursor, node, &n, &packed, err));
+    if (n != spec->row_numbers) {
+        stop->why = RS_GATHER_LENGTH;
+        return RS_OK;
+    }
+    rs_packed_ints_read(&packed, numbers);
+    if (node->number_kind == RS_FMT_NUMBERS_FLOATS) {
+        for (i = 0; i < n; i++) floats[i] = rs_packed_ints_float(node, numbers[i]);
+        put = rs_dtype_put_floats(spec->dtype, floats, n, to, size);
+    } else {
+        put = rs_dtype_put_ints(spec->dtype, numbers, n, to, size);
+    }
+    if (put == n) return RS_OK;
+    stop->why = RS_GATHER_RANGE;
+    stop->number = put;
+    return RS_OK;
+}
+
 rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const rs_place *place, rs_gather_stop *stop,
                                  rs_error *err) {
     const rs_gather_spec *spec = self->spec;
@@ -434,6 +451,10 @@ rs_status rs_gather_take_numbers(rs_gather_field *self, rs_cursor *cursor, const
         else if (!fits) stop->why = RS_GATHER_RANGE, stop->number = 0;
         else memcpy(self->to + self->done * size, item, size);
         return RS_OK;
+    }
+    if (free_dims == 0 && spec->n_row == 1 && spec->row_numbers <= PACKED_FEW && place->node != NULL &&
+        place->node->kind == RS_FMT_NODE_NUMBERS) {
+        return take_packed(self, cursor, place->node, stop, err);
     }
     if (free_dims < 2) {
         RS_TRY(take_run(self, cursor, place, &taken, stop, err));

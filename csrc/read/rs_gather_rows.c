@@ -137,7 +137,7 @@ static rs_status take_sequences(rs_gather_field *self, const rs_cursor *cursor, 
     const rs_gather_spec *spec = self->spec;
     const bool list = node->kind == RS_FMT_NODE_LIST;
     const uint64_t count = list ? node->count : node->n_children;
-    if (rs_gather_free_dims(spec->form) + spec->n_row != 1) return RS_OK;
+    if (spec->form > RS_GATHER_PACKED || rs_gather_free_dims(spec->form) + spec->n_row != 1) return RS_OK;
     if (count > cursor->budget.values || cursor->budget.depth == 0) return RS_OK; /* the walk reports it */
     if (list ? !is_number_node(node->children) : !is_tuple_of_numbers(node)) return RS_OK;
     if (spec->form == RS_GATHER_VALUES) {

@@ -17,7 +17,8 @@ cdef dict FORMS = {
     "codes": RS_GATHER_CODES,
 }
 cdef dict MISSING_WAYS = {"raise": RS_GATHER_RAISE, "fill": RS_GATHER_FILL, "mask": RS_GATHER_MASK}
-cdef dict DTYPES = {rs_dtype_name(number).decode(): number for number in range(RS_DTYPES)}
+cdef tuple DTYPE_NAMES = tuple([rs_dtype_name(number).decode() for number in range(RS_DTYPES)])
+cdef dict DTYPES = {name: number for number, name in enumerate(DTYPE_NAMES)}
 cdef str NO_VALUE = "give missing='mask', or a default"
 
 
@@ -140,7 +141,7 @@ cdef class GatherSpec:
         if self.it.form == RS_GATHER_TEXT or self.it.form == RS_GATHER_STRINGS:
             return 0
         if not put_number(dtype, 0 if fill is None else fill, self.it.fill):
-            raise ValueError(f"{rs_dtype_name(dtype).decode()} cannot hold the fill {fill!r:.60}")
+            raise ValueError(f"{DTYPE_NAMES[dtype]} cannot hold the fill {fill!r:.60}")
         return 0
 
     cdef int check_lengths(self) except -1:
@@ -281,6 +282,7 @@ cdef class Gather:
     cdef readonly tuple fields       # the GatherSpecs
     cdef rs_gather_spec *specs
     cdef uint32_t n_specs
+    cdef tuple segments              # those of the records
     cdef list paths                  # for each spec the Path from the stored record, or None
     cdef list compiled               # for each spec its CompiledPaths
     cdef list held                   # bytes that specs point into
@@ -292,6 +294,7 @@ cdef class Gather:
         cdef uint32_t i
         cdef Records records = records_in(container)
         self.records = records
+        self.segments = tuple([segment for segment, _ in records.selection.leaves()])
         self.fields = tuple(specs)
         self.n_specs = <uint32_t>len(self.fields)
         self.paths, self.compiled, self.held, self.trees, self.pool = [], [], [], {}, []
@@ -331,21 +334,19 @@ cdef class Gather:
         """
         cdef Span chosen = Span.of(positions, 8)
         cdef GatherState state
-        cdef Segment segment
-        self.records._require()
+        cdef Py_ssize_t i, entered = 0
         try:
             state = self.pool.pop()
         except IndexError:
             state = GatherState(self)
-        entered = []
         try:
-            for segment, _ in self.records.selection.leaves():
-                segment.enter()
-                entered.append(segment)
+            for i in range(len(self.segments)):
+                (<Segment>self.segments[i]).enter()
+                entered += 1
             return self.read_entered(state, chosen, allocate)
         finally:
-            for segment in entered:
-                segment.leave()
+            for i in range(entered):
+                (<Segment>self.segments[i]).leave()
             state.strings = None
             self.pool.append(state)
 
@@ -551,7 +552,7 @@ cdef class Gather:
             return ValueError(f"{name} is {value!r:.60}, which is none of the {spec.known.n} names")
         if stop.why == RS_GATHER_RANGE:
             number = number_in(value, stop.number)
-            dtype = rs_dtype_name(spec.it.dtype).decode()
+            dtype = DTYPE_NAMES[spec.it.dtype]
             return ValueError(f"{name} holds {number!r:.60}, which {dtype} cannot hold")
         if stop.why == RS_GATHER_LENGTH:
             row = [spec.it.row[i] for i in range(spec.it.n_row)]
@@ -572,7 +573,7 @@ cdef class Gather:
         for i in range(field.n_parts):
             part = &field.parts[i]
             shape = tuple([part.shape[d] for d in range(part.ndim)])
-            parts.append((part.off, rs_dtype_name(part.dtype).decode(), shape))
+            parts.append((part.off, DTYPE_NAMES[part.dtype], shape))
         return tuple(parts)
 
     cdef list strings_of(self, GatherState state, uint32_t f):

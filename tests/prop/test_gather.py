@@ -155,7 +155,7 @@ FITTING = {
 
 def options_for(draw, kind, values):
     forms = FITTING.get(kind, list(FITTING[nests] + FITTING[lists] + FITTING[texts]))
-    form = draw.choice(forms)
+    form = draw.choice(forms if draw.random() < 0.9 else sorted({one for some in FITTING.values() for one in some}))
     options = {"missing": draw.choice(["raise", "fill", "mask"])}
     if form in ("values", "ragged", "nested", "padded", "padded_nested"):
         row = {"values": [(), (4,), (20,), (2,)], "ragged": [(), (4,), (2,)]}.get(form, [()])

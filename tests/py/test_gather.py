@@ -1,0 +1,373 @@
+"""native.Gather by hand: each form once, what is refused and in which words, threads, closing, damaged bytes. Random
+batches against an oracle are in tests/prop/test_gather.py."""
+
+import threading
+
+import gathers
+import numpy as np
+import pytest
+from gathers import read, read_with, spec
+
+recstore = pytest.importorskip("recstore", exc_type=ImportError)
+native = pytest.importorskip("recstore._core.native")
+
+N = 500
+
+
+def record(i):
+    return {
+        "id": i,
+        "box": [i / 4, 1.5, i * 2.0, 8.25],
+        "tokens": [i + k for k in range(i % 6)],
+        "polygons": [[1.0 * i, 2.0], [3.0] * (i % 4)],
+        "name": f"name {i % 3}",
+        "label": "cat dog bird".split()[i % 3],
+        "maybe": None if i % 5 == 0 else i,
+        "grid": np.full((2, 3), i, np.int16),
+        "count": np.uint8(i % 200),
+        "raw": bytes([i % 256]) * (i % 3),
+        **({"late": i} if i >= 100 else {}),
+    }
+
+
+@pytest.fixture(scope="module", params=["auto", "none"])
+def x(request):
+    with recstore.RecordList(map(record, range(N)), compression=request.param) as store:
+        yield store
+
+
+def one(x, positions, *args, **options):
+    return read(x, positions, spec(*args, **options))[0]
+
+
+def same(got, *wanted):
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- Forms ----
+
+
+def test_values(x):
+    same(one(x, [7, 3, 7], "id", "values", "int32"), [7, 3, 7])
+    same(one(x, [4, 0], "box", "values", "float32", row=(4,)), [[1, 1.5, 8, 8.25], [0, 1.5, 0, 8.25]])
+    same(one(x, [2], "grid", "values", "int64", row=(2, 3)), [np.full((2, 3), 2)])
+    same(one(x, [2, 9], "count", "values", "float64"), [2.0, 9.0])
+    same(one(x, [5, 6], "maybe", "values", missing="mask", fill=-9), [-9, 6], [False, True])
+    same(one(x, [99, 100], "late", "values", missing="fill"), [0, 100])
+
+
+def test_ragged_padded_and_nested(x):
+    same(one(x, [2, 6, 3], "tokens", "ragged"), [2, 3, 3, 4, 5], [0, 2, 2, 5])
+    same(one(x, [2, 6, 3], "tokens", "padded", fill=-1), [[2, 3, -1], [-1, -1, -1], [3, 4, 5]], [2, 0, 3])
+    same(one(x, [2], "tokens", "padded", multiple=4), [[2, 3, 0, 0]], [2])
+    same(one(x, [5], "tokens", "padded", length=2, truncate=True), [[5, 6]], [2])
+    same(one(x, [1], "polygons", "nested", "float32"), [1, 2, 3], [0, 2, 3], [0, 2])
+    same(one(x, [1, 0], "polygons", "padded_nested"), [[[1, 2], [3, 0]], [[0, 2], [0, 0]]], [2, 2], [[2, 1], [2, 0]])
+    same(one(x, [1], "grid", "ragged", "int64", row=(3,)), [[1, 1, 1], [1, 1, 1]], [0, 2])
+
+
+def test_packed(x):
+    values, positions, documents, boundaries = one(x, [4, 3, 0, 5], "tokens", "packed", length=5, fill=-7)
+    assert values.tolist() == [[4, 5, 6, 7, 3], [4, 5, 5, 6, 7], [8, 9, -7, -7, -7]]
+    assert positions.tolist() == [[0, 1, 2, 3, 0], [1, 2, 0, 1, 2], [3, 4, 0, 0, 0]]
+    assert documents.tolist() == [[0, 0, 0, 0, 1], [1, 1, 3, 3, 3], [3, 3, -1, -1, -1]]
+    assert boundaries.tolist() == [0, 4, 5, 7, 10, 12, 15]
+    values, _, documents, boundaries = one(x, [4, 3, 1, 5], "tokens", "packed", length=5, split=False)
+    assert values.tolist() == [[4, 5, 6, 7, 1], [3, 4, 5, 0, 0], [5, 6, 7, 8, 9]]
+    assert documents.tolist() == [[0, 0, 0, 0, 2], [1, 1, 1, -1, -1], [3, 3, 3, 3, 3]]
+    assert boundaries.tolist() == [0, 4, 5, 8, 10, 15]
+
+
+def test_text_strings_and_codes(x):
+    text, offsets = one(x, [1, 5], "name", "text")
+    assert bytes(text) == b"name 1name 2" and offsets.tolist() == [0, 6, 12]
+    assert bytes(one(x, [5, 4], "raw", "text")[0]) == bytes([5, 5, 4])
+    assert one(x, [1, 5], "name", "strings") == [["name 1", "name 2"]]
+    same(one(x, [0, 1, 2, 3], "label", "codes", names=["bird", "cat", "dog"]), [1, 2, 0, 1])
+    same(one(x, [0, 3], "maybe", "codes", names=[3, 4], missing="mask"), [-1, 0], [False, True])
+
+
+def test_text_that_is_not_utf8():
+    odd = ["a\ud800", "plain", "\ud800"] * 40
+    with recstore.RecordList({"t": text} for text in odd) as x:
+        assert one(x, range(120), "t", "strings") == [odd]
+        with pytest.raises(ValueError, match="'t' of record 3 is 'a.ud800', and the form \"text\" takes"):
+            one(x, [1, 3], "t", "text")
+
+
+def test_empty_batches_and_no_fields(x):
+    same(one(x, [], "box", "values", row=(4,)), np.empty((0, 4)))
+    same(one(x, [], "tokens", "padded"), np.empty((0, 0)), [])
+    same(one(x, [], "tokens", "packed", length=4)[3:], [0])
+    assert read(x, [3]) == []
+
+
+def test_whole_records_and_paths():
+    with recstore.RecordList(range(50)) as x:
+        same(one(x, [4, 2], None, "values"), [4, 2])
+    with recstore.RecordList({"a": {"b": [i, 2 * i]}} for i in range(300)) as x:
+        same(one(x, [4, 2], "a.b", "ragged"), [4, 8, 2, 4], [0, 2, 4])
+        same(one(x, [4, 2], ("a", "b", 1), "values"), [8, 4])
+        same(one(x.field("a"), [4], "b", "ragged"), [4, 8], [0, 2])
+        same(one(x.field("a.b"), [4], None, "ragged"), [4, 8], [0, 2])
+        same(one(x.fields("a.b").lazy(), [4], "a.b", "ragged"), [4, 8], [0, 2])
+
+
+def test_fields_of_classes_and_defaults():
+    from collections import namedtuple
+
+    point = namedtuple("point", "x y")
+    records = [point(i, i / 2) if i % 2 else {"x": i} for i in range(200)]
+    with recstore.RecordList(records) as x:
+        same(one(x, [1, 2], "x", "values"), [1, 2])
+        same(one(x.field("y", 7.5), [1, 2], None, "values", "float64"), [0.5, 7.5])
+        same(one(x, [1, 2], "y", "values", "float64", missing="mask"), [0.5, 0], [True, False])
+
+
+def test_views_and_mappings(x):
+    same(one(x[::-1], [0, 1], "id", "values"), [N - 1, N - 2])
+    same(one(x[[5, 3, 5]], [0, 1, 2], "id", "values"), [5, 3, 5])
+    same(one(x + x[:10], [N + 2, 4], "id", "values"), [2, 4])
+    with recstore.RecordDict({f"k{i}": record(i) for i in range(20)}) as d:
+        same(one(d, [3, 1], "id", "values"), [3, 1])
+        same(one(d.values(), [3], "label", "codes", names=["cat"]), [0])
+
+
+# ---- Refusals ----
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the form \"values\" takes numbers"),
+        (("box", "text"), ValueError, "'box' of record 7 is the list"),
+        (("polygons", "ragged"), ValueError, r"'polygons' of record 7 is the list \[\[7.0, 2.0\], \[3"),
+        (("tokens", "nested"), ValueError, "'tokens' of record 7"),
+        (("box", "values"), ValueError, "'box' of record 7"),
+        (
+            ("grid", "values", "int64", (3, 2)),
+            ValueError,
+            r"has the shape \(2, 3\), and the form \"values\" takes \(3, 2",
+        ),
+        (("box", "values", "float32", (3,)), ValueError, r"has the shape \(4,\), and the form"),
+        (("grid", "ragged"), ValueError, r"'grid' of record 7 has the shape \(2, 3\)"),
+        (("maybe", "values"), ValueError, "'maybe' of record 10 is None: give missing="),
+        (("late", "values"), KeyError, "record 7 has no field .*late.*: give missing="),
+        (("none", "ragged"), KeyError, "record 7 has no field .*none"),
+        (("box", "values", "int64", (4,)), ValueError, "'box' of record 7 holds 1.75, which int64 cannot hold"),
+        (("id", "values", "int8"), ValueError, "'id' of record 300 holds 300, which int8 cannot hold"),
+        (("tokens", "ragged", "uint8"), ValueError, "'tokens' of record 300 holds 300"),
+    ],
+)
+def test_values_without_a_place(x, options, kind, words):
+    path, form, *rest = options
+    dtype, row = rest[0] if rest else "int64", rest[1] if len(rest) > 1 else ()
+    positions = [7, 10, 303, 300] if kind is not None and "300" not in words else [7, 300]
+    if "tokens" in words and "300" in words:
+        positions = [7, 305, 300]
+        words = "'tokens' of record 305 holds 305"
+    with pytest.raises(kind, match=words):
+        one(x, positions, path, form, dtype, row=row)
+
+
+def test_lists_that_are_too_long(x):
+    with pytest.raises(
+        ValueError, match="'tokens' of record 5 has 5 elements, more than the length of 3: truncate=True"
+    ):
+        one(x, [2, 5], "tokens", "padded", length=3)
+    with pytest.raises(ValueError, match="'tokens' of record 5 has 5 elements"):
+        one(x, [2, 5], "tokens", "packed", length=3, split=False)
+    with pytest.raises(ValueError, match="'polygons' of record 3 has a list of 3 elements"):
+        one(x, [2, 3], "polygons", "padded_nested", inner_length=2)
+
+
+def test_names_that_are_missing(x):
+    with pytest.raises(ValueError, match="'label' of record 2 is 'bird', which is none of the 2 names"):
+        one(x, [0, 2], "label", "codes", names=["cat", "dog"])
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"form": "square"}, ValueError, "the form 'square' is none of values"),
+        ({"dtype": "float8"}, ValueError, "the dtype 'float8' is none of bool"),
+        ({"missing": "skip"}, ValueError, "missing= 'skip' is none of raise"),
+        ({"row": (0,)}, ValueError, "a row of shape"),
+        ({"row": (1,) * 9}, ValueError, "at most 8"),
+        ({"row": (2.5,)}, TypeError, "float"),
+        ({"fill": 300, "dtype": "uint8"}, ValueError, "uint8 cannot hold the fill 300"),
+        ({"fill": "x"}, TypeError, "str"),
+        ({"length": 3}, ValueError, "length is for"),
+        ({"form": "packed"}, ValueError, "needs a length"),
+        ({"form": "packed", "length": 2, "row": (2,)}, ValueError, "no rows"),
+        ({"form": "packed", "length": 2, "truncate": True}, ValueError, "split=False"),
+        ({"form": "padded", "truncate": True}, ValueError, "truncate needs a length"),
+        ({"form": "padded", "multiple": 0}, ValueError, "multiple 1 or more"),
+        ({"form": "padded", "length": -1}, OverflowError, "negative"),
+        ({"form": "padded", "split": False}, ValueError, "split is for"),
+        ({"form": "padded", "inner_length": 3}, ValueError, "inner_length is for"),
+        ({"multiple": 8}, ValueError, "multiple is for"),
+        ({"form": "codes"}, ValueError, "needs them"),
+        ({"names": ["a"]}, ValueError, "names are for"),
+        ({"form": "codes", "names": ["a", "a"]}, ValueError, "'a' is there twice"),
+        ({"form": "codes", "names": [1, True]}, ValueError, "True is there twice"),
+        ({"form": "codes", "names": [1.5]}, TypeError, "not float 1.5"),
+        ({"path": 1.5}, TypeError, "a field is a str"),
+    ],
+)
+def test_options_that_do_not_fit(options, kind, words):
+    with pytest.raises(kind, match=words):
+        native.GatherSpec(**{"path": "a", "form": "values", **options})
+
+
+def test_containers_without_records(x):
+    with pytest.raises(TypeError, match="the records are groups"):
+        native.Gather(x.group_by("label"), [])
+    with pytest.raises(TypeError, match="from a container of recstore, not from a list"):
+        native.Gather([1], [])
+    with pytest.raises(KeyError, match="no field 'id': their view is of 'box', 'name'"):
+        native.Gather(x.fields("box", "name"), [spec("id", "values")])
+    with pytest.raises(TypeError, match="makes new records"):
+        native.Gather(x.field("late", {}).field("a"), [spec("b", "values")])
+
+
+@pytest.mark.parametrize("wrong", [N, -1, 2**40, -(2**63)])
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[[*range(N)]]])
+def test_positions_out_of_range(x, wrong, view):
+    with pytest.raises(IndexError, match="out of range"):
+        one(view(x), [1, wrong, 2], "id", "values")
+
+
+def test_positions_of_other_types(x):
+    gather = native.Gather(x, [spec("id", "values")])
+    with pytest.raises(ValueError, match="items of 8 bytes"):
+        gather.read(np.zeros(3, np.int32), lambda n: bytearray(n))
+    with pytest.raises((TypeError, BufferError, ValueError)):
+        gather.read(np.zeros((6,), np.int64)[::2], lambda n: bytearray(n))
+    with pytest.raises(TypeError):
+        gather.read([1, 2], lambda n: bytearray(n))
+
+
+def test_buffers_that_do_not_fit(x):
+    gather = native.Gather(x, [spec("id", "values"), spec("tokens", "ragged")])
+    at = np.arange(9)
+    with pytest.raises(ValueError, match="returned 3 bytes"):
+        gather.read(at, lambda n: bytearray(3))
+    with pytest.raises((TypeError, BufferError)):
+        gather.read(at, lambda n: bytes(n))
+    with pytest.raises(ZeroDivisionError):
+        gather.read(at, lambda n: 1 / 0)
+    with pytest.raises(ValueError, match="not aligned"):
+        gather.read(at, lambda n: np.empty(n + 1, np.uint8)[1:])
+    same(read_with(gather, [4])[0], [4])
+
+
+# ---- Threads and closing ----
+
+
+def test_threads_share_a_gather(x):
+    gather = native.Gather(x, [spec("id", "values"), spec("tokens", "padded"), spec("label", "strings")])
+    failures = []
+
+    def work(seed):
+        draw = np.random.default_rng(seed)
+        for _ in range(60):
+            at = draw.integers(0, N, draw.integers(0, 300))
+            ids, tokens, labels = read_with(gather, at)
+            good = ids[0].tolist() == at.tolist() and tokens[1].tolist() == (at % 6).tolist()
+            if not good or labels[0] != ["cat dog bird".split()[i % 3] for i in at]:
+                failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_closed_stores():
+    x = recstore.RecordList(map(record, range(50)))
+    gather = native.Gather(x, [spec("tokens", "ragged")])
+
+    def allocate(n):
+        x.close()  # the mapping stays until the read ends
+        return np.empty(n, np.uint8)
+
+    assert gather.read(np.arange(9), allocate)
+    with pytest.raises(recstore.ClosedError):
+        read_with(gather, [1])
+    with pytest.raises(recstore.ClosedError):
+        native.Gather(x, [])
+
+
+def test_a_read_within_a_read(x):
+    gather = native.Gather(x, [spec("id", "values")])
+    inner = []
+
+    def allocate(n):
+        inner.extend(read_with(gather, [3]))
+        return np.empty(n, np.uint8)
+
+    gather.read(np.arange(9), allocate)
+    assert inner[0][0].tolist() == [3]
+
+
+# ---- Damaged bytes ----
+
+ALL = [
+    spec("id", "values", "float32", missing="mask"),
+    spec("box", "values", "float32", row=(4,), missing="fill"),
+    spec("tokens", "ragged", missing="fill"),
+    spec("polygons", "nested", "float32", missing="fill"),
+    spec("polygons", "padded_nested", "float32", missing="fill"),
+    spec("tokens", "padded", missing="fill"),
+    spec("tokens", "packed", length=7, missing="fill"),
+    spec("name", "text", missing="fill"),
+    spec("label", "strings", missing="fill"),
+    spec("label", "codes", names=["cat", "dog", "bird"], missing="fill"),
+    spec("grid", "values", "int32", row=(2, 3), missing="fill"),
+]
+
+
+@pytest.mark.parametrize("compression", ["auto", "none"])
+def test_damaged_records(tmp_path, compression):
+    """Bytes changed at random: the batch, or an error that names a record, and nothing out of bounds."""
+    path = tmp_path / "x.recs"
+    with recstore.RecordList(map(record, range(200)), compression=compression) as x:
+        x.save(path)
+        good = x.nbytes
+    sound = path.read_bytes()
+    draw = np.random.default_rng(5)
+    refused = 0
+    for _ in range(150):
+        raw = bytearray(sound)
+        for at in draw.integers(4096, good, 6):
+            raw[at] = draw.integers(256)
+        path.write_bytes(raw)
+        try:
+            x = recstore.open(path)
+        except recstore.Error:
+            continue
+        for one_spec in ALL:
+            try:
+                gathers.read(x, draw.integers(0, 200, 90), one_spec)
+            except (recstore.Error, ValueError, KeyError) as e:
+                refused += 1
+                assert str(e)
+        x.close()
+    assert refused > 10
+
+
+def test_corrupt_errors_name_field_and_record(tmp_path):
+    path = tmp_path / "x.recs"
+    with recstore.RecordList([{"a": [1.5 * i, 2.0, "x"], "b": i} for i in range(60)], compression="none") as x:
+        x.save(path)
+    raw = bytearray(path.read_bytes())
+    at = raw.index(b"\x09\x01b", 4096 + 200)
+    raw[at + 3] = 6  # the tag of an int of 8 bytes, which are not there
+    path.write_bytes(raw)
+    with recstore.open(path) as x, pytest.raises(recstore.Error, match=r"'b' of record \d+: .*x.recs"):
+        one(x, range(60), "b", "values")
