@@ -13,10 +13,11 @@ from recstore.torch import places
 
 VERSION = 1  # of the states that state_dict makes
 MOST = 1 << 48
+MOST_EPOCHS = 1 << 63
 _MARK = "recstore.torch."
 
 
-class Pass:
+class Iteration:
     """What one iteration on one rank takes of an epoch."""
 
     __slots__ = ("epoch", "first", "rank", "world_size", "length", "count", "iterator", "_taken", "as_lists")
@@ -59,7 +60,7 @@ class EpochSampler(DistributedSampler):
     """A sampler of which each item is computed when it is taken, see the top of this file.
 
     A DistributedSampler by class, so that Lightning leaves it as it is; it has none of its list. A subclass has `_kind`
-    and `__iter__` over the items of a Pass that `_begin` makes."""
+    and `__iter__` over the items of a Iteration that `_begin` makes."""
 
     _unit = "samples"  # what an item is called
 
@@ -135,8 +136,8 @@ class EpochSampler(DistributedSampler):
         Raises TypeError and ValueError for an epoch that is no integer from 0 on, and ValueError for one before the
         epoch of a state that was loaded and not yet iterated."""
         epoch = places.integer(epoch, "epoch")
-        if epoch < 0:
-            raise ValueError(f"epochs count from 0: {epoch}")
+        if not 0 <= epoch < MOST_EPOCHS:
+            raise ValueError(f"epochs count from 0 to 2**63: {epoch}")
         if self._pending and epoch < self._epoch and self._first > 0:
             raise ValueError(
                 f"set_epoch({epoch}) after a state of epoch {self._epoch} was loaded: the run would not go on where it "
@@ -149,13 +150,13 @@ class EpochSampler(DistributedSampler):
     # ---- Iterations ----
 
     def _begin(self):
-        """The Pass of an iteration that takes its first item now."""
+        """The Iteration of an iteration that takes its first item now."""
         rank, world_size, sharer = places.at_iteration(self, self._place)
         if getattr(sharer, "batch_sampler", self) is None:  # accelerate finds set_epoch of batch samplers alone
             self.set_epoch(sharer.iteration)
         if not self._named and share(self._length - self._first, world_size, self._drop_last) == 0:
             self._epoch, self._first = self._epoch + 1, 0  # the loaded state was the end of its epoch
-        self._live = Pass(
+        self._live = Iteration(
             self._epoch, self._first, rank, world_size, self._length, self._drop_last, as_lists=sharer is not None
         )
         self._first, self._named, self._pending = 0, True, False
@@ -172,10 +173,10 @@ class EpochSampler(DistributedSampler):
         return {"length": self._length, "seed": self._seed & 0xFFFFFFFFFFFFFFFF, "shuffle": self._shuffle}
 
     def _latest(self):
-        """The Pass of the latest iteration; before the first one, the Pass that it would have."""
+        """The Iteration of the latest iteration; before the first one, the Iteration that it would have."""
         if self._live is not None:
             return self._live
-        return Pass(self._epoch, self._first, *(self._place or places.found()), self._length, self._drop_last)
+        return Iteration(self._epoch, self._first, *(self._place or places.found()), self._length, self._drop_last)
 
     def _state(self, taken=None):
         if self._live is None and taken is None:
@@ -217,7 +218,8 @@ class EpochSampler(DistributedSampler):
                 theirs = state.get(name, "none")
                 raise ValueError(f"the state has {name} {theirs!r:.60}, this {self._kind} has {mine!r:.60}")
         numbers = [state.get("epoch"), state.get("consumed")]
-        if any(type(number) is not int or number < 0 for number in numbers) or numbers[1] > self._length:
+        most = MOST_EPOCHS - 2, self._length  # the end of the last epoch leads to one more
+        if any(type(number) is not int or not 0 <= number <= limit for number, limit in zip(numbers, most)):
             raise ValueError(f"the state has epoch {numbers[0]!r:.60} and {numbers[1]!r:.60} items of {self._length}")
         return numbers
 
@@ -233,18 +235,19 @@ def own_state(state):
             "the state of the StatefulDataLoader is some batches old: make the loader with snapshot_every_n_steps=1, "
             "or load the state into a loader like the one that made it"
         )
-    left = [value for value in state.values() if isinstance(value, dict)]
+    left, seen = [state], set()
     while left:
         found = left.pop()
         if str(found.get("kind", "")).startswith(_MARK):
             return found
-        left.extend(value for value in found.values() if isinstance(value, dict))
+        seen.add(id(found))
+        left.extend(value for value in found.values() if isinstance(value, dict) and id(value) not in seen)
     raise ValueError("the dict holds no state of a sampler of recstore.torch: give what state_dict() returned")
 
 
 class IndexSampler(EpochSampler):
     """An EpochSampler whose items are indices. A subclass has `_fill(out, live, taken)`, which writes the indices of
-    the Pass `live` that follow the first `taken` ones."""
+    the Iteration `live` that follow the first `taken` ones."""
 
     def __iter__(self):
         """The indices of this rank, as ints. The iteration belongs to the epoch that is set when it gives its first

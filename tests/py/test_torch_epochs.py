@@ -196,13 +196,16 @@ def test_states_that_do_not_fit():
         ({"consumed": True}, "epoch 0 and True items"),
         ({"epoch": -1}, "epoch -1"),
         ({"epoch": None}, "epoch None"),
+        ({"epoch": 2**63 - 1}, "epoch 9223372036854775807"),
     ]:
         with pytest.raises(ValueError, match=message):
             sampler.load_state_dict({**good, **change})
     for missing in good:
         with pytest.raises(ValueError):
             sampler.load_state_dict({key: value for key, value in good.items() if key != missing})
-    for wrong in ({}, {"epoch": 1}):
+    circle = {}
+    circle["circle"] = {"again": circle}
+    for wrong in ({}, {"epoch": 1}, circle):
         with pytest.raises(ValueError, match="no state of a sampler"):
             sampler.load_state_dict(wrong)
     for wrong in (None, [good], "state"):

@@ -97,6 +97,23 @@ def accelerate(folder, form, workers="0"):
     note(folder, accelerator.process_index, seen)
 
 
+def going_on(folder, form, forgotten=""):
+    """A run that goes on in the second epoch. The loop has to say which epoch it is in."""
+    from accelerate import Accelerator
+
+    sampler, loader = loader_of(form)
+    sampler.load_state_dict({**sampler.state_dict(), "epoch": 1, "consumed": 40})
+    accelerator = Accelerator(cpu=True)
+    loader = accelerator.prepare(loader)
+    if not forgotten:
+        loader.set_epoch(1)
+    try:
+        seen = [[batch.tolist() for batch in loader] for _ in range(2)]
+    except ValueError as error:
+        seen = str(error)
+    note(folder, accelerator.process_index, seen)
+
+
 def unprepared(folder, form="sampler"):
     """A loader that accelerate does not share out: an error, and not the same records in each process."""
     from accelerate import Accelerator
@@ -156,6 +173,5 @@ def ranks(folder, form, steps="-1", state=""):
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    {"lightning": lightning, "accelerate": accelerate, "unprepared": unprepared, "twice": twice, "ranks": ranks}[
-        sys.argv[1]
-    ](*sys.argv[2:])
+    programs = (lightning, accelerate, going_on, unprepared, twice, ranks)
+    {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])

@@ -229,6 +229,21 @@ def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
             assert taken[: programs.N] == order(programs.N, epoch) and len(taken) == 104
 
 
+@pytest.mark.parametrize("form", ["sampler", "batches"])
+def test_accelerate_goes_on(tmp_path, programs, form):
+    imported("accelerate")
+    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, form)
+    for number, wanted in enumerate((order(programs.N, 1)[40:], order(programs.N, 2))):
+        batches = [batch for step in zip(*(rank[number] for rank in noted)) for batch in step]
+        assert list(itertools.chain(*batches))[: len(wanted)] == wanted
+
+
+def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
+    imported("accelerate")
+    noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, "sampler", "forgotten")
+    assert len(noted) == 2 and all("Begin the loop at epoch 1" in message for message in noted)
+
+
 @pytest.mark.parametrize(
     ("program", "said"), [("unprepared", "is not prepared"), ("twice", "leave rank and world_size out")]
 )
