@@ -1,9 +1,7 @@
 """Trains a small detector on annotations like those of COCO: image sizes, boxes, labels and polygons.
 
-    python detection_before.py [--images N] [--epochs N] [--workers N] [--start-method spawn]
-
-The pictures themselves are drawn from the polygons, so that the program needs no files. `detection.py` is the same
-program with recstore.
+The pictures themselves are drawn from the polygons, so that the program needs no files. `detection_before.py` keeps the
+records in a list, `detection.py` in a store of recstore. `--help` lists the options.
 """
 
 import argparse
@@ -76,8 +74,9 @@ def collate(samples):
 def draw(batch):
     """The pictures of a batch, with the outlines of the objects, and for the objects their cells, labels and sizes."""
     size, boxes, labels, points = batch["size"], batch["boxes"], batch["labels"], batch["points"]
-    image = torch.arange(len(size)).repeat_interleave(batch["objects"])  # the image of each object
-    owner = torch.arange(len(boxes)).repeat_interleave(batch["corners"])  # the object of each point
+    # The image of each object, and the object of each point.
+    image = torch.arange(len(size)).repeat_interleave(batch["objects"])
+    owner = torch.arange(len(boxes)).repeat_interleave(batch["corners"])
     x, y = (points / size[image[owner]] * SIZE).long().clamp(0, SIZE - 1).T
     pictures = torch.zeros(len(size), SIZE, SIZE, 3)
     pictures[image[owner], y, x] = COLOURS[labels[owner]]
@@ -120,6 +119,7 @@ def make_loader(images, workers=0, start_method=None):
         shuffle=True,
         generator=torch.Generator().manual_seed(0),
         num_workers=workers,
+        persistent_workers=workers > 0,
         multiprocessing_context=start_method,
         collate_fn=collate,
     )
@@ -127,8 +127,8 @@ def make_loader(images, workers=0, start_method=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--images", type=int, default=1200)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--images", type=int, default=2000)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])
     options = parser.parse_args()

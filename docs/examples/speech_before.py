@@ -1,12 +1,12 @@
 """Trains a small speech recognizer on utterances: a dict from their names to the files, durations and transcripts.
 
-    python speech_before.py [--utterances N] [--epochs N] [--workers N] [--start-method spawn]
-
 The program writes short wav files, in which each letter is a tone, to a temporary folder. It stops in the middle of an
-epoch, as a job does that is killed, and goes on from its checkpoint. `speech.py` is the same program with recstore.
+epoch, as a job does that is killed, and goes on from its checkpoint. `speech_before.py` keeps the utterances in a dict,
+`speech.py` in a store of recstore. `--help` lists the options.
 """
 
 import argparse
+import itertools
 import math
 import os
 import random
@@ -91,46 +91,53 @@ class Recognizer(nn.Module):
         return "".join(LETTERS[number - 1] for number in best if number)
 
 
+def make_loader(utterances, workers=0, start_method=None):
+    generator = torch.Generator()
+    loader = DataLoader(
+        Utterances(utterances),
+        batch_size=BATCH,
+        shuffle=True,
+        generator=generator,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        multiprocessing_context=start_method,
+        collate_fn=collate,
+    )
+    return loader, generator
+
+
 def train(utterances, checkpoint, options, stop_after=None):
-    """Trains from the checkpoint, if there is one; with stop_after, only so many batches. Returns the model."""
+    """Trains a model, from the checkpoint if there is one, and returns it; with stop_after, on so many utterances."""
     torch.manual_seed(0)
     model = Recognizer()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    dataset = Utterances(utterances)
-    loader = DataLoader(
-        dataset,
-        batch_size=BATCH,
-        shuffle=True,
-        generator=torch.Generator(),
-        num_workers=options.workers,
-        multiprocessing_context=options.start_method,
-        collate_fn=collate,
-    )
-    epoch, step = 0, 0
+    loader, generator = make_loader(utterances, options.workers, options.start_method)
+    epoch, done = 0, 0  # done: utterances of this epoch
     if os.path.exists(checkpoint):
         state = torch.load(checkpoint)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        epoch, step = state["epoch"], state["step"]
-        print(f"goes on in epoch {epoch} after batch {step}", flush=True)
+        epoch, done = state["epoch"], state["done"]
+        print(f"goes on in epoch {epoch}", flush=True)
     while epoch < options.epochs:
-        loader.generator.manual_seed(epoch)
-        began, total, batches = time.perf_counter(), 0.0, 0
-        for number, batch in enumerate(loader):
-            if number < step:
-                continue  # the batches of the earlier run are made again, only to be skipped
+        generator.manual_seed(epoch)
+        began, losses = time.perf_counter(), []
+        for batch in itertools.islice(loader, done // BATCH, None):  # makes what was trained on again, to skip it
             loss = model.loss(batch)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total, batches = total + loss.item(), batches + 1
-            if batches == stop_after:
+            losses.append(loss.item())
+            done += len(batch["frames"])
+            if stop_after and done >= stop_after:
                 state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-                torch.save(state | {"epoch": epoch, "step": number + 1}, checkpoint)
-                print(f"epoch {epoch}: loss {total / batches:.3f}, stopped after batch {number + 1}", flush=True)
+                state["epoch"], state["done"] = epoch, done
+                torch.save(state, checkpoint)
+                print(f"epoch {epoch}: stopped after {done} utterances", flush=True)
                 return model
-        print(f"epoch {epoch}: loss {total / batches:.3f}, {time.perf_counter() - began:.1f} s", flush=True)
-        epoch, step = epoch + 1, 0
+        seconds = time.perf_counter() - began
+        print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, {seconds:.1f} s", flush=True)
+        epoch, done = epoch + 1, 0
     return model
 
 
@@ -146,7 +153,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         utterances = dict(make_utterances(folder, options.utterances))
         checkpoint = os.path.join(folder, "checkpoint.pt")
-        train(utterances, checkpoint, options, stop_after=options.utterances // BATCH // 2)
+        train(utterances, checkpoint, options, stop_after=options.utterances // 2)
         model = train(utterances, checkpoint, options)
         spectrum, _ = features(utterances["utt000003"])
         print(f"said {utterances['utt000003']['text']}, understood {model.text(spectrum)}")

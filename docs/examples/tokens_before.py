@@ -1,9 +1,7 @@
 """Trains a small language model on rows of token ids, 50 to 500 of them in a row.
 
-    python tokens_before.py [--rows N] [--epochs N] [--workers N] [--start-method spawn]
-
-A batch has rows of like lengths, and at most MOST_TOKENS tokens with its padding. `tokens.py` is the same program with
-recstore.
+A batch has rows of like lengths, and at most MOST_TOKENS tokens with its padding. `tokens_before.py` keeps the rows in
+a list, `tokens.py` in a store of recstore. `--help` lists the options.
 """
 
 import argparse
@@ -94,6 +92,7 @@ def make_loader(rows, workers=0, start_method=None):
         Rows(rows),
         batch_sampler=sampler,
         num_workers=workers,
+        persistent_workers=workers > 0,
         multiprocessing_context=start_method,
         collate_fn=collate,
     )
@@ -102,7 +101,7 @@ def make_loader(rows, workers=0, start_method=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=400)
+    parser.add_argument("--rows", type=int, default=250)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])

@@ -1,0 +1,122 @@
+"""Trains a small detector on annotations like those of COCO: image sizes, boxes, labels and polygons.
+
+The pictures themselves are drawn from the polygons, so that the program needs no files. `detection_before.py` keeps the
+records in a list, `detection.py` in a store of recstore. `--help` lists the options.
+"""
+
+import argparse
+import math
+import random
+import time
+
+import torch
+from torch import nn
+
+from recstore import RecordList  # recstore
+from recstore.torch import Fields, Loader  # recstore
+
+CLASSES = 8
+SIZE = 32  # pixels of a picture, in both directions
+GRID = 8  # cells of the detector's output, in both directions
+COLOURS = torch.tensor([[number & 1, number >> 1 & 1, number >> 2 & 1] for number in range(CLASSES)]) + 0.5
+
+
+def make_records(count):
+    """A record an image. A box is x, y, width, height; a polygon is x, y, x, y and so on, as in COCO's files."""
+    rng = random.Random(0)
+    for number in range(count):
+        width, height = rng.choice([(640, 480), (480, 640), (500, 375)])
+        boxes, labels, polygons = [], [], []
+        for _ in range(rng.randint(1, 9)):
+            w, h = rng.uniform(0.2, 0.4) * width, rng.uniform(0.2, 0.4) * height
+            x, y = rng.uniform(0, width - w), rng.uniform(0, height - h)
+            corners = rng.randint(12, 40)
+            angles = [2 * math.pi * corner / corners for corner in range(corners)]
+            points = [(x + w * (1 + math.cos(a)) / 2, y + h * (1 + math.sin(a)) / 2) for a in angles]
+            boxes.append([round(value, 2) for value in (x, y, w, h)])
+            labels.append(rng.randrange(CLASSES))
+            polygons.append([round(value, 2) for point in points for value in point])
+        yield {
+            "image_id": number,
+            "file_name": f"train/{number:012}.jpg",
+            "width": width,
+            "height": height,
+            "boxes": boxes,
+            "labels": labels,
+            "polygons": polygons,
+        }
+
+
+def draw(batch):
+    """The pictures of a batch, with the outlines of the objects, and for the objects their cells, labels and sizes."""
+    size = torch.stack([batch["width"], batch["height"]], dim=1)  # recstore
+    boxes, labels, polygons = (batch[name].values for name in ("boxes", "labels", "polygons"))  # recstore
+    points = polygons.values.view(-1, 2)  # recstore
+    # The image of each object, and the object of each point.
+    image = torch.arange(len(size)).repeat_interleave(batch["boxes"].offsets.diff())  # recstore
+    owner = torch.arange(len(boxes)).repeat_interleave(polygons.offsets.diff() // 2)  # recstore
+    x, y = (points / size[image[owner]] * SIZE).long().clamp(0, SIZE - 1).T
+    pictures = torch.zeros(len(size), SIZE, SIZE, 3)
+    pictures[image[owner], y, x] = COLOURS[labels[owner]]
+    scale = size[image]
+    column, row = ((boxes[:, :2] + boxes[:, 2:] / 2) / scale * GRID).long().clamp(0, GRID - 1).T
+    return pictures.permute(0, 3, 1, 2), (image, row, column), labels, boxes[:, 2:] / scale
+
+
+class Detector(nn.Module):
+    """For each cell: is an object's centre there, its label, its width and height."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 16, 5, stride=2, padding=2),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 5, stride=2, padding=2),
+            nn.ReLU(),
+            nn.Conv2d(32, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(32, 1 + CLASSES + 2, 3, padding=1),
+        )
+
+    def loss(self, pictures, cells, labels, sizes):
+        image, row, column = cells
+        out = self.layers(pictures)
+        there = torch.zeros_like(out[:, 0])
+        there[image, row, column] = 1
+        found = out[image, :, row, column]
+        centre = nn.functional.binary_cross_entropy_with_logits(out[:, 0], there)
+        label = nn.functional.cross_entropy(found[:, 1 : 1 + CLASSES], labels)
+        return centre + label + nn.functional.l1_loss(found[:, -2:], sizes)
+
+
+def make_loader(images):  # recstore: needs no workers
+    records = RecordList(make_records(images))  # recstore: no list of them is ever made
+    print(f"{len(records)} records in {records.nbytes:,} bytes of shared memory")  # recstore
+    fields = Fields(records, "width", "height", boxes="ragged", labels="ragged", polygons="ragged")  # recstore
+    return Loader(fields, batch_size=32, shuffle=True, seed=0)  # recstore: a thread reads ahead
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--images", type=int, default=2000)
+    parser.add_argument("--epochs", type=int, default=4)
+    options = parser.parse_args()
+
+    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    torch.manual_seed(0)
+    model = Detector()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    loader = make_loader(options.images)  # recstore
+    for epoch in range(options.epochs):
+        began, total = time.perf_counter(), 0.0
+        for batch in loader:
+            loss = model.loss(*draw(batch))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        print(f"epoch {epoch}: loss {total / len(loader):.3f}, {time.perf_counter() - began:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Trains a small speech recognizer on utterances: a dict from their names to the files, durations and transcripts.
+
+The program writes short wav files, in which each letter is a tone, to a temporary folder. It stops in the middle of an
+epoch, as a job does that is killed, and goes on from its checkpoint. `speech_before.py` keeps the utterances in a dict,
+`speech.py` in a store of recstore. `--help` lists the options.
+"""
+
+import argparse
+import math
+import os
+import random
+import tempfile
+import time
+import wave
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader  # recstore
+
+from recstore import RecordDict  # recstore
+from recstore.torch import RecordDataset, ShuffleSampler  # recstore
+
+LETTERS = "abcdefghijkl"
+RATE = 4000  # samples a second
+TONE = 200  # samples of a letter
+BATCH = 16
+
+
+def make_utterances(folder, count):
+    """Writes the wav files; yields the name of each utterance and a record of it."""
+    rng = random.Random(0)
+    tones = {
+        letter: [int(9000 * math.sin(2 * math.pi * (150 + 140 * number) * t / RATE)) for t in range(TONE)]
+        for number, letter in enumerate(LETTERS)
+    }
+    for number in range(count):
+        text = "".join(rng.choices(LETTERS, k=rng.randint(4, 12)))
+        samples = [max(-32768, value + rng.randint(-900, 900)) for letter in text for value in tones[letter]]
+        path = os.path.join(folder, f"{number:06}.wav")
+        with wave.open(path, "wb") as file:
+            file.setparams((1, 2, RATE, 0, "NONE", ""))
+            file.writeframes(b"".join(value.to_bytes(2, "little", signed=True) for value in samples))
+        yield f"utt{number:06}", {"wav": path, "duration": len(samples) / RATE, "text": text, "speaker": number % 7}
+
+
+def features(record):
+    """The spectrogram of an utterance, and its letters as numbers from 1: 0 is the blank of CTC."""
+    with wave.open(record["wav"]) as file:
+        samples = torch.frombuffer(bytearray(file.readframes(file.getnframes())), dtype=torch.int16) / 32768
+    spectrum = torch.stft(samples, n_fft=128, hop_length=50, window=torch.hann_window(128), return_complex=True)
+    return spectrum.abs().log1p().T, torch.tensor([1 + LETTERS.index(letter) for letter in record["text"]])
+
+
+def collate(samples):
+    spectrums, texts = zip(*samples)
+    return {
+        "spectrums": pad_sequence(spectrums, batch_first=True),
+        "frames": torch.tensor([len(spectrum) for spectrum in spectrums]),
+        "texts": pad_sequence(texts, batch_first=True),
+        "letters": torch.tensor([len(text) for text in texts]),
+    }
+
+
+class Recognizer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv1d(65, 64, 5, padding=2), nn.ReLU(), nn.Conv1d(64, len(LETTERS) + 1, 5, padding=2)
+        )
+
+    def forward(self, spectrums):
+        return self.layers(spectrums.transpose(1, 2)).permute(2, 0, 1).log_softmax(-1)
+
+    def loss(self, batch):
+        scores = self(batch["spectrums"])
+        return nn.functional.ctc_loss(scores, batch["texts"], batch["frames"], batch["letters"])
+
+    def text(self, spectrum):
+        best = self(spectrum[None]).argmax(-1)[:, 0].unique_consecutive()
+        return "".join(LETTERS[number - 1] for number in best if number)
+
+
+def make_loader(utterances, workers=0, start_method=None):
+    sampler = ShuffleSampler(utterances, seed=0)  # recstore
+    loader = DataLoader(
+        RecordDataset(utterances.values(), transform=features),  # recstore
+        batch_size=BATCH,
+        sampler=sampler,  # recstore
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        multiprocessing_context=start_method,
+        collate_fn=collate,
+    )
+    return loader, sampler  # recstore
+
+
+def train(utterances, checkpoint, options, stop_after=None):
+    """Trains a model, from the checkpoint if there is one, and returns it; with stop_after, on so many utterances."""
+    torch.manual_seed(0)
+    model = Recognizer()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    loader, sampler = make_loader(utterances, options.workers, options.start_method)  # recstore
+    epoch, done = 0, 0  # recstore: done counts from where the run goes on
+    if os.path.exists(checkpoint):
+        state = torch.load(checkpoint)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        sampler.load_state_dict(state["sampler"])  # recstore
+        epoch = sampler.epoch  # recstore
+        print(f"goes on in epoch {epoch}", flush=True)
+    while epoch < options.epochs:
+        sampler.set_epoch(epoch)  # recstore
+        began, losses = time.perf_counter(), []
+        for batch in loader:  # recstore: begins where the sampler stands
+            loss = model.loss(batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            done += len(batch["frames"])
+            if stop_after and done >= stop_after:
+                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+                state["sampler"] = sampler.state_dict(samples=done)  # recstore
+                torch.save(state, checkpoint)
+                print(f"epoch {epoch}: stopped after {done} utterances", flush=True)
+                return model
+        seconds = time.perf_counter() - began
+        print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, {seconds:.1f} s", flush=True)
+        epoch, done = epoch + 1, 0
+    return model
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--utterances", type=int, default=400)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])
+    options = parser.parse_args()
+
+    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    with tempfile.TemporaryDirectory() as folder:
+        utterances = RecordDict(make_utterances(folder, options.utterances))  # recstore
+        print(f"{len(utterances)} utterances in {utterances.nbytes:,} bytes of shared memory")  # recstore
+        checkpoint = os.path.join(folder, "checkpoint.pt")
+        train(utterances, checkpoint, options, stop_after=options.utterances // 2)
+        model = train(utterances, checkpoint, options)
+        spectrum, _ = features(utterances["utt000003"])
+        print(f"said {utterances['utt000003']['text']}, understood {model.text(spectrum)}")
+
+
+if __name__ == "__main__":
+    main()

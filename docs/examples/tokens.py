@@ -1,0 +1,89 @@
+"""Trains a small language model on rows of token ids, 50 to 500 of them in a row.
+
+A batch has rows of like lengths, and at most MOST_TOKENS tokens with its padding. `tokens_before.py` keeps the rows in
+a list, `tokens.py` in a store of recstore. `--help` lists the options.
+"""
+
+import argparse
+import random
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader  # recstore
+
+from recstore import RecordList  # recstore
+from recstore.torch import Field, Fields, LengthBatchSampler  # recstore
+
+VOCABULARY = 512
+MOST_TOKENS = 4096  # in a batch, padding included
+PADDING = 0
+
+
+def make_rows(count):
+    """A record a document: its token ids, which follow one another by a rule with some noise, and their number."""
+    rng = random.Random(0)
+    for number in range(count):
+        token, ids = rng.randrange(1, VOCABULARY), []
+        for _ in range(rng.randint(50, 500)):
+            token = 1 + (token * 5 + 7) % (VOCABULARY - 1) if rng.random() < 0.9 else rng.randrange(1, VOCABULARY)
+            ids.append(token)
+        yield {"document": f"shard-{number % 16:02}/{number}", "n_tokens": len(ids), "input_ids": ids}
+
+
+class LanguageModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, 64, padding_idx=PADDING)
+        self.rnn = nn.GRU(64, 64, batch_first=True)
+        self.head = nn.Linear(64, VOCABULARY)
+
+    def loss(self, ids):
+        hidden, _ = self.rnn(self.embedding(ids[:, :-1]))
+        return nn.functional.cross_entropy(self.head(hidden).flatten(0, 1), ids[:, 1:].flatten(), ignore_index=PADDING)
+
+
+def make_loader(rows, workers=0, start_method=None):
+    rows = RecordList(make_rows(rows))  # recstore: no list of them is ever made
+    print(f"{len(rows)} rows in {rows.nbytes:,} bytes of shared memory")  # recstore
+    sampler = LengthBatchSampler(rows.field("n_tokens"), max_tokens=MOST_TOKENS, buckets=16)  # recstore
+    loader = DataLoader(
+        Fields(rows, input_ids=Field("padded", pad=PADDING)),  # recstore
+        sampler=sampler,  # recstore: gives the indices of a batch
+        batch_size=None,  # recstore: Fields makes the batch of them
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        multiprocessing_context=start_method,
+    )
+    return loader, sampler
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=250)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--start-method", choices=["fork", "spawn", "forkserver"])
+    options = parser.parse_args()
+
+    torch.set_num_threads(1)  # the model is small: more threads would wait for one another
+    torch.manual_seed(0)
+    model = LanguageModel()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    loader, sampler = make_loader(options.rows, options.workers, options.start_method)
+    for epoch in range(options.epochs):
+        sampler.set_epoch(epoch)
+        began, total, batches, tokens, cells = time.perf_counter(), 0.0, 0, 0, 0
+        for batch in loader:
+            loss = model.loss(batch["input_ids"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total, batches = total + loss.item(), batches + 1
+            tokens, cells = tokens + int(batch["input_ids_lengths"].sum()), cells + batch["input_ids"].numel()
+        padding, seconds = 1 - tokens / cells, time.perf_counter() - began
+        print(f"epoch {epoch}: loss {total / batches:.3f}, {padding:.1%} padding, {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""The training programs of docs/examples/, each before and after recstore: they run, they learn, and both see equal batches.
+
+They run here with fewer records than a user's run has. docs/training.md shows what differs between the two of a pair;
+tests/rules/test_documents.py compares it with the files.
+"""
+
+import importlib
+import pathlib
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+from torch.utils import data  # noqa: E402
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples"
+if not EXAMPLES.is_dir():
+    pytest.skip("the programs are not here", allow_module_level=True)
+
+# The options of a short run, and of one whose workers are spawned.
+FEW = {
+    "detection_before": "--images 300 --epochs 3 --workers 2 --start-method fork",
+    "detection": "--images 300 --epochs 3",
+    "tokens_before": "--rows 60 --epochs 3 --workers 2 --start-method fork",
+    "tokens": "--rows 60 --epochs 3 --workers 2 --start-method fork",
+    "speech_before": "--utterances 96 --epochs 5 --workers 2 --start-method fork",
+    "speech": "--utterances 96 --epochs 5 --workers 2 --start-method fork",
+}
+SPAWNED = {
+    "tokens": "--rows 30 --epochs 2 --workers 1 --start-method spawn",
+    "speech": "--utterances 64 --epochs 3 --workers 1 --start-method spawn",
+}
+RUNS = [(program, options) for runs in (FEW, SPAWNED) for program, options in runs.items()]
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """Imports a program, as a spawned worker does."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield importlib.import_module
+    for name in FEW:
+        sys.modules.pop(name, None)
+
+
+def test_every_program_is_run():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), RUNS, ids=[f"{name}-{options.split()[-1]}" for name, options in RUNS])
+def test_it_runs_and_learns(name, options, tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", *options.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", ran.stdout)]
+    assert len(losses) == int(re.search(r"--epochs (\d+)", options)[1])
+    assert losses[-1] < 0.9 * losses[0]
+    if not name.endswith("_before"):
+        assert re.search(r"in [\d,]+ bytes of shared memory", ran.stdout)
+    assert list(tmp_path.iterdir()) == []
+
+
+def equal(a, b):
+    """Whether two batches are equal, dtypes and shapes too."""
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[name], b[name]) for name in a)
+    return len(a) == len(b) and all(map(equal, a, b))
+
+
+def batch_of(loader, indices):
+    """The batch of these indices as a DataLoader of PyTorch makes it."""
+    return loader.collate_fn([loader.dataset[index] for index in indices])
+
+
+INDICES = [[0, 1, 2, 3], [31, 4, 4, 17, 0], [29]]
+
+
+def test_detection_sees_equal_batches(program):
+    before, after = program("detection_before"), program("detection")
+    loader, fields = before.make_loader(32), after.make_loader(32).dataset
+    for indices in INDICES:
+        assert equal(before.draw(batch_of(loader, indices)), after.draw(fields[indices]))
+
+
+def test_tokens_sees_equal_batches(program):
+    (before, _), (after, _) = (program(name).make_loader(32) for name in ("tokens_before", "tokens"))
+    for indices in INDICES:
+        assert equal(batch_of(before, indices), dict(after.dataset[indices]))
+
+
+def test_speech_sees_equal_batches(program, tmp_path):
+    before, after = program("speech_before"), program("speech")
+    utterances = dict(before.make_utterances(str(tmp_path), 32))
+    was, _ = before.make_loader(utterances)
+    now, _ = after.make_loader(after.RecordDict(utterances))
+    for indices in INDICES:
+        assert equal(batch_of(was, indices), batch_of(now, indices))
+
+
+# ---- Workers ----
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_detection_with_workers(program, context):
+    """The page says that the same Fields serve a DataLoader."""
+    fields = program("detection").make_loader(32).dataset
+    batches = data.DataLoader(
+        fields,
+        sampler=data.BatchSampler(range(32), 8, False),
+        batch_size=None,
+        num_workers=1,
+        multiprocessing_context=context,
+    )
+    draw = program("detection").draw
+    assert [len(batch["width"]) for batch in batches] == [8, 8, 8, 8]
+    for number, batch in enumerate(batches):
+        assert equal(draw(batch), draw(fields[range(8 * number, 8 * number + 8)]))
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_tokens_with_workers(program, context):
+    tokens = program("tokens")
+    (loader, _), (workers, _) = tokens.make_loader(32), tokens.make_loader(32, 1, context)
+    batches = list(loader)
+    assert len(batches) > 1 and equal(batches, list(workers))
+    assert sum(len(batch["input_ids"]) for batch in batches) == 32
+
+
+# ---- Going on from a checkpoint ----
+
+
+@pytest.mark.parametrize("name", ["speech_before", "speech"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_speech_goes_on_where_it_stopped(name, workers, program, tmp_path, capsys):
+    """The model of an interrupted run is that of a run without a break, number by number: it saw the same batches."""
+    speech = program(name)
+    records = speech.make_utterances(str(tmp_path), 80)
+    utterances = dict(records) if name == "speech_before" else speech.RecordDict(records)
+    options = types.SimpleNamespace(epochs=2, workers=workers, start_method="fork" if workers else None)
+    whole = speech.train(utterances, tmp_path / "none.pt", options)
+    assert speech.train(utterances, tmp_path / "checkpoint.pt", options, stop_after=32)
+    parts = speech.train(utterances, tmp_path / "checkpoint.pt", options)
+    assert capsys.readouterr().out.count("goes on in epoch 0") == 1
+    assert equal(whole.state_dict(), parts.state_dict())
