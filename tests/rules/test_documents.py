@@ -4,6 +4,7 @@ Each python block of README.md runs by itself, as pasted into a new file in an e
 run in their order as one module. What a pycon block prints is compared.
 """
 
+import difflib
 import doctest
 import json
 import pathlib
@@ -16,6 +17,11 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+# The modules that a block may import and that need not be there.
+MAYBE_MISSING = (
+    *("accelerate", "datasets", "lhotse", "lightning", "mmengine", "pycocotools", "tensordict", "torch", "torchdata"),
+    "torchvision",
+)
 NO_CODE = {"README.md", "measurements.md", "what-do-you-have.md"}
 
 if not (PAGES and README.exists()):
@@ -59,9 +65,9 @@ def made_module(monkeypatch):
 
 
 def missing(code):
-    """A module that a block imports and that need not be there."""
-    for name in ("torch", "datasets", "lhotse", "mmengine", "pycocotools", "torchdata", "torchvision"):
-        if re.search(rf"^\s*(import|from) (recstore\.(integrations\.)?)?{name}\b", code, re.MULTILINE):
+    """The first of these modules that a block imports and that is not there."""
+    for name in MAYBE_MISSING:
+        if re.search(rf"^[\s>.]*(import|from) (recstore\.(integrations\.)?)?{name}\b", code, re.MULTILINE):
             try:
                 __import__(name)
             except (ImportError, RuntimeError):  # the latter: torchvision of another build than PyTorch
@@ -87,6 +93,7 @@ def test_each_block_of_the_readme_runs_by_itself(line, code, module, tmp_path):
     run(README, line, code, module)
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning calls what PyTorch will remove
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_runs(page, module_with_files):
     module = module_with_files
@@ -108,6 +115,34 @@ def test_code_runs(page, module_with_files):
 def test_there_is_code():
     assert all(list(blocks(page)) for page in PAGES if page.name not in NO_CODE)
     assert all(language == "python" for language, _, _ in blocks(README)) and len(list(blocks(README))) > 5
+
+
+# ---- Programs ----
+
+
+def differences(before, after):
+    """The lines of a diff, without the names of the files."""
+    old, new = (path.read_text(encoding="utf-8").splitlines() for path in (before, after))
+    return list(difflib.unified_diff(old, new, n=1, lineterm=""))[2:]
+
+
+def pairs():
+    """The programs of docs/examples/, each as it was before recstore and after."""
+    for before in sorted((ROOT / "docs/examples").glob("*_before.py")):
+        yield before, before.with_name(before.name.replace("_before", ""))
+
+
+def test_training_shows_what_differs():
+    text = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^### (\w+)\n\n```diff\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    wanted = [(after.stem, "".join(f"{line}\n" for line in differences(before, after))) for before, after in pairs()]
+    assert len(wanted) == 3 and sorted(shown) == wanted
+
+
+def test_changed_lines_are_marked():
+    for before, after in pairs():
+        added = [line for line in differences(before, after) if re.match(r"\+\s*\S", line)]
+        assert added and [line for line in added if "# recstore" not in line] == []
 
 
 # ---- Links ----
