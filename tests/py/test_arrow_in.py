@@ -206,7 +206,7 @@ def test_times_in_nanoseconds_are_rounded_down():
 # ---- Arguments ----
 
 
-@pytest.mark.parametrize("wrong", [3, "text", b"bytes", {"a": 1}, None, object()], ids=repr)
+@pytest.mark.parametrize("wrong", [3, "text", b"bytes", {"a": 1}, None, object()], ids=lambda v: type(v).__name__)
 def test_an_object_without_arrow(wrong):
     with pytest.raises(TypeError, match="from_arrow reads an object with __arrow_c_stream__ or __arrow_c_array__"):
         RecordList.from_arrow(wrong)

@@ -117,7 +117,9 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda v: f"{type(v).__name__}-{v!r:.30}")
+@pytest.mark.parametrize(
+    "value", VALUES, ids=lambda v: f"{type(v).__name__}-{sorted(map(repr, v)) if type(v) is set else v!r:.30}"
+)
 def test_round_trip(value, tmp_path):
     assert round_trips(value, tmp_path)
 
