@@ -242,9 +242,17 @@ def _anonymous():
         return None
 
 
+def job_first_batch(**arguments):
+    import torch_first_batch
+
+    # Under the module's own name: a spawned worker imports the collate function by it.
+    return torch_first_batch.job(**arguments)
+
+
 JOBS = {
     "views": job_views,
     "build": job_build,
+    "first_batch": job_first_batch,
     "handle": job_handle,
     "import": job_import,
     "rank": job_rank,

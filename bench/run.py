@@ -26,6 +26,7 @@ import saved_indexes
 import scale
 import speech
 import torch_batches
+import torch_first_batch
 import views
 
 SUITES = (
@@ -47,6 +48,7 @@ SUITES = (
     "torch_batches",
     "samplers",
     "scale",
+    "first_batch",
     "ranks",
 )
 ALIASES = {"name": "attach"}
@@ -89,6 +91,7 @@ def main():
         run_torch_batches,
         run_samplers,
         run_scale,
+        run_first_batch,
         run_ranks,
     )
     for run in runs:
@@ -306,6 +309,23 @@ def run_ranks(wanted, options, found):
         return
     title = f"ranks: {count} ranks with {options.workers} workers each, an epoch shared out over all"
     keep(found, "ranks", ranks.compare(rows), title)
+
+
+def run_first_batch(wanted, options, found):
+    if "first_batch" not in wanted:
+        return
+    try:
+        data.coco(options.quick).ready()
+    except data.Missing as error:
+        skip(found, "first_batch", str(error))
+        return
+    rows = []
+    for container in torch_first_batch.CONTAINERS:
+        log(f"first_batch: {container}")
+        arguments = {"container": container, "quick": options.quick, "workers": 2}
+        rows.append(memory_jobs.start("first_batch", **arguments))
+    title = f"first_batch: {rows[0]['records']:,} COCO-like annotations, 2 workers by spawn, to the first batch"
+    keep(found, "first_batch", torch_first_batch.compare(rows), title)
 
 
 def run_arrow_in(wanted, options, found):
