@@ -1,0 +1,125 @@
+"""recstore.torch.Loader in Lightning's Trainer and behind accelerate, which the extra `real` installs."""
+
+import importlib
+
+import pytest
+
+from recstore import RecordList
+
+torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
+
+from recstore.torch import Fields, Loader  # noqa: E402
+
+N = 44
+
+
+def imported(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        pytest.skip(f"needs {error.name} (pip install recstore[real])")
+    except RuntimeError as error:  # Lightning imports torchvision
+        pytest.skip(f"torchvision does not fit PyTorch: {error}")
+
+
+@pytest.fixture(scope="module")
+def f():
+    return Fields(RecordList({"id": i, "x": [float(i), 1.0]} for i in range(N)), "id", "x")
+
+
+@pytest.fixture(scope="module")
+def lightning():
+    return imported("lightning.pytorch")
+
+
+@pytest.fixture
+def regression(lightning):
+    """Makes models that note the ids of each batch, by epoch."""
+
+    class Regression(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
+            self.seen = {}
+            self.validated = []
+
+        def training_step(self, batch, number):
+            self.seen.setdefault(self.current_epoch, []).append(batch["id"].tolist())
+            return self.layer(batch["x"]).pow(2).mean()
+
+        def validation_step(self, batch, number):
+            self.validated += batch["id"].tolist()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=1e-6)
+
+    return Regression
+
+
+@pytest.fixture
+def trainer(lightning, tmp_path):
+    def make(**options):
+        return lightning.Trainer(
+            accelerator="cpu",
+            devices=1,
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            default_root_dir=tmp_path,
+            **options,
+        )
+
+    return make
+
+
+def flat(batches):
+    return [i for batch in batches for i in batch]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightnings_trainer_trains_on_it(f, regression, trainer):
+    model = regression()
+    loaders = Loader(f, batch_size=8, shuffle=True, seed=1), Loader(f, batch_size=16)
+    trainer(max_epochs=3, enable_checkpointing=False, num_sanity_val_steps=0).fit(model, *loaders)
+    assert sorted(model.seen) == [0, 1, 2]
+    assert all(sorted(flat(batches)) == list(range(N)) for batches in model.seen.values())
+    assert len({tuple(flat(batches)) for batches in model.seen.values()}) == 3
+    assert model.validated == 3 * list(range(N))
+    expected = Loader(f, batch_size=8, shuffle=True, seed=1)
+    assert [flat(batches) for batches in model.seen.values()] == [
+        [int(i) for batch in expected for i in batch["id"]] for _ in range(3)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, trainer, tmp_path):
+    """Lightning keeps the state of a loader that has one in its checkpoints."""
+    first = regression()
+    saving = lightning.callbacks.ModelCheckpoint(tmp_path, "step", every_n_train_steps=8, enable_version_counter=False)
+    # An epoch has 6 batches.
+    trainer(max_steps=8, callbacks=[saving]).fit(first, Loader(f, batch_size=8, shuffle=True, seed=1))
+    assert [len(batches) for batches in first.seen.values()] == [6, 2]
+    second = regression()
+    made = Loader(f, batch_size=4, shuffle=True, seed=1, threads=2)
+    trainer(max_epochs=3, enable_checkpointing=False).fit(
+        second, made, ckpt_path=tmp_path / "step.ckpt", weights_only=False
+    )
+    epoch = flat(first.seen[1]) + flat(second.seen[1])
+    assert sorted(epoch) == list(range(N))
+    whole = Loader(f, batch_size=8, shuffle=True, seed=1)
+    orders = [[int(i) for batch in whole for i in batch["id"]] for _ in range(3)]
+    assert epoch == orders[1]
+    assert flat(second.seen[2]) == orders[2]
+
+
+def test_accelerate_leaves_it_as_it_is(f):
+    accelerate = imported("accelerate")
+    made = Loader(f, batch_size=8)
+    accelerator = accelerate.Accelerator(cpu=True)
+    try:
+        model, prepared = accelerator.prepare(torch.nn.Linear(2, 1), made)
+        assert prepared is made
+        assert flat(batch["id"].tolist() for batch in prepared) == list(range(N))
+    finally:
+        accelerator.free_memory()
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
