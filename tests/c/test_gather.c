@@ -1,0 +1,346 @@
+/* test_gather.c: gathers of records whose fields are known, in every form; stops; damaged and truncated bytes; bytes that
+ * change between the two steps; and memory that runs out at every single step. The linker puts the allocator of this file
+ * in the place of the C library's (CMakeLists.txt). */
+#include "read/rs_gather.h"
+
+#include "rs_columns.h"
+#include "rs_sources.h"
+
+enum { N = 1500, BATCH = 700, FIELDS = 10 };
+
+static rs_error err;
+
+/* ---- The allocator ---- */
+
+static bool counting;
+static uint64_t steps, fail_at;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static bool may_have(void) { return !counting || steps++ != fail_at; }
+void *__wrap_malloc(size_t size) { return may_have() ? __real_malloc(size) : NULL; }
+void *__wrap_calloc(size_t n, size_t size) { return may_have() ? __real_calloc(n, size) : NULL; }
+void *__wrap_realloc(void *old, size_t size) { return may_have() ? __real_realloc(old, size) : NULL; }
+
+/* ---- A batch ---- */
+
+static const char *const keys[FIELDS] = {"id", "score", "ring", "ring", "ring", "text", "word", "odd", "path", "odd"};
+static rs_gather_spec specs[FIELDS];
+static sources s;
+static int64_t positions[BATCH];
+static uint8_t *buffer;
+static uint64_t buffer_size;
+
+static void set_spec(unsigned f, unsigned form, unsigned dtype, unsigned missing) {
+    memset(&specs[f], 0, sizeof specs[f]);
+    specs[f].form = form, specs[f].dtype = dtype, specs[f].missing = missing;
+    specs[f].row_numbers = 1, specs[f].multiple = 1, specs[f].split = true;
+}
+
+static void set_specs(void) {
+    set_spec(0, RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    set_spec(1, RS_GATHER_VALUES, RS_DTYPE_FLOAT32, RS_GATHER_MASK);
+    set_spec(2, RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_FILL);
+    set_spec(3, RS_GATHER_PADDED, RS_DTYPE_FLOAT32, RS_GATHER_FILL);
+    specs[3].multiple = 8;
+    set_spec(4, RS_GATHER_PACKED, RS_DTYPE_FLOAT64, RS_GATHER_FILL);
+    specs[4].length = 13, specs[4].split = false;
+    set_spec(5, RS_GATHER_TEXT, RS_DTYPE_UINT8, RS_GATHER_FILL);
+    set_spec(6, RS_GATHER_STRINGS, RS_DTYPE_UINT8, RS_GATHER_FILL);
+    set_spec(7, RS_GATHER_VALUES, RS_DTYPE_FLOAT64, RS_GATHER_MASK);
+    set_spec(8, RS_GATHER_TEXT, RS_DTYPE_UINT8, RS_GATHER_RAISE);
+    set_spec(9, RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_FILL);
+    specs[9].fill[0] = 77;
+}
+
+/* Takes the records that are left, and settles stops at blocks. */
+static rs_status measure(rs_gather *g, uint64_t n) {
+    do {
+        RS_TRY(rs_gather_measure(g, &s.source, positions, 0, 1, n, &err));
+        if (g->stop.why == RS_GATHER_BLOCK) {
+            const bool was = counting;
+            rs_status status;
+            counting = false; /* the blocks are the store's */
+            status = sources_know(&s, g->stop.block, &err);
+            counting = was;
+            RS_TRY(status);
+        } else if (g->stop.why != RS_GATHER_DONE) {
+            return RS_OK;
+        }
+    } while (g->done < n);
+    return RS_OK;
+}
+
+static rs_status place(rs_gather *g) {
+    const bool was = counting;
+    RS_TRY(rs_gather_layout(g, &buffer_size, &err));
+    counting = false;
+    free(buffer);
+    buffer = (uint8_t *)aligned_alloc(64, (size_t)rs_align_up(buffer_size + 1, 64));
+    if (buffer == NULL) abort();
+    counting = was;
+    rs_gather_place(g, buffer);
+    return RS_OK;
+}
+
+static rs_status read_batch(rs_gather *g, uint64_t n) {
+    RS_TRY(rs_gather_begin(g, n, &err));
+    if (g->direct) RS_TRY(place(g));
+    RS_TRY(measure(g, n));
+    if (g->stop.why != RS_GATHER_DONE || g->direct) return RS_OK;
+    RS_TRY(place(g));
+    if (g->stop.why != RS_GATHER_DONE) return RS_OK;
+    return rs_gather_fill(g, buffer, &err);
+}
+
+static const uint8_t *part_of(const rs_gather *g, unsigned f, unsigned part) {
+    return buffer + g->fields[f].parts[part].off;
+}
+static int64_t i64_of(const rs_gather *g, unsigned f, unsigned part, uint64_t i) {
+    return (int64_t)rs_load_u64(part_of(g, f, part) + 8 * i);
+}
+
+/* ---- Against the records ---- */
+
+static double ring_at(uint64_t i, uint64_t k) { return (double)(i * 10 + k * 3) / 10; }
+
+static bool same_ring(const rs_gather *g, uint64_t k, uint64_t i) {
+    const uint64_t begin = (uint64_t)i64_of(g, 2, 1, k), n = i % 12, width = g->fields[3].parts[0].shape[1];
+    const uint64_t start = rs_load_u64(g->fields[4].starts.data + 8 * k);
+    uint64_t j;
+    bool ok = (uint64_t)i64_of(g, 2, 1, k + 1) - begin == n && (uint64_t)i64_of(g, 3, 1, k) == n && width % 8 == 0;
+    for (j = 0; ok && j < width; j++) {
+        float narrow;
+        memcpy(&narrow, part_of(g, 3, 0) + 4 * (k * width + j), 4);
+        ok = narrow == (j < n ? (float)ring_at(i, j) : 0);
+        if (j >= n) continue;
+        ok = ok && rs_load_f64(part_of(g, 2, 0) + 8 * (begin + j)) == ring_at(i, j);
+        ok = ok && rs_load_f64(part_of(g, 4, 0) + 8 * (start + j)) == ring_at(i, j);
+        ok = ok && i64_of(g, 4, 1, start + j) == (int64_t)j && i64_of(g, 4, 2, start + j) == (int64_t)k;
+    }
+    return ok;
+}
+
+static bool same_odd(const rs_gather *g, uint64_t k, uint64_t i) {
+    const bool there = i % 50 == 0 || i % 3 != 0;
+    const uint64_t value = i % 50 == 0 ? i << 40 : i % 100;
+    if (part_of(g, 7, 1)[k] != there) return false;
+    if (i64_of(g, 9, 0, k) != (there ? (int64_t)value : 77)) return false;
+    return rs_load_f64(part_of(g, 7, 0) + 8 * k) == (there ? (double)value : 0);
+}
+
+static bool same_path(const rs_gather *g, uint64_t k, uint64_t i) {
+    char path[64];
+    const uint64_t begin = (uint64_t)i64_of(g, 8, 1, k), end = (uint64_t)i64_of(g, 8, 1, k + 1);
+    const int n =
+        snprintf(path, sizeof path, "n%08llu/img_%04x.jpeg", (unsigned long long)(i % 9), (unsigned)(i * 7919 % 65536));
+    return end - begin == (uint64_t)n && memcmp(part_of(g, 8, 0) + begin, path, (size_t)n) == 0;
+}
+
+static void check_batch(const rs_gather *g, uint64_t n) {
+    uint64_t k;
+    bool ok = true;
+    CHECK(g->stop.why == RS_GATHER_DONE);
+    for (k = 0; ok && k < n; k++) {
+        const uint64_t i = (uint64_t)positions[k];
+        float score;
+        memcpy(&score, part_of(g, 1, 0) + 4 * k, 4);
+        ok = i64_of(g, 0, 0, k) == (int64_t)(i * 3) && part_of(g, 1, 1)[k] == 1;
+        ok = ok && score == (float)((double)(i * 37 % 1000) / 100);
+        ok = ok && same_ring(g, k, i) && same_odd(g, k, i) && same_path(g, k, i);
+    }
+    if (!CHECK(ok)) (void)fprintf(stderr, "    record %lld\n", (long long)positions[k - 1]);
+}
+
+static void check_store(bool compress) {
+    static const uint64_t sizes[] = {0, 1, 64, BATCH};
+    built b = build(columns_record, N, compress);
+    rs_gather g;
+    unsigned i, k;
+    REQUIRE(b.data != NULL);
+    set_specs();
+    REQUIRE_OK(sources_open(&s, built_slice(&b), keys, FIELDS, &err), &err);
+    REQUIRE_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
+    for (i = 0; i < 4; i++) {
+        for (k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(N);
+        CHECK_OK(read_batch(&g, sizes[i]), &err);
+        check_batch(&g, sizes[i]);
+    }
+    rs_gather_close(&g);
+    sources_close(&s);
+    built_clear(&b);
+}
+
+static void test_forms(void) { check_store(true); }
+static void test_forms_of_any_values(void) { check_store(false); }
+
+/* ---- Stops ---- */
+
+static rs_gather_stop stop_of(const built *b, const char *key, uint64_t first) {
+    rs_gather g;
+    rs_gather_stop stop;
+    unsigned k;
+    memset(&stop, 0, sizeof stop);
+    for (k = 0; k < 10; k++) positions[k] = (int64_t)(first + k);
+    if (!CHECK_OK(sources_open(&s, built_slice(b), &key, 1, &err), &err)) return stop;
+    CHECK_OK(rs_gather_open(&g, specs, 1, &err), &err);
+    CHECK_OK(read_batch(&g, 10), &err);
+    stop = g.stop;
+    rs_gather_close(&g);
+    sources_close(&s);
+    return stop;
+}
+
+static void check_stop(const built *b, const char *key, int why, uint64_t record, uint64_t number) {
+    const rs_gather_stop stop = stop_of(b, key, 1);
+    CHECK(stop.why == why && stop.field == 0);
+    CHECK_U64(stop.record, record);
+    CHECK_U64(stop.number, number);
+}
+
+static void check_stops(bool compress) {
+    built b = build(columns_record, 1000, compress);
+    static rs_names names;
+    bool is_new;
+    REQUIRE(b.data != NULL);
+    set_spec(0, RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    check_stop(&b, "odd", RS_GATHER_NONE, 2, 0);
+    check_stop(&b, "none", RS_GATHER_LACKING, 0, 0);
+    check_stop(&b, "text", RS_GATHER_KIND, 0, 0);
+    check_stop(&b, "at", RS_GATHER_KIND, 0, 0);
+    check_stop(&b, "score", RS_GATHER_RANGE, 0, 0);
+    set_spec(0, RS_GATHER_VALUES, RS_DTYPE_UINT8, RS_GATHER_RAISE);
+    CHECK(stop_of(&b, "id", 80).record == 6);
+    set_spec(0, RS_GATHER_VALUES, RS_DTYPE_FLOAT32, RS_GATHER_RAISE);
+    specs[0].n_row = 1, specs[0].row[0] = specs[0].row_numbers = 1;
+    check_stop(&b, "ring", RS_GATHER_LENGTH, 1, 0);
+    set_spec(0, RS_GATHER_RAGGED, RS_DTYPE_INT32, RS_GATHER_RAISE);
+    check_stop(&b, "ring", RS_GATHER_RANGE, 1, 1);
+    check_stop(&b, "id", RS_GATHER_KIND, 0, 0);
+    set_spec(0, RS_GATHER_TEXT, RS_DTYPE_UINT8, RS_GATHER_RAISE);
+    check_stop(&b, "ring", RS_GATHER_KIND, 0, 0);
+    set_spec(0, RS_GATHER_PADDED, RS_DTYPE_FLOAT32, RS_GATHER_RAISE);
+    specs[0].length = 4;
+    check_stop(&b, "ring", RS_GATHER_LONG, 4, 5);
+    set_spec(0, RS_GATHER_CODES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    memset(&names, 0, sizeof names);
+    CHECK_OK(rs_names_add_int(&names, 3, &is_new, &err), &err);
+    CHECK_OK(rs_names_add_int(&names, 6, &is_new, &err), &err);
+    specs[0].names = &names;
+    check_stop(&b, "id", RS_GATHER_UNNAMED, 2, 0);
+    rs_names_clear(&names);
+    built_clear(&b);
+}
+
+static void test_stops(void) { check_stops(true); }
+static void test_stops_of_any_values(void) { check_stops(false); }
+
+static void test_positions_and_sizes(void) {
+    built b = build(columns_record, 500, true);
+    const char *key = "id";
+    rs_gather g;
+    REQUIRE(b.data != NULL);
+    set_spec(0, RS_GATHER_VALUES, RS_DTYPE_INT64, RS_GATHER_RAISE);
+    REQUIRE_OK(sources_open(&s, built_slice(&b), &key, 1, &err), &err);
+    REQUIRE_OK(rs_gather_open(&g, specs, 1, &err), &err);
+    positions[0] = 4, positions[1] = 500;
+    CHECK_CODE(read_batch(&g, 2), RS_E_ARG_RANGE, &err);
+    CHECK(g.stop.record == 1 && g.stop.field == UINT32_MAX);
+    CHECK_CODE(rs_gather_begin(&g, UINT64_MAX / 2, &err), RS_E_MEM, &err);
+    positions[1] = 499;
+    CHECK_OK(read_batch(&g, 2), &err); /* after an error the state can be used again */
+    CHECK(i64_of(&g, 0, 0, 1) == 499 * 3);
+    rs_gather_close(&g);
+    sources_close(&s);
+    built_clear(&b);
+}
+
+/* ---- Damage ---- */
+
+/* Bytes of heap, offsets, groups and tables changed at random: values, stops or errors, within bounds. Half of the rounds
+ * change bytes between the two steps, too. */
+static void check_damage(bool compress) {
+    built sound = build(columns_record, 300, compress), b;
+    built_layout layout;
+    unsigned round, k, failed = 0;
+    REQUIRE(sound.data != NULL);
+    built_read(&sound, &layout);
+    set_specs();
+    for (round = 0; round < 400; round++) {
+        const uint64_t end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
+        rs_gather g;
+        bool ok;
+        b.data = make_exact(sound.data, sound.size), b.size = sound.size;
+        for (k = 0; k < 3; k++) b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
+        for (k = 0; k < 200; k++) positions[k] = (int64_t)make_random(300);
+        if (sources_open(&s, built_slice(&b), keys, FIELDS, &err) != RS_OK) {
+            built_clear(&b);
+            continue;
+        }
+        CHECK_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
+        CHECK_OK(rs_gather_begin(&g, 200, &err), &err);
+        ok = measure(&g, 200) == RS_OK && g.stop.why == RS_GATHER_DONE;
+        ok = ok && place(&g) == RS_OK && g.stop.why == RS_GATHER_DONE;
+        for (k = 0; ok && round % 2 == 1 && k < 500; k++) {
+            b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
+        }
+        ok = ok && rs_gather_fill(&g, buffer, &err) == RS_OK && g.stop.why == RS_GATHER_DONE;
+        failed += !ok;
+        rs_gather_close(&g);
+        sources_close(&s);
+        built_clear(&b);
+    }
+    CHECK(failed > 10 && failed < 400);
+    built_clear(&sound);
+}
+
+static void test_damage(void) { check_damage(true); }
+static void test_damage_of_any_values(void) { check_damage(false); }
+
+/* ---- Memory ---- */
+
+static void test_memory(void) {
+    built b = build(columns_record, N, true);
+    uint64_t n_steps = UINT64_MAX;
+    REQUIRE(b.data != NULL);
+    set_specs();
+    REQUIRE_OK(sources_open(&s, built_slice(&b), keys, FIELDS, &err), &err);
+    for (fail_at = UINT64_MAX; fail_at == UINT64_MAX || fail_at < n_steps; fail_at++) {
+        rs_gather g;
+        rs_status status;
+        steps = 0;
+        counting = true;
+        status = rs_gather_open(&g, specs, FIELDS, &err);
+        if (status == RS_OK) {
+            status = read_batch(&g, BATCH);
+            rs_gather_close(&g);
+        }
+        counting = false;
+        if (fail_at == UINT64_MAX) {
+            n_steps = steps;
+            CHECK_OK(status, &err);
+            CHECK(n_steps > 30);
+        } else if (!CHECK_CODE(status, RS_E_MEM, &err)) {
+            (void)fprintf(stderr, "    allocation %llu\n", (unsigned long long)fail_at);
+        }
+    }
+    sources_close(&s);
+    built_clear(&b);
+}
+
+int main(void) {
+    RUN(test_forms);
+    RUN(test_forms_of_any_values);
+    RUN(test_stops);
+    RUN(test_stops_of_any_values);
+    RUN(test_positions_and_sizes);
+    RUN(test_damage);
+    RUN(test_damage_of_any_values);
+    RUN(test_memory);
+    free(buffer);
+    return rs_test_finish("test_gather");
+}

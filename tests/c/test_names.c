@@ -1,0 +1,44 @@
+/* test_names.c: names and their numbers: texts, ints, doubles, many of them. */
+#include "read/rs_names.h"
+
+#include "rs_test.h"
+
+static rs_error err;
+
+static void test_names(void) {
+    static const uint8_t eight[8] = {7};
+    rs_names names;
+    char text[32];
+    bool is_new;
+    int64_t i;
+    memset(&names, 0, sizeof names);
+    CHECK(rs_names_of_text(&names, (const uint8_t *)"a", 1) == RS_NAMES_NONE);
+    CHECK(rs_names_of_int(&names, 0) == RS_NAMES_NONE);
+    for (i = 0; i < 5000; i++) {
+        const int n = snprintf(text, sizeof text, "name %lld", (long long)i);
+        if (i % 2 == 0) CHECK_OK(rs_names_add_text(&names, (const uint8_t *)text, (uint64_t)n, &is_new, &err), &err);
+        else CHECK_OK(rs_names_add_int(&names, i - 2500, &is_new, &err), &err);
+        CHECK(is_new);
+    }
+    for (i = 0; i < 5000; i++) {
+        const int n = snprintf(text, sizeof text, "name %lld", (long long)i);
+        const int64_t there = i % 2 == 0 ? i : RS_NAMES_NONE;
+        CHECK(rs_names_of_text(&names, (const uint8_t *)text, (uint64_t)n) == there);
+        CHECK(rs_names_of_int(&names, i - 2500) == (i % 2 == 0 ? RS_NAMES_NONE : i));
+    }
+    CHECK_OK(rs_names_add_int(&names, 1 - 2500, &is_new, &err), &err);
+    CHECK(!is_new && names.n == 5000);
+    /* The bytes of an int as a text are another name. */
+    CHECK_OK(rs_names_add_int(&names, 7, &is_new, &err), &err);
+    CHECK_OK(rs_names_add_text(&names, eight, 8, &is_new, &err), &err);
+    CHECK(is_new && rs_names_of_text(&names, eight, 8) == 5000);
+    CHECK_OK(rs_names_add_text(&names, NULL, 0, &is_new, &err), &err);
+    CHECK(is_new && rs_names_of_text(&names, NULL, 0) == 5001);
+    rs_names_clear(&names);
+    CHECK(names.n == 0 && rs_names_of_int(&names, 7) == RS_NAMES_NONE);
+}
+
+int main(void) {
+    RUN(test_names);
+    return rs_test_finish("test_names");
+}
