@@ -44,7 +44,8 @@ cdef class Mapping:
     cdef object proved       # a bytearray with a bit for each entry that was checked, or None
     cdef public object _spilled  # the Blob with the bytes of the view that its handle has no room for
     cdef int require(self) except -1
-    cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1
+    cdef int fetch_ahead(self, list keys, uint64_t *hashes, uint64_t *hashed) except -1
+    cdef Py_ssize_t entry_ahead(self, key, bint hashed, uint64_t h) except -2
     cdef int compare_natively(self, Py_ssize_t entry, object key) except -2
     cdef object hash_at(self, Py_ssize_t entry, object key)
     cdef object path(self)
@@ -52,6 +53,7 @@ cdef class Mapping:
     cdef bint is_key(self, Py_ssize_t entry, object there, object key) except -1
     cdef int prove(self, Py_ssize_t entry, object key) except -1
     cdef Py_ssize_t find_entry(self, key) except -2
+    cdef Py_ssize_t find_hashed(self, key, uint64_t h) except -2
     cdef Py_ssize_t entry_of(self, key) except -2
     cdef Py_ssize_t opaque_entry(self, key) except -2
     cdef Py_ssize_t entry_by_comparing(self, key) except -2

@@ -136,6 +136,19 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
         rs_buffer_clear(&form)
 
 
+cdef bint is_plain_key(object key, int depth):
+    """Whether hashing and comparing a key runs no code of its class: a str, int, float or bytes, or a tuple of these."""
+    cdef PyTypeObject *t = Py_TYPE(key)
+    if t == &PyUnicode_Type or t == &PyLong_Type or t == &PyBytes_Type or t == &PyFloat_Type:
+        return True
+    if t != &PyTuple_Type or depth == 8:
+        return False
+    for item in <tuple>key:
+        if not is_plain_key(item, depth + 1):
+            return False
+    return True
+
+
 # ---- Key indexes ----
 
 cdef class KeyIndex:
@@ -555,17 +568,20 @@ cdef class Mapping:
 
     cdef Py_ssize_t find_entry(self, key) except -2:
         """As entry_of, for indexes that are trusted."""
-        cdef uint64_t h = 0, entry = 0
-        cdef rs_key_probe probe
-        cdef rs_error err
-        cdef int equal
-        cdef bint simple
+        cdef uint64_t h = 0
         self.require()
         if not key_hash(key, self.key_index.keys.seed, False, &h):
             return self.entry_by_comparing(key)
-        simple = Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type
-        if not simple:
-            self.require()  # hashing may have run Python code that closed the store
+        return self.find_hashed(key, h)
+
+    cdef Py_ssize_t find_hashed(self, key, uint64_t h) except -2:
+        """`find_entry` for a key with this hash."""
+        cdef uint64_t entry = 0
+        cdef rs_key_probe probe
+        cdef rs_error err
+        cdef int equal
+        cdef bint simple = Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type
+        self.require()  # hashing may have run Python code that closed the store
         probe = rs_key_probe_begin(&self.key_index.keys, h)
         while True:
             if rs_key_probe_next(&self.key_index.keys, &probe, &entry, &err) != RS_OK:
@@ -660,50 +676,77 @@ cdef class Mapping:
         cdef Py_ssize_t entry = self.entry_of(key)
         return None if entry < 0 else entry
 
-    cdef int fetch_ahead(self, list keys, Py_ssize_t start) except -1:
-        """Prefetches the memory that lookups of the next keys will read. Each step runs for all keys before the next
-        step, so that the waits for memory overlap."""
+    cdef int fetch_ahead(self, list keys, uint64_t *hashes, uint64_t *hashed) except -1:
+        """Hashes up to AHEAD keys, and prefetches the memory that their lookups will read. Each step runs for all keys
+        before the next step, so that the waits for memory overlap. Bit i of *hashed tells whether key i has its hash: a
+        key whose hash could run Python code has none."""
         cdef uint64_t entries[AHEAD]
-        cdef uint64_t hashes[AHEAD]
-        cdef rs_store *key_store
-        cdef rs_store *value_store
         cdef rs_key_probe probe
         cdef Records k = self._keys, v = self._values
-        cdef Py_ssize_t i, n = 0
-        for i in range(start, min(start + AHEAD, len(keys))):
-            key = keys[i]
-            if Py_TYPE(key) == &PyUnicode_Type or Py_TYPE(key) == &PyLong_Type:
-                key_hash(key, self.key_index.keys.seed, False, &hashes[n])
-                n += 1
+        cdef Leaf leaf
+        cdef Py_ssize_t i
+        cdef Py_ssize_t n = len(keys)
+        hashed[0] = 0
+        for i in range(n):
+            if is_plain_key(keys[i], 0) and key_hash(keys[i], self.key_index.keys.seed, False, &hashes[i]):
+                hashed[0] |= <uint64_t>1 << i
         self.require()  # hashing an int of thousands of digits imports a module, which lets other threads run
-        key_store, value_store = k.direct.numbered(k.store), v.direct.numbered(v.store)
         for i in range(n):
-            rs_keys_prefetch(&self.key_index.keys, hashes[i])
+            if hashed[0] >> i & 1:
+                rs_keys_prefetch(&self.key_index.keys, hashes[i])
+        if k.direct is None or v.direct is None:
+            return 0
         for i in range(n):
-            probe = rs_key_probe_begin(&self.key_index.keys, hashes[i])
-            if rs_key_probe_next(&self.key_index.keys, &probe, &entries[i], NULL) != RS_OK:
-                entries[i] = RS_NOWHERE  # the lookup itself will raise the error
+            entries[i] = RS_NOWHERE
+            if hashed[0] >> i & 1:
+                probe = rs_key_probe_begin(&self.key_index.keys, hashes[i])
+                if rs_key_probe_next(&self.key_index.keys, &probe, &entries[i], NULL) != RS_OK:
+                    entries[i] = RS_NOWHERE  # the lookup itself will raise the error
             if entries[i] != RS_NOWHERE:
-                rs_store_prefetch_offsets(key_store, <uint64_t>(k.start + k.step * <Py_ssize_t>entries[i]))
-                rs_store_prefetch_offsets(value_store, <uint64_t>(v.start + v.step * <Py_ssize_t>entries[i]))
+                k.find(<Py_ssize_t>entries[i], &leaf)
+                fetch_offsets(&leaf)
+                v.find(<Py_ssize_t>entries[i], &leaf)
+                fetch_offsets(&leaf)
         for i in range(n):
             if entries[i] != RS_NOWHERE:
-                rs_store_prefetch(key_store, <uint64_t>(k.start + k.step * <Py_ssize_t>entries[i]))
-                rs_store_prefetch(value_store, <uint64_t>(v.start + v.step * <Py_ssize_t>entries[i]))
+                k.find(<Py_ssize_t>entries[i], &leaf)
+                fetch_record(&leaf)
+                v.find(<Py_ssize_t>entries[i], &leaf)
+                fetch_record(&leaf)
         return 0
+
+    cdef Py_ssize_t entry_ahead(self, key, bint hashed, uint64_t h) except -2:
+        """As entry_of; with `hashed`, h is the hash of the key."""
+        cdef Py_ssize_t entry
+        if not hashed:
+            return self.entry_of(key)
+        entry = self.find_hashed(key, h)
+        if self.proof is not None and entry >= 0:
+            self.prove(entry, key)
+        return entry
 
     def _many(self, keys, default, bint has_default):
         """The values of `keys` in one call; `default` for missing keys where `has_default`, else KeyError."""
-        cdef Py_ssize_t entry, i = 0
-        cdef bint ahead
+        cdef uint64_t hashes[AHEAD]
+        cdef uint64_t hashed = 0
+        cdef Py_ssize_t entry, i = 0, k = 0
+        cdef list some = []
+        cdef list given = keys if type(keys) is list else None
         self.require()
-        ahead = type(keys) is list and self._keys.direct is not None and self._values.direct is not None
+        if given is None and hasattr(keys, "__len__"):
+            # Ints and text of numpy are looked up as those of Python, which they equal.
+            plain = hasattr(keys, "__array__") and getattr(getattr(keys, "dtype", None), "kind", "") in ("i", "u", "U")
+            given = keys = keys.tolist() if plain and keys.ndim == 1 else list(keys)
         out = []
         for key in keys:
-            if ahead and i % AHEAD == 0:
-                self.fetch_ahead(keys, i)
+            # The list may change while a key is compared, so each key is looked at again.
+            if k == len(some):
+                some, k = [key] if given is None else given[i:i + AHEAD], 0
+                self.fetch_ahead(some, hashes, &hashed)
+            hit = k < len(some) and some[k] is key
+            entry = self.entry_ahead(key, hit and hashed >> k & 1, hashes[k] if hit else 0)
+            k += 1
             i += 1
-            entry = self.entry_of(key)
             if entry >= 0:
                 out.append(self._values.at(entry))
             elif has_default:
