@@ -19,6 +19,7 @@ import measures
 import memory_jobs
 import names
 import output
+import positions
 import ranks
 import readers
 import samplers
@@ -36,6 +37,7 @@ SUITES = (
     "dict",
     "indexes",
     "views",
+    "positions",
     "attach",
     "build",
     "handle",
@@ -51,7 +53,7 @@ SUITES = (
     "first_batch",
     "ranks",
 )
-ALIASES = {"name": "attach"}
+ALIASES = {"name": "attach", "indices": "positions", "gather": "positions"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -79,6 +81,7 @@ def main():
         run_dict,
         run_saved_indexes,
         run_views,
+        run_positions,
         run_attach,
         run_build,
         run_handle,
@@ -182,6 +185,14 @@ def run_views(wanted, options, found):
         return
     keep(found, "views", views.measure(options.quick, log), "views: two lengths, side by side")
     job_rows(found, "views", [("views", {"name": "coco", "quick": options.quick})])
+
+
+def run_positions(wanted, options, found):
+    if "positions" not in wanted:
+        return
+    indices, gather = positions.measure(options.quick, log)
+    keep(found, "indices of every kind", indices, "positions: ns for an index, to make the view and read nothing")
+    keep(found, "gather", gather, "positions: ns for a value of a field in random order, and numpy's own gather")
 
 
 def run_attach(wanted, options, found):

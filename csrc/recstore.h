@@ -26,6 +26,7 @@
 #include "format/rs_segment.h"
 #include "read/rs_arrow_out.h"
 #include "read/rs_arrow_request.h"
+#include "read/rs_cell.h"
 #include "read/rs_column.h"
 #include "read/rs_decode.h"
 #include "read/rs_entries.h"

@@ -14,7 +14,13 @@
 #define RS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RS_COLD __attribute__((cold, noinline))
 #define RS_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define RS_PREFETCH(p) __builtin_prefetch(p)
+/* GCC takes a function that does nothing but prefetch for one without effect, and removes its calls. The empty volatile
+ * asm is an effect, and costs nothing. */
+#define RS_PREFETCH(p) \
+    do { \
+        __builtin_prefetch(p); \
+        __asm__ volatile(""); \
+    } while (0)
 #else
 #define RS_NODISCARD
 #define RS_LIKELY(x) (x)

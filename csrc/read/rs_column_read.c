@@ -1,6 +1,8 @@
 /* rs_column_read.c: appends the field of each record of a window to the column. */
 #include "read/rs_column_read.h"
 
+enum { ALIKE = 16 }; /* from so many records of one tree on, the loops for one node are faster than those of cells */
+
 rs_status rs_column_read_open(rs_column_read *self, uint64_t n, bool nulls, rs_error *err) {
     static const uint8_t zero[8];
     self->nulls = nulls;
@@ -308,6 +310,71 @@ static rs_status take_alike(rs_column_read *self, const rs_source *source, uint6
     return RS_OK;
 }
 
+/* Writes the number of the entry that a cell refers to. Returns false when it is not cached or of another type. */
+static bool load_coded(const rs_column_read *self, const rs_cell *cell, const uint8_t *record, unsigned type,
+                       uint8_t **to) {
+    const rs_entry *entry =
+        rs_entries_cached(&self->entries, cell->node, rs_cell_stored_unchecked(cell, record, cell->bit));
+    if (entry == NULL || entry->kind != type) return false;
+    if (type == RS_COLUMN_BOOL) {
+        *(*to)++ = entry->bits != 0;
+    } else {
+        rs_store_u64(*to, entry->bits);
+        *to += 8;
+    }
+    return true;
+}
+
+/* Writes the numbers of the cells from record `begin` of the window on, each of them `type` and lists of `count`, or
+ * single numbers when `count` is 0. It stops before the first record that is not like that or too short. The room is
+ * reserved. `end` is the end of the segment. *n becomes the number of records that were read. */
+static uint8_t *load_cells(const rs_column_read *self, uint64_t begin, unsigned type, uint32_t count,
+                           const uint8_t *end, uint8_t *to, uint64_t *n) {
+    const rs_window *window = &self->window;
+    uint64_t i;
+    for (i = begin; i < window->n; i++) {
+        const rs_cell *cell = &window->paths[i]->of_field[0]->cell;
+        const rs_slice *record = &window->records[i];
+        if (cell->count != count || rs_slice_left(record) < cell->least ||
+            (uint64_t)(end - record->ptr) < cell->reach) {
+            break;
+        }
+        if (RS_LIKELY(cell->type == type)) {
+            to = rs_cell_load_unchecked(cell, record->ptr, count == 0 ? 1 : count, to);
+        } else if (cell->kind != RS_CELL_CODED || !load_coded(self, cell, record->ptr, type, &to)) {
+            break;
+        }
+    }
+    *n = i - begin;
+    return to;
+}
+
+/* Reads records from number `begin` of the window on, whatever their trees, while the field is a number or a list of
+ * numbers at a fixed place. *n becomes the number of records that were read: 0 when the first is not like that, or when
+ * the column holds numbers of another type. */
+static rs_status take_cells(rs_column_read *self, const rs_source *source, uint64_t begin, uint64_t *n, rs_error *err) {
+    const rs_cell *first = &self->window.paths[begin]->of_field[0]->cell;
+    const unsigned type = self->numbers.seen;
+    rs_buffer *values = &self->numbers.values;
+    uint8_t *to;
+    *n = 0;
+    if ((first->type != type && first->kind != RS_CELL_CODED) || first->kind == RS_CELL_NONE ||
+        self->kind != (first->count > 0 ? RS_COLUMN_SEQUENCE : RS_COLUMN_SCALAR)) {
+        return RS_OK;
+    }
+    if (first->count > 0) {
+        rs_cursor cursor = cursor_over(source, self->window.blocks[begin], self->window.records[begin]);
+        RS_TRY(rs_decode_enter(&cursor, first->count, err));
+    }
+    /* At most 2^8 records of 2^32 numbers. */
+    RS_TRY(rs_column_reserve(&self->numbers, (self->window.n - begin) * (first->count > 0 ? first->count : 1), err));
+    to = values->data + values->size_bytes;
+    to = load_cells(self, begin, type, first->count, source->store->segment.end, to, n);
+    values->size_bytes = (size_t)(to - values->data);
+    if (first->count > 0) RS_TRY(put_even_offsets(self, *n, first->count, err));
+    return end_values(self, *n, err);
+}
+
 /* Reads rows of the same size that follow one another in equal steps, and whose field has the same offset. Nothing but
  * the field is loaded. *taken becomes the number of rows read; 0 when the block is not like that. */
 static rs_status take_stretch(rs_column_read *self, const rs_source *source, const rs_block *block,
@@ -366,6 +433,14 @@ rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, cons
         if (window->n == 0) stop->why = RS_COLUMN_READ_BLOCK;
         for (i = 0; i < window->n && stop->why == RS_COLUMN_READ_DONE; i = k) {
             for (k = i + 1; k < window->n && window->paths[k] == window->paths[i]; k++) {
+            }
+            if (k - i < ALIKE) {
+                uint64_t taken;
+                RS_TRY(take_cells(self, source, i, &taken, err));
+                stop->done += taken;
+                k = i + taken;
+                if (taken > 0) continue;
+                k = i + 1;
             }
             status = take_alike(self, source, i, k, stop, err);
             if (stop->done - first < window->n) stop->index = rs_window_index(window, stop->done - first);

@@ -162,6 +162,10 @@ void rs_compiled_path_prepare(rs_compiled_path *self) {
     while (self->row == NULL && self->name < self->keys->n_names && advance(self)) {
     }
     self->least = self->body_off + (self->node->fixed ? self->node->size_bytes : 0);
+    memset(&self->cell, 0, sizeof self->cell);
+    if (rs_compiled_path_is_fixed(self)) {
+        rs_cell_set(&self->cell, self->node, self->group_off * 8 + self->bit_off, self->body_off, self->least);
+    }
 }
 
 /* ---- Walking ---- */

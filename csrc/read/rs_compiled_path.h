@@ -5,6 +5,7 @@
 #ifndef RS_COMPILED_PATH_H
 #define RS_COMPILED_PATH_H
 
+#include "read/rs_cell.h"
 #include "read/rs_path.h"
 
 enum {
@@ -67,6 +68,7 @@ typedef struct rs_compiled_path {
                              the earlier children that are not fixed */
     uint32_t n_before;
     uint32_t name, part; /* the next key: names[name].whole when part is 0, else its part number part - 1 */
+    rs_cell cell;        /* of the node, when the shared beginning is the whole path */
 } rs_compiled_path;
 
 /* Compiles a path for a linked tree, with RS_STEP_ASK for all steps. Free it with rs_compiled_path_clear. After

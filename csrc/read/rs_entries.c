@@ -7,6 +7,7 @@ void rs_entries_clear(rs_entries *self) {
     size_t i;
     for (i = 0; i < self->n_known; i++) free(self->known[i].entries);
     free(self->known);
+    free(self->bound);
     rs_buffer_clear(&self->text);
     rs_column_clear(&self->number);
     memset(self, 0, sizeof *self);
@@ -91,18 +92,22 @@ rs_status rs_entries_bind(rs_entries *self, const rs_node *node, rs_entry *of_no
 rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                           const rs_entry **out, rs_error *err) {
     const rs_dict_coded *coded = node->coded;
+    rs_entries_bound *bound;
     uint32_t t;
     if (i >= coded->count) return RS_FAIL(rs_decode_bad_value(err, "a dict-coded number has no entry"), RS_E_FMT_VALUE);
-    if (node != self->node) {
-        self->node = NULL;
-        self->only = NULL;
-        RS_TRY(rs_entries_bind(self, node, self->of_node, err));
-        self->node = node;
-        if (coded->n_tables == 1) self->only = coded->tables[0];
+    if (self->bound == NULL) {
+        self->bound = (rs_entries_bound *)calloc(RS_ENTRIES_NODES, sizeof *self->bound);
+        if (self->bound == NULL) return no_memory(err);
+    }
+    bound = &self->bound[rs_entries_slot(node)];
+    if (bound->node != node) {
+        bound->node = NULL;
+        RS_TRY(rs_entries_bind(self, node, bound->of_table, err));
+        bound->node = node;
     }
     for (t = 0; i >= coded->first[t + 1]; t++) {
     }
-    *out = self->of_node[t] + (i - coded->first[t]);
+    *out = bound->of_table[t] + (i - coded->first[t]);
     if ((*out)->kind != RS_ENTRY_NEW) return RS_OK;
-    return read_entry(self, *cursor, node, i, self->of_node[t] + (i - coded->first[t]), err);
+    return read_entry(self, *cursor, node, i, bound->of_table[t] + (i - coded->first[t]), err);
 }

@@ -16,7 +16,9 @@ enum {
     RS_ENTRY_OTHER = 32, /* another value, such as a container, which is not cached */
     RS_ENTRY_NUMBER = RS_ENTRY_BOOL | RS_ENTRY_INT | RS_ENTRY_FLOAT,
 
-    RS_ENTRY_COPY = 16 /* so many bytes may be read from the start of every text, however short it is */
+    RS_ENTRY_COPY = 16, /* so many bytes may be read from the start of every text, however short it is */
+
+    RS_ENTRIES_NODES = 64 /* nodes whose entries are at hand; a power of two */
 };
 
 /* A cached entry. */
@@ -32,16 +34,20 @@ typedef struct rs_entries_of {
     rs_entry *entries;
 } rs_entries_of;
 
+/* The entries of the tables of one dict-coded node. */
+typedef struct rs_entries_bound {
+    const rs_node *node; /* NULL: none */
+    rs_entry *of_table[RS_FMT_DICT_CODED_TABLES];
+} rs_entries_bound;
+
 /* The cache. Owns everything but tables and nodes. Zero the struct before the first use; call rs_entries_clear at the
  * end. One thread at a time may use it. */
 typedef struct rs_entries {
     rs_entries_of *known;
     size_t n_known;
     rs_buffer text;
-    rs_column number;                            /* scratch, for reading one entry */
-    const rs_node *node;                         /* the dict-coded node of the last call */
-    const rs_table *only;                        /* its table, when it has but one; nodes of many trees share it */
-    rs_entry *of_node[RS_FMT_DICT_CODED_TABLES]; /* the entries of its tables */
+    rs_column number;        /* scratch, for reading one entry */
+    rs_entries_bound *bound; /* RS_ENTRIES_NODES of them, each for a node of its hash; NULL before the first */
 } rs_entries;
 
 /* Frees the memory and zeroes the struct. */
@@ -52,21 +58,33 @@ void rs_entries_clear(rs_entries *self);
 RS_NODISCARD rs_status rs_entries_bind(rs_entries *self, const rs_node *node,
                                        rs_entry *of_node[RS_FMT_DICT_CODED_TABLES], rs_error *err);
 
-/* rs_entries_at when the entry is not cached yet, or the node is not that of the last call. */
+/* rs_entries_at when the entry is not cached yet, or the node is not bound. */
 RS_NODISCARD rs_status rs_entries_read(rs_entries *self, const rs_cursor *cursor, const rs_node *node, uint64_t i,
                                        const rs_entry **out, rs_error *err);
+
+/* Returns the place of a node in `bound`. Records in random order come from blocks of many trees, each with a node of
+ * its own. */
+static inline size_t rs_entries_slot(const rs_node *node) {
+    return (size_t)((uint64_t)(uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (RS_ENTRIES_NODES - 1);
+}
+
+/* Returns entry i of a linked dict-coded node, or NULL when it is not cached or does not exist. */
+static inline const rs_entry *rs_entries_cached(const rs_entries *self, const rs_node *node, uint64_t i) {
+    const rs_entries_bound *bound = self->bound + (self->bound != NULL ? rs_entries_slot(node) : 0);
+    const rs_entry *out;
+    uint32_t t = 0;
+    if (RS_UNLIKELY(bound == NULL || bound->node != node || i >= node->coded->count)) return NULL;
+    while (i >= node->coded->first[t + 1]) t++;
+    out = bound->of_table[t] + (i - node->coded->first[t]);
+    return RS_LIKELY(out->kind != RS_ENTRY_NEW) ? out : NULL;
+}
 
 /* Sets *out to entry i of a linked dict-coded node. It stays valid until rs_entries_clear. `cursor` is that of a
  * record; its budget is used, and it is not moved. Errors: rules 20 to 23 and 31 of FORMAT.md, RS_E_MEM. */
 RS_NODISCARD static inline rs_status rs_entries_at(rs_entries *self, const rs_cursor *cursor, const rs_node *node,
                                                    uint64_t i, const rs_entry **out, rs_error *err) {
-    const bool bound = node == self->node || (node->coded->n_tables == 1 && node->coded->tables[0] == self->only);
-    if (RS_LIKELY(bound && i < node->coded->count)) {
-        uint32_t t = 0;
-        while (i >= node->coded->first[t + 1]) t++;
-        *out = self->of_node[t] + (i - node->coded->first[t]);
-        if (RS_LIKELY((*out)->kind != RS_ENTRY_NEW)) return RS_OK;
-    }
+    *out = rs_entries_cached(self, node, i);
+    if (RS_LIKELY(*out != NULL)) return RS_OK;
     return rs_entries_read(self, cursor, node, i, out, err);
 }
 

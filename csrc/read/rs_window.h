@@ -19,7 +19,8 @@ typedef struct rs_tree_paths {
     uint32_t *order;  /* the numbers of the fields, in the order in which a walk through a record comes to them */
     uint32_t n;       /* number of fields */
     uint32_t n_fixed; /* so many fields at the beginning of `order` have fixed bodies, and need no walk */
-    uint64_t reach;   /* the fields lie within so many bytes from the beginning of a record; UINT64_MAX: anywhere */
+    uint64_t from;    /* the fields begin at this byte of a record at the earliest */
+    uint64_t reach;   /* no byte from this one on is loaded for them; UINT64_MAX: anywhere */
 } rs_tree_paths;
 
 /* Sets the paths of a tree, which are prepared. They outlive `self`, and so does `order`, which has room for n numbers

@@ -137,7 +137,7 @@ cdef bint key_hash(object key, uint64_t seed, bint strict, uint64_t *out) except
 
 
 cdef bint is_plain_key(object key, int depth):
-    """Whether hashing and comparing a key runs no code of its class: a str, int, float or bytes, or a tuple of these."""
+    """Whether hashing a key runs no code of its class: it is a str, int, float or bytes, or a tuple of these."""
     cdef PyTypeObject *t = Py_TYPE(key)
     if t == &PyUnicode_Type or t == &PyLong_Type or t == &PyBytes_Type or t == &PyFloat_Type:
         return True

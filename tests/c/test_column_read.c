@@ -176,7 +176,8 @@ static void test_rows_of_one_size(void) {
     memset(&got, 0, sizeof got);
     CHECK_OK(rs_column_read_open(&got, N, true, &err), &err);
     CHECK_OK(run(&o, &got, NULL, N - 1, -1, N, &stop), &err);
-    CHECK(o.by_block[0] != NULL && rs_compiled_path_is_fixed(o.by_block[0]->of_field[0]) && o.store.blocks[0].index_width == 0);
+    CHECK(o.by_block[0] != NULL && rs_compiled_path_is_fixed(o.by_block[0]->of_field[0]) &&
+          o.store.blocks[0].index_width == 0);
     CHECK(got.kind == RS_COLUMN_SEQUENCE && got.n == N && got.n_null == 0 && got.valid.size_bytes == N);
     for (k = 0; ok && k < N; k++) {
         ok = rs_load_u64(got.offsets.data + 8 * k) == 2 * k &&
@@ -186,6 +187,69 @@ static void test_rows_of_one_size(void) {
     rs_column_read_clear(&got);
     close_over(&o);
     built_clear(&o.b);
+}
+
+enum { DRIFT_N = 140000, DRIFT_PART = 70000 };
+
+/* {"b": bool, "c": one of few numbers, "f": float, "l": [float, float], "m": int and later float, "n": None or int}: each
+ * block has a tree of its own. */
+static void add_drifting(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    const uint64_t part = i / DRIFT_PART;
+    (void)arrays;
+    make_head(raw, 0x0F, 7);
+    make_str(raw, "b"), make_tag(raw, i % 3 == 0 ? 2 : 1);
+    make_str(raw, "c"), make_int(raw, (int64_t)(i * i % 37 * 1000003) - 50);
+    make_str(raw, "f"), make_float(raw, part == 0 ? (double)i / 3 : (double)(i % 1000) / 10);
+    make_str(raw, "l"), make_head(raw, 0x0D, 2);
+    make_float(raw, part == 0 ? (double)i / 10 : (double)i / 7), make_float(raw, (double)(i % 640));
+    make_str(raw, "i"), make_int(raw, (int64_t)(i << (part * 20)));
+    make_str(raw, "m");
+    if (part == 0) make_int(raw, (int64_t)i);
+    else make_float(raw, (double)i + 0.5);
+    make_str(raw, "n");
+    if (i % 50 == 0) make_tag(raw, 0);
+    else make_int(raw, (int64_t)i);
+}
+
+/* Records in random order come from blocks of several trees. They give what all records in order give. */
+static void check_drifting(opened *o, const char *key, const int64_t *positions, uint64_t n) {
+    rs_column_read all, got;
+    rs_column_read_stop stop;
+    uint64_t k, wrong = 0, item, count;
+    memset(&all, 0, sizeof all), memset(&got, 0, sizeof got);
+    REQUIRE_OK(open_over(o, key), &err);
+    CHECK_OK(rs_column_read_open(&all, DRIFT_N, key[0] == 'n', &err), &err);
+    CHECK_OK(run(o, &all, NULL, 0, 1, DRIFT_N, &stop), &err);
+    CHECK_OK(rs_column_read_open(&got, n, key[0] == 'n', &err), &err);
+    CHECK_OK(run(o, &got, positions, 0, 1, n, &stop), &err);
+    CHECK(stop.why == RS_COLUMN_READ_DONE && got.n == n && got.kind == all.kind &&
+          got.numbers.seen == all.numbers.seen);
+    item = all.numbers.values.size_bytes / DRIFT_N, count = got.kind == RS_COLUMN_SEQUENCE ? 2 : 1;
+    CHECK_U64(got.numbers.values.size_bytes, item * n);
+    for (k = 0; k < n; k++) {
+        wrong += memcmp(got.numbers.values.data + k * item, all.numbers.values.data + (uint64_t)positions[k] * item,
+                        item) != 0;
+        if (count == 2) wrong += rs_load_u64(got.offsets.data + 8 * k) != 2 * k;
+        if (got.nulls) wrong += got.valid.data[k] != all.valid.data[positions[k]];
+    }
+    if (!CHECK_U64(wrong, 0)) (void)fprintf(stderr, "    %s\n", key);
+    rs_column_read_clear(&all), rs_column_read_clear(&got);
+    close_over(o);
+}
+
+static void test_trees_in_turns(void) {
+    static const char *const keys[] = {"b", "c", "f", "l", "i", "m", "n"};
+    static int64_t positions[9000];
+    static opened o;
+    unsigned compress, k;
+    for (k = 0; k < 9000; k++) positions[k] = (int64_t)make_random(DRIFT_N);
+    positions[0] = DRIFT_N - 1, positions[8999] = DRIFT_N - 1; /* the last bytes of the heap */
+    for (compress = 0; compress < 2; compress++) {
+        o.b = build(add_drifting, DRIFT_N, compress);
+        REQUIRE(o.b.data != NULL);
+        for (k = 0; k < 7; k++) check_drifting(&o, keys[k], positions, 9000);
+        built_clear(&o.b);
+    }
 }
 
 static void test_stops(void) {
@@ -336,6 +400,7 @@ int main(void) {
     RUN(test_orders);
     RUN(test_orders_of_any);
     RUN(test_rows_of_one_size);
+    RUN(test_trees_in_turns);
     RUN(test_stops);
     RUN(test_damage);
     RUN(test_positions_out_of_range);

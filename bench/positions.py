@@ -1,0 +1,110 @@
+"""Indices of every kind, and one field of records in a random order.
+
+`indices` gives the cost of an index on top of reading: the time to make ``x[indices]``, which reads nothing. `gather`
+gives the cost of a value of ``x.field(name).to_numpy(indices)`` beside numpy's own gather from a ready array.
+The rows are for a table, as those of measures.py are.
+"""
+
+import array
+import gc
+import statistics
+import time
+
+from measures import WrongAnswer, ratio
+
+
+def records(n):
+    """Records of one size in a block; ints, floats, text, and a list of four floats."""
+    for i in range(n):
+        box = [i / 7, i / 3, i % 640, i / 11]
+        yield {"id": i * 7, "score": i / 3, "label": i % 80, "flag": i % 3 == 0, "name": "n" * (i % 23), "box": box}
+
+
+def kinds(order):
+    """{name: the same indices in another form}."""
+    import numpy
+
+    found = {
+        "numpy int64": order,
+        "numpy int32": order.astype(numpy.int32),
+        "numpy big-endian": order.astype(">i4"),
+        "numpy strided": numpy.repeat(order, 2)[::2],
+        "array.array": array.array("q", order.tolist()),
+        "list, in order": list(range(len(order))),
+        "list, at random": order.tolist(),
+        "range": range(len(order)),
+        "mask": order % 2 == 0,
+    }
+    try:
+        import torch
+    except ImportError:
+        return found
+    return {**found, "torch int64": torch.from_numpy(order.copy())}
+
+
+def measure(quick, log):
+    """`(indices, gather)`: the rows of both tables."""
+    import numpy
+
+    import recstore
+
+    n = 20_000 if quick else 1_000_000
+    log(f"positions: {n:,} records")
+    order = numpy.random.default_rng(1).permutation(n)
+    with recstore.RecordList(records(n)) as x:
+        return indices(x, order, 3 if quick else 9), gather(x, order, 3 if quick else 9)
+
+
+def indices(x, order, repeats):
+    """ns an index of ``x[indices]``, of a large and of a small batch, and of a shuffled view."""
+    shuffled = x.shuffled(3)
+    rows = []
+    for name, given in kinds(order).items():
+        few = given[:256] if name != "mask" else None
+        expected = order if name not in ("mask", "range", "list, in order") else None
+        if expected is not None and x[given].field("id").to_numpy().tolist() != (expected * 7).tolist():
+            raise WrongAnswer(f"x[{name}] has other records")
+        rows.append(
+            {
+                "indices": name,
+                "ns_an_index": least(lambda given=given: x[given], repeats) / len(order),
+                "of_shuffled": least(lambda given=given: shuffled[given], repeats) / len(order),
+                "ns_of_256": None if few is None else least(lambda few=few: x[few], repeats * 50) / 256,
+            }
+        )
+    return rows
+
+
+def gather(x, order, repeats):
+    """ns a value of each field at random, and its ratio to numpy's gather of 8-byte numbers in the same rounds."""
+    ready = x.field("score").to_numpy()
+    ways = {"numpy": lambda: ready[order]}
+    for name in ("id", "score", "label", "flag", "box"):
+        field = x.field(name)
+        if not (field.to_numpy(order) == field.to_numpy()[order]).all():
+            raise WrongAnswer(f"to_numpy at random gives another {name}")
+        ways[name] = lambda field=field: field.to_numpy(order)
+    taken = {name: [] for name in ways}
+    gc.collect()
+    for _ in range(repeats):
+        for name, call in ways.items():
+            taken[name].append(least(call, 1) / len(order))
+    return [
+        {
+            "field": name,
+            "min_ns": min(times),
+            "median_ns": statistics.median(times),
+            "of_numpy": ratio(times, taken["numpy"]),
+        }
+        for name, times in taken.items()
+    ]
+
+
+def least(call, repeats):
+    """The least processor time of a call, in ns: other programs on the machine do not count."""
+    found = []
+    for _ in range(repeats):
+        begin = time.process_time_ns()
+        call()
+        found.append(time.process_time_ns() - begin)
+    return min(found)
