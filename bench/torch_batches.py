@@ -95,7 +95,8 @@ def loaders(records, forms, names, collate, size):
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
     import recstore
-    from recstore.torch import Fields, RecordDataset
+    from recstore.torch import BatchSampler as NativeBatches
+    from recstore.torch import Fields, Loader, RecordDataset, ShuffleSampler
 
     def order(n):
         return RandomSampler(range(n), generator=torch.Generator().manual_seed(measures.SEED))
@@ -117,6 +118,11 @@ def loaders(records, forms, names, collate, size):
             f, sampler=BatchSampler(order(n), size, False), batch_size=None, **several
         ),
         "Fields, collate_fn": DataLoader(f, sampler=order(n), collate_fn=f.collate, **batched),
+        "Fields, BatchSampler of recstore": DataLoader(
+            f, sampler=NativeBatches(ShuffleSampler(n, seed=1), size), batch_size=None, **several
+        ),
+        "Loader, one thread": Loader(f, size, sampler=order(n)),
+        "Loader, sampler of recstore": Loader(f, size, sampler=ShuffleSampler(n, seed=1)),
         "RecordDataset": DataLoader(RecordDataset(store), sampler=order(n), collate_fn=collate, **batched),
     }
     return found, store
@@ -149,9 +155,10 @@ def _same(records):
 # ---- Measuring ----
 
 
-def check(found):
+def check(found, n):
     """The same batches, before anything is timed."""
-    iterators = [(name, iter(loader)) for name, loader in found.items()]
+    # The samplers of recstore draw another order.
+    iterators = [(name, iter(loader)) for name, loader in found.items() if "of recstore" not in name]
     for number in range(3):
         first_name, first = iterators[0]
         expected = next(first)
@@ -161,6 +168,13 @@ def check(found):
     for _, iterator in iterators:
         for _ in iterator:
             pass
+    for name, loader in found.items():
+        if "of recstore" in name and sum(map(_size, loader)) != n:
+            raise measures.WrongAnswer(f"the batches of {name!r} have not {n} samples")
+
+
+def _size(batch):
+    return len(next(iter(batch.values())))
 
 
 def _equal(one, other):
@@ -211,7 +225,7 @@ def measure(quick, log):
 def _timed(task, found, store, n, quick, log):
     taken = {name: [] for name in found}
     try:
-        check(found)
+        check(found, n)
         for _ in range(2 if quick else 5):
             for name, loader in found.items():
                 log(f"torch_batches: {task}, {name}")
