@@ -18,7 +18,7 @@ from recstore.torch.forms import TORCH_DTYPES, Ragged
 __all__ = ["Batch"]
 
 # From this size on, a shared tensor costs less than bytes within the message.
-SHARED_BYTES = 768 * 1024
+SHARED_BYTES = 1 << 20
 
 _DTYPES = tuple(TORCH_DTYPES.values())
 _NUMBERS = {dtype: number for number, dtype in enumerate(_DTYPES)}
