@@ -134,17 +134,24 @@ def dicts_loaders(records, size):
     from torch.utils.data import DataLoader, RandomSampler
 
     import recstore
-    from recstore.torch import RecordDataset
+    from recstore.torch import Loader, RecordDataset
 
     store = recstore.RecordList(records)
 
-    def loader(dataset):
-        order = RandomSampler(range(len(records)), generator=torch.Generator().manual_seed(measures.SEED))
-        return DataLoader(dataset, size, sampler=order, collate_fn=_same, num_workers=WORKERS, persistent_workers=True)
+    def order():
+        return RandomSampler(range(len(records)), generator=torch.Generator().manual_seed(measures.SEED))
 
+    def loader(dataset, workers):
+        several = {"num_workers": workers, "persistent_workers": workers > 0}
+        return DataLoader(dataset, size, sampler=order(), collate_fn=_same, **several)
+
+    pickled = Items(rivals.TorchPickle.build(records))
     return {
-        "torch+pickle": loader(Items(rivals.TorchPickle.build(records))),
-        "RecordDataset": loader(RecordDataset(store)),
+        "torch+pickle": loader(pickled, WORKERS),
+        "RecordDataset": loader(RecordDataset(store), WORKERS),
+        "torch+pickle, no workers": loader(pickled, 0),
+        "RecordDataset, no workers": loader(RecordDataset(store), 0),
+        "Loader of records, one thread": Loader(store, size, sampler=order()),
     }, store
 
 

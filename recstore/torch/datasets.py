@@ -36,6 +36,9 @@ class RecordDataset(Dataset[T]):
     wrapper that forwards attributes with ``__getattr__``, so the wrapper's own ``__getitem__`` runs for each sample. A
     wrapper that wants batches defines ``__getitems__``.
 
+    Without a transform, reading a batch takes less time than a worker needs to send it: take ``num_workers=0``, or a
+    :class:`recstore.torch.Loader`. Workers pay for transforms that take longer than the record.
+
     Pickled, a RecordDataset has the size of a handle. Several threads may read it at once if the transform allows that.
 
     Raises TypeError for an x of another type, ValueError if ``fields`` is empty. Reading raises IndexError for an index
