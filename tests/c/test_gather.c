@@ -263,13 +263,12 @@ static void test_positions_and_sizes(void) {
 
 /* Bytes of heap, offsets, groups and tables changed at random: values, stops or errors, within bounds. Half of the rounds
  * change bytes between the two steps, too. */
-static void check_damage(bool compress) {
-    built sound = build(columns_record, 300, compress), b;
+static void check_damage(built_record record, const char *const *fields, bool compress) {
+    built sound = build(record, 300, compress), b;
     built_layout layout;
     unsigned round, k, failed = 0;
     REQUIRE(sound.data != NULL);
     built_read(&sound, &layout);
-    set_specs();
     for (round = 0; round < 400; round++) {
         const uint64_t end = layout.directory.sections[RS_FMT_SECTION_BLOCKS].off;
         rs_gather g;
@@ -277,7 +276,7 @@ static void check_damage(bool compress) {
         b.data = make_exact(sound.data, sound.size), b.size = sound.size;
         for (k = 0; k < 3; k++) b.data[4096 + make_random(end - 4096)] = (uint8_t)make_random(256);
         for (k = 0; k < 200; k++) positions[k] = (int64_t)make_random(300);
-        if (sources_open(&s, built_slice(&b), keys, FIELDS, &err) != RS_OK) {
+        if (sources_open(&s, built_slice(&b), fields, FIELDS, &err) != RS_OK) {
             built_clear(&b);
             continue;
         }
@@ -298,8 +297,113 @@ static void check_damage(bool compress) {
     built_clear(&sound);
 }
 
-static void test_damage(void) { check_damage(true); }
-static void test_damage_of_any_values(void) { check_damage(false); }
+static void test_damage(void) {
+    set_specs();
+    check_damage(columns_record, keys, true);
+    check_damage(columns_record, keys, false);
+}
+
+/* ---- Arrays and lists of lists ---- */
+
+static const char *const array_keys[FIELDS] = {"a", "a", "grid", "grid", "lists", "lists", "z", "n", "a", "lists"};
+
+static void add_grid(uint64_t i, rs_buffer *raw) {
+    uint8_t head[] = {0x10, 0, 3, 2, 2, 3}, item[2]; /* int16, shape (2, 3), every second one in Fortran order */
+    uint64_t k;
+    head[1] = (uint8_t)(i % 2);
+    make_bytes(raw, head, sizeof head);
+    for (k = 0; k < 6; k++) rs_store_u16(item, (uint16_t)(i + k)), make_bytes(raw, item, 2);
+}
+
+/* {"a": an array, sometimes in the arrays of the block, "grid", "lists": lists of pairs, "z": complex, "n"}. */
+static void add_arrays(uint64_t i, rs_buffer *raw, rs_buffer *arrays) {
+    const uint64_t n = i % 20 == 0 ? 600 + i : i % 40;
+    uint64_t k;
+    make_head(raw, 0x0F, 5);
+    make_str(raw, "a"), make_array(raw, n, arrays->size_bytes);
+    if (n >= 512 && rs_buffer_append_zeros(arrays, (size_t)rs_align_up(2 * n, 64), NULL) != RS_OK) abort();
+    make_str(raw, "grid"), add_grid(i, raw);
+    make_str(raw, "lists"), make_head(raw, 0x0D, i % 4);
+    for (k = 0; k < i % 4; k++) {
+        make_head(raw, 0x0D, 2), make_int(raw, (int64_t)(i * 10 + k));
+        if (i % 7 == 0) make_float(raw, 0.5);
+        else make_int(raw, (int64_t)k);
+    }
+    make_str(raw, "z"), make_ext(raw, 1, NULL), make_head(raw, 0x0E, 2), make_float(raw, (double)i), make_float(raw, 2);
+    make_str(raw, "n"), make_int(raw, i % 9 == 0 ? INT64_C(1) << 40 : (int64_t)i);
+}
+
+static void set_row(unsigned f, uint32_t n_row, uint64_t first, uint64_t second) {
+    specs[f].n_row = n_row;
+    specs[f].row[0] = first, specs[f].row[1] = second;
+    specs[f].row_numbers = n_row == 2 ? first * second : first;
+}
+
+static void set_array_specs(void) {
+    set_spec(0, RS_GATHER_RAGGED, RS_DTYPE_INT64, RS_GATHER_FILL);
+    set_spec(1, RS_GATHER_PADDED, RS_DTYPE_FLOAT32, RS_GATHER_FILL);
+    specs[1].length = 30, specs[1].truncate = true;
+    set_spec(2, RS_GATHER_VALUES, RS_DTYPE_INT16, RS_GATHER_FILL);
+    set_row(2, 2, 2, 3);
+    set_spec(3, RS_GATHER_RAGGED, RS_DTYPE_FLOAT64, RS_GATHER_MASK);
+    set_row(3, 1, 3, 0);
+    set_spec(4, RS_GATHER_NESTED, RS_DTYPE_FLOAT32, RS_GATHER_FILL);
+    set_spec(5, RS_GATHER_PADDED_NESTED, RS_DTYPE_FLOAT64, RS_GATHER_FILL);
+    set_spec(6, RS_GATHER_VALUES, RS_DTYPE_COMPLEX64, RS_GATHER_FILL);
+    set_spec(7, RS_GATHER_VALUES, RS_DTYPE_FLOAT16, RS_GATHER_FILL);
+    set_spec(8, RS_GATHER_PACKED, RS_DTYPE_INT16, RS_GATHER_FILL);
+    specs[8].length = 64;
+    set_spec(9, RS_GATHER_RAGGED, RS_DTYPE_FLOAT32, RS_GATHER_FILL);
+    set_row(9, 1, 2, 0);
+}
+
+/* Item (r, c) of the grid of record i, whose stored order depends on i. */
+static uint64_t grid_at(uint64_t i, uint64_t r, uint64_t c) { return i + (i % 2 == 0 ? r * 3 + c : c * 2 + r); }
+
+static bool same_arrays(const rs_gather *g, uint64_t k, uint64_t i) {
+    const uint64_t n = i % 20 == 0 ? 600 + i : i % 40;
+    const uint64_t first = (uint64_t)i64_of(g, 9, 1, k);
+    uint64_t at;
+    float pair[2];
+    bool ok = (uint64_t)(i64_of(g, 0, 1, k + 1) - i64_of(g, 0, 1, k)) == n;
+    ok = ok && i64_of(g, 1, 1, k) == (int64_t)(n < 30 ? n : 30) && i64_of(g, 3, 1, k) == (int64_t)(2 * k);
+    for (at = 0; ok && at < 6; at++) {
+        const uint64_t wanted = grid_at(i, at / 3, at % 3);
+        ok = rs_load_u16(part_of(g, 2, 0) + 2 * (6 * k + at)) == wanted;
+        ok = ok && rs_load_f64(part_of(g, 3, 0) + 8 * (6 * k + at)) == (double)wanted;
+    }
+    ok = ok && (uint64_t)i64_of(g, 4, 2, k + 1) - (uint64_t)i64_of(g, 4, 2, k) == i % 4;
+    for (at = 0; ok && at < i % 4; at++) {
+        memcpy(pair, part_of(g, 9, 0) + 8 * (first + at), 8);
+        ok = pair[0] == (float)(i * 10 + at) && pair[1] == (i % 7 == 0 ? 0.5f : (float)at);
+        ok = ok && i64_of(g, 5, 2, k * g->fields[5].parts[0].shape[1] + at) == 2;
+    }
+    memcpy(pair, part_of(g, 6, 0) + 8 * k, 8);
+    return ok && pair[0] == (float)i && pair[1] == 2.0f;
+}
+
+static void test_arrays(void) {
+    static const bool ways[] = {true, false};
+    unsigned way, k;
+    for (way = 0; way < 2; way++) {
+        built b = build(add_arrays, 1000, ways[way]);
+        rs_gather g;
+        REQUIRE(b.data != NULL);
+        set_array_specs();
+        REQUIRE_OK(sources_open(&s, built_slice(&b), array_keys, FIELDS, &err), &err);
+        REQUIRE_OK(rs_gather_open(&g, specs, FIELDS, &err), &err);
+        for (k = 0; k < BATCH; k++) positions[k] = (int64_t)make_random(1000);
+        CHECK_OK(read_batch(&g, BATCH), &err);
+        CHECK(g.stop.why == RS_GATHER_DONE);
+        for (k = 0; k < BATCH; k++) {
+            if (!CHECK(same_arrays(&g, k, (uint64_t)positions[k]))) break;
+        }
+        rs_gather_close(&g);
+        sources_close(&s);
+        built_clear(&b);
+        check_damage(add_arrays, array_keys, ways[way]);
+    }
+}
 
 /* ---- Memory ---- */
 
@@ -339,7 +443,7 @@ int main(void) {
     RUN(test_stops_of_any_values);
     RUN(test_positions_and_sizes);
     RUN(test_damage);
-    RUN(test_damage_of_any_values);
+    RUN(test_arrays);
     RUN(test_memory);
     free(buffer);
     return rs_test_finish("test_gather");
