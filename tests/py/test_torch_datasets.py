@@ -115,6 +115,12 @@ def test_wrong_indices(x, index, error):
             dataset[index]
 
 
+@pytest.mark.parametrize("make", [list, torch.tensor], ids=["list", "tensor"])
+def test_a_mask_is_refused_and_no_list_of_zeros_and_ones(x, make):
+    with pytest.raises(TypeError, match=r"x\[mask\]"):
+        RecordDataset(x)[make([True, False] * 10)]
+
+
 def test_fields_are_the_only_ones_read(x):
     assert RecordDataset(x, fields=["id", "box"])[:2] == [{"id": 0, "box": [0, 0.5]}, {"id": 1, "box": [1, 1.5]}]
     assert RecordDataset(x, fields="id")[3] == {"id": 3}
