@@ -1,4 +1,4 @@
-"""torchvision for tests, which use its datasets and none of its operators."""
+"""torchvision for tests, which use its datasets and none of its operators; and libraries that import it."""
 
 import glob
 import importlib.util
@@ -8,21 +8,39 @@ import sys
 import pytest
 
 
+def prepare():
+    """Makes sure that torchvision can be imported if it is installed, by this process or by a library. Returns whether
+    it is installed."""
+    found = importlib.util.find_spec("torchvision")
+    if found is None or "torchvision" in sys.modules:
+        return found is not None
+    import torch
+
+    try:
+        for library in glob.glob(os.path.join(os.path.dirname(found.origin), "_C*.so")):
+            torch.ops.load_library(library)
+    except OSError:
+        # A torchvision built for CUDA beside a PyTorch without it: importing it needs the schemas of these two.
+        for name in ("nms", "qnms"):
+            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            torch.library.define(f"torchvision::{name}", schema)
+    import torchvision  # noqa: F401
+
+    return True
+
+
 def datasets():
     """The module torchvision.datasets; skips the test without torchvision."""
-    torch = pytest.importorskip("torch")
-    found = importlib.util.find_spec("torchvision")
-    if found is None:
+    pytest.importorskip("torch")
+    if not prepare():
         pytest.skip("needs torchvision")
-    if "torchvision" not in sys.modules:
-        try:
-            for library in glob.glob(os.path.join(os.path.dirname(found.origin), "_C*.so")):
-                torch.ops.load_library(library)
-        except OSError:
-            # A torchvision built for CUDA beside a PyTorch without it: importing it needs the schemas of these two.
-            for name in ("nms", "qnms"):
-                schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-                torch.library.define(f"torchvision::{name}", schema)
     import torchvision.datasets
 
     return torchvision.datasets
+
+
+def lightning():
+    """The module lightning.pytorch, which imports torchvision where that is installed; skips the test without it."""
+    pytest.importorskip("torch")
+    prepare()
+    return pytest.importorskip("lightning.pytorch", reason="needs the extra real, which .ci/run installs")

@@ -52,6 +52,10 @@ def note(folder, rank, seen):
 
 def lightning(folder, form, workers="0"):
     """Two ranks, which Lightning starts itself."""
+    sys.path.append(str(pathlib.Path(__file__).parents[1]))
+    import vision
+
+    vision.prepare()
     from lightning.pytorch import LightningModule, Trainer
 
     seen = [[] for _ in range(EPOCHS)]

@@ -1,8 +1,7 @@
 """recstore.torch.Loader in Lightning's Trainer and behind accelerate, which the extra `real` installs."""
 
-import importlib
-
 import pytest
+import vision
 
 from recstore import RecordList
 
@@ -13,15 +12,6 @@ from recstore.torch import Fields, Loader  # noqa: E402
 N = 44
 
 
-def imported(name):
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        pytest.skip(f"needs {error.name} (pip install recstore[real])")
-    except RuntimeError as error:  # Lightning imports torchvision
-        pytest.skip(f"torchvision does not fit PyTorch: {error}")
-
-
 @pytest.fixture(scope="module")
 def f():
     return Fields(RecordList({"id": i, "x": [float(i), 1.0]} for i in range(N)), "id", "x")
@@ -29,7 +19,7 @@ def f():
 
 @pytest.fixture(scope="module")
 def lightning():
-    return imported("lightning.pytorch")
+    return vision.lightning()
 
 
 @pytest.fixture
@@ -113,7 +103,7 @@ def test_lightning_resumes_in_the_middle_of_an_epoch(f, lightning, regression, t
 
 
 def test_accelerate_leaves_it_as_it_is(f):
-    accelerate = imported("accelerate")
+    accelerate = pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
     made = Loader(f, batch_size=8)
     accelerator = accelerate.Accelerator(cpu=True)
     try:

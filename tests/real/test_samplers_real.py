@@ -2,7 +2,6 @@
 records out twice, and runs go on where they stopped."""
 
 import contextlib
-import importlib
 import itertools
 import json
 import os
@@ -12,6 +11,7 @@ import sys
 import warnings
 
 import pytest
+import vision
 from ref import permute
 
 from recstore.shm import process_memory
@@ -22,16 +22,6 @@ HERE = pathlib.Path(__file__).parent
 PROGRAM = HERE / "sampler_programs.py"
 DEADLINE = 240
 MASK = 2**64 - 1
-
-
-def imported(name):
-    """A module; a test that needs it skips where it is missing."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        pytest.skip(f"needs {error.name} (pip install recstore[real])")
-    except RuntimeError as error:  # Lightning imports torchvision
-        pytest.skip(f"torchvision does not fit PyTorch: {error}")
 
 
 @pytest.fixture
@@ -127,7 +117,7 @@ def saving(lightning, folder):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("form", ["sampler", "batches", "batch_sampler"])
 def test_lightning_names_the_epochs(programs, quiet, tmp_path, form, workers):
-    lightning = imported("lightning.pytorch")
+    lightning = vision.lightning()
     seen = {}
     _, loader = programs.loader_of(form, workers)
     trainer_of(lightning, tmp_path, max_epochs=3, enable_checkpointing=False).fit(module_of(lightning, seen), loader)
@@ -136,7 +126,7 @@ def test_lightning_names_the_epochs(programs, quiet, tmp_path, form, workers):
 
 @pytest.mark.parametrize("form", ["lengths", "lengths as sampler"])
 def test_lightning_names_the_epochs_of_batches_by_length(programs, quiet, tmp_path, form):
-    lightning = imported("lightning.pytorch")
+    lightning = vision.lightning()
     seen = {}
     _, loader = programs.loader_of(form)
     trainer_of(lightning, tmp_path, max_epochs=2, enable_checkpointing=False).fit(module_of(lightning, seen), loader)
@@ -145,7 +135,7 @@ def test_lightning_names_the_epochs_of_batches_by_length(programs, quiet, tmp_pa
 
 @pytest.mark.parametrize(("form", "workers"), [("sampler", "0"), ("batches", "2"), ("lengths as sampler", "0")])
 def test_two_ranks_of_lightning(tmp_path, programs, form, workers):
-    imported("lightning.pytorch")
+    vision.lightning()
     noted = start(tmp_path, PROGRAM, "lightning", tmp_path, form, workers)
     assert len(noted) == 2
     for epoch in range(programs.EPOCHS):
@@ -160,8 +150,10 @@ def test_two_ranks_of_lightning(tmp_path, programs, form, workers):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_lightning_goes_on_from_a_checkpoint(programs, quiet, tmp_path, workers):
     """With a StatefulDataLoader, whose state Lightning saves, in the middle of the second epoch."""
-    lightning = imported("lightning.pytorch")
-    stateful = imported("torchdata.stateful_dataloader")
+    lightning = vision.lightning()
+    stateful = pytest.importorskip(
+        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
+    )
 
     def loader():
         batches = programs.BatchSampler(programs.ShuffleSampler(programs.N, seed=3), 4)
@@ -179,7 +171,7 @@ def test_lightning_goes_on_from_a_checkpoint(programs, quiet, tmp_path, workers)
 
 def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_path):
     """With a plain DataLoader with workers: the callback counts the batches that the loop has had. As docs/samplers.md has it."""
-    lightning = imported("lightning.pytorch")
+    lightning = vision.lightning()
 
     class SamplerState(lightning.Callback):
         def __init__(self, batches):
@@ -217,7 +209,7 @@ def test_lightning_goes_on_with_the_state_of_a_callback(programs, quiet, tmp_pat
     ("form", "workers"), [("sampler", "0"), ("batches", "2"), ("batch_sampler", "0"), ("lengths", "0")]
 )
 def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
-    imported("accelerate")
+    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
     noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "accelerate", tmp_path, form, workers)
     assert len(noted) == 2
     for epoch in range(programs.EPOCHS):
@@ -231,7 +223,7 @@ def test_two_processes_of_accelerate(tmp_path, programs, form, workers):
 
 @pytest.mark.parametrize("form", ["sampler", "batches"])
 def test_accelerate_goes_on(tmp_path, programs, form):
-    imported("accelerate")
+    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
     noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, form)
     for number, wanted in enumerate((order(programs.N, 1)[40:], order(programs.N, 2))):
         batches = [batch for step in zip(*(rank[number] for rank in noted)) for batch in step]
@@ -239,7 +231,7 @@ def test_accelerate_goes_on(tmp_path, programs, form):
 
 
 def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
-    imported("accelerate")
+    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
     noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, "going_on", tmp_path, "sampler", "forgotten")
     assert len(noted) == 2 and all("Begin the loop at epoch 1" in message for message in noted)
 
@@ -248,7 +240,7 @@ def test_accelerate_goes_on_in_an_epoch_that_nobody_named(tmp_path):
     ("program", "said"), [("unprepared", "is not prepared"), ("twice", "leave rank and world_size out")]
 )
 def test_accelerate_shares_nothing_out_twice_or_not_at_all(tmp_path, program, said):
-    imported("accelerate")
+    pytest.importorskip("accelerate", reason="needs the extra real, which .ci/run installs")
     noted = start(tmp_path, *TORCHRUN, "--nproc-per-node=2", PROGRAM, program, tmp_path)
     assert len(noted) == 2 and all(said in message for message in noted)
 
@@ -291,7 +283,9 @@ def flat(batches):
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 2), (0, 2), (2, 0), (2, 1)])
 def test_stateful_dataloader_goes_on(programs, quiet, form, before, after):
     """Its own state with as many workers; with others the sampler takes its state out of the loader's."""
-    stateful = imported("torchdata.stateful_dataloader")
+    stateful = pytest.importorskip(
+        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
+    )
 
     def made(workers):
         sampler = programs.loader_of(form)[0]
@@ -323,7 +317,9 @@ def test_stateful_dataloader_goes_on(programs, quiet, form, before, after):
 
 
 def test_stateful_dataloader_at_the_end_of_an_epoch(programs, quiet):
-    stateful = imported("torchdata.stateful_dataloader")
+    stateful = pytest.importorskip(
+        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
+    )
     for workers in (0, 2):
         made = []
         for _ in range(2):
@@ -338,7 +334,9 @@ def test_stateful_dataloader_at_the_end_of_an_epoch(programs, quiet):
 
 
 def test_stateful_dataloader_with_rare_snapshots(programs, quiet):
-    stateful = imported("torchdata.stateful_dataloader")
+    stateful = pytest.importorskip(
+        "torchdata.stateful_dataloader", reason="needs the extra real, which .ci/run installs"
+    )
     batches = programs.loader_of("batches")[0]
     options = {"sampler": batches, "batch_size": None, "num_workers": 2, "snapshot_every_n_steps": 5}
     loader = stateful.StatefulDataLoader(programs.Indices(), **options)
