@@ -133,4 +133,6 @@ def _indices(given, n):
         raise TypeError(
             f"an index of a dataset is an integer, a slice or a list of integers, not {type(given).__name__}"
         )
+    if isinstance(given, list) and any(type(index) is bool for index in given):
+        raise TypeError("an index of a dataset is no mask of bools: write RecordDataset(x[mask])")
     return given

@@ -480,8 +480,7 @@ def test_whole_batches_by_a_batch_sampler(x):
 
 
 def test_an_empty_dataset():
-    assert loaded(RecordDataset(RecordList([]))) == []
-    assert RecordDataset(RecordList([])).__getitems__([]) == []
+    assert loaded(RecordDataset(RecordList([]))) == RecordDataset(RecordList([])).__getitems__([]) == []
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes before Python 3.11")
@@ -493,9 +492,8 @@ def test_errors_keep_their_type_and_traceback(x):
 
 
 def test_a_closed_store(x):
-    closed = RecordList(RECORDS)
-    dataset = RecordDataset(closed, pair)
-    closed.close()
+    dataset = RecordDataset(RecordList(RECORDS), pair)
+    dataset.records.close()
     with pytest.raises(recstore.ClosedError):
         dataset[0]
     with pytest.raises(recstore.ClosedError):
