@@ -26,6 +26,18 @@ void rs_gather_close(rs_gather *self) {
     memset(self, 0, sizeof *self);
 }
 
+uint64_t rs_gather_kept_bytes(const rs_gather *self) {
+    uint64_t kept = 0;
+    uint32_t f;
+    for (f = 0; f < self->n_fields; f++) {
+        const rs_gather_field *field = &self->fields[f];
+        kept += field->values.capacity_bytes + field->valids.capacity_bytes + field->runs.capacity_bytes;
+        kept += field->ends.capacity_bytes + field->counts.capacity_bytes + field->starts.capacity_bytes;
+        kept += field->scratch.capacity_bytes + field->loose.capacity_bytes;
+    }
+    return kept;
+}
+
 rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err) {
     uint32_t f;
     self->n = n;

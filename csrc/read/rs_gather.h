@@ -30,6 +30,9 @@ typedef struct rs_gather {
 RS_NODISCARD rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err);
 void rs_gather_close(rs_gather *self);
 
+/* Returns the bytes of memory that the batches so far have taken, and that a further batch would use again. */
+uint64_t rs_gather_kept_bytes(const rs_gather *self);
+
 /* Begins a batch of n records. What a batch before it left is dropped. RS_E_MEM. */
 RS_NODISCARD rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err);
 

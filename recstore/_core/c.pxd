@@ -488,6 +488,7 @@ cdef extern from "recstore.h" nogil:
         rs_gather_stop stop
     rs_status rs_gather_open(rs_gather *self, const rs_gather_spec *specs, uint32_t n_fields, rs_error *err)
     void rs_gather_close(rs_gather *self)
+    uint64_t rs_gather_kept_bytes(const rs_gather *self)
     rs_status rs_gather_begin(rs_gather *self, uint64_t n, rs_error *err)
     rs_status rs_gather_measure(rs_gather *self, const rs_source *source, const int64_t *positions, int64_t start,
                                 int64_t step, uint64_t end, rs_error *err)

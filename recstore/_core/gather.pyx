@@ -5,6 +5,10 @@ where C cannot, and says in words what is wrong with a value.
 """
 
 
+cdef enum:
+    KEPT_MOST = 32 << 20  # bytes that a read keeps for the next one; a batch of training needs less
+
+
 cdef dict FORMS = {
     "values": RS_GATHER_VALUES,
     "ragged": RS_GATHER_RAGGED,
@@ -141,7 +145,7 @@ cdef class GatherSpec:
         if self.it.form == RS_GATHER_TEXT or self.it.form == RS_GATHER_STRINGS:
             return 0
         if not put_number(dtype, 0 if fill is None else fill, self.it.fill):
-            raise ValueError(f"{DTYPE_NAMES[dtype]} cannot hold the fill {fill!r:.60}")
+            raise ValueError(f"{DTYPE_NAMES[dtype]} cannot hold {fill!r:.60}, the number that fills gaps")
         return 0
 
     cdef int check_lengths(self) except -1:
@@ -348,7 +352,17 @@ cdef class Gather:
             for i in range(entered):
                 (<Segment>self.segments[i]).leave()
             state.strings = None
-            self.pool.append(state)
+            if rs_gather_kept_bytes(&state.it) + 2 * state.room * sizeof(int64_t) <= KEPT_MOST:
+                self.pool.append(state)
+
+    @property
+    def kept_bytes(self):
+        """The bytes of memory that wait for further reads."""
+        cdef GatherState state
+        cdef uint64_t kept = 0
+        for state in list(self.pool):
+            kept += rs_gather_kept_bytes(&state.it) + 2 * state.room * sizeof(int64_t)
+        return kept
 
     cdef object read_entered(self, GatherState state, Span chosen, allocate):
         cdef rs_error err
@@ -393,23 +407,8 @@ cdef class Gather:
     cdef int measure_scattered(self, GatherState state, Selection selection, Py_ssize_t n) except -1:
         """Measures records of any view. All of them are located first: another thread may close an index array during
         the read."""
-        cdef Leaf leaf
-        cdef Py_ssize_t i
-        cdef void *segment = NULL
-        cdef int store = -1
-        cdef list stretches = []
-        for i in range(n):
-            selection.locate(state.positions[i], &leaf)
-            state.indices[i] = leaf.index
-            if leaf.segment != segment or leaf.store != store:
-                if segment != NULL:
-                    stretches.append((<Segment>segment, store, i))
-                segment, store = leaf.segment, leaf.store
-            if i % STRETCH_RECORDS == 0:
-                PyErr_CheckSignals()
-        if segment != NULL:
-            stretches.append((<Segment>segment, store, n))
-        for part, number, end in stretches:
+        stretches = [*locate_all(selection, state.positions, state.indices, n), (n, None, 0)]
+        for (_, part, number), (end, _, _) in zip(stretches, stretches[1:]):
             self.run(state, self.source(state, part, number), state.indices, 0, 1, end)
         return 0
 
@@ -557,9 +556,10 @@ cdef class Gather:
         if stop.why == RS_GATHER_LENGTH:
             row = [spec.it.row[i] for i in range(spec.it.n_row)]
             shape = ", ".join(["any"] * FREE_DIMS[spec.form] + [str(size) for size in row])
-            return ValueError(f"{name} has the shape {shape_in(value)}, and the form \"{spec.form}\" takes ({shape}): "
+            return ValueError(f"{name} has the shape {shape_in(value)}, and the batch takes ({shape}) there: "
                               f"{value!r:.60}")
-        return ValueError(f"{name} is {described(value)}, and the form \"{spec.form}\" takes {TAKES[spec.form]}")
+        takes = "numbers" if spec.form == "values" and spec.it.n_row == 0 else TAKES[spec.form]
+        return ValueError(f"{name} is {described(value)}, and the batch takes {takes} there")
 
     # ---- Results ----
 
@@ -600,7 +600,7 @@ cdef class Gather:
 
 cdef dict FREE_DIMS = {"values": 0, "ragged": 1, "padded": 1, "packed": 1, "nested": 2, "padded_nested": 2}
 cdef dict TAKES = {
-    "values": "numbers, or lists or arrays of the shape of a row",
+    "values": "lists or arrays of numbers, all of one shape,",
     "ragged": "lists or arrays of numbers",
     "padded": "lists or arrays of numbers",
     "packed": "lists or arrays of numbers",

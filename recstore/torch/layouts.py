@@ -46,7 +46,10 @@ class Layout:
 
     def _spec(self, form, **options):
         more = {} if self.dtype is None else {"dtype": self.dtype}
-        return native.GatherSpec(self.path, form, row=self.row, missing=self.missing(), **more, **options)
+        try:
+            return native.GatherSpec(self.path, form, row=self.row, missing=self.missing(), **more, **options)
+        except ValueError as error:
+            raise ValueError(f"{self.name!r}: {error}") from None
 
     def fill(self, out, parts, make_jagged):
         """Puts the entries into a batch. `parts` are the tensors, and lists, that were read."""
@@ -299,6 +302,7 @@ class Objects(Layout):
         """The parts: the values and perhaps the mask."""
         values = self._values(records, positions)
         if self.missing() == "raise":
+            self._refuse_none(values, positions)
             return (values,)
         there = torch.tensor([value is not None for value in values], dtype=torch.bool)
         if self.field.has_default:
@@ -310,6 +314,12 @@ class Objects(Layout):
             return records.get_many(positions)
         default = () if self.missing() == "raise" else (None,)
         return records.field(self.path, *default).get_many(positions)
+
+    def _refuse_none(self, values, positions):
+        of = "" if self.path is None else f"{str(native.Path(self.path))!r} of "
+        for position, value in zip(memoryview(positions), values):
+            if value is None:
+                raise ValueError(f"{of}record {position} is None: give missing='mask', or default=None")
 
     put = Rows.put
     of_one = Rows.of_one

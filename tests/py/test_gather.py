@@ -93,7 +93,7 @@ def test_text_that_is_not_utf8():
     odd = ["a\ud800", "plain", "\ud800"] * 40
     with recstore.RecordList({"t": text} for text in odd) as x:
         assert one(x, range(120), "t", "strings") == [odd]
-        with pytest.raises(ValueError, match="'t' of record 3 is 'a.ud800', and the form \"text\" takes"):
+        with pytest.raises(ValueError, match="'t' of record 3 is 'a.ud800', and the batch takes"):
             one(x, [1, 3], "t", "text")
 
 
@@ -141,7 +141,7 @@ def test_views_and_mappings(x):
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the form \"values\" takes numbers"),
+        (("name", "values"), ValueError, "'name' of record 7 is 'name 1', and the batch takes numbers there"),
         (("box", "text"), ValueError, "'box' of record 7 is the list"),
         (("polygons", "ragged"), ValueError, r"'polygons' of record 7 is the list \[\[7.0, 2.0\], \[3"),
         (("tokens", "nested"), ValueError, "'tokens' of record 7"),
@@ -149,9 +149,9 @@ def test_views_and_mappings(x):
         (
             ("grid", "values", "int64", (3, 2)),
             ValueError,
-            r"has the shape \(2, 3\), and the form \"values\" takes \(3, 2",
+            r"has the shape \(2, 3\), and the batch takes \(3, 2\) there",
         ),
-        (("box", "values", "float32", (3,)), ValueError, r"has the shape \(4,\), and the form"),
+        (("box", "values", "float32", (3,)), ValueError, r"has the shape \(4,\), and the batch"),
         (("grid", "ragged"), ValueError, r"'grid' of record 7 has the shape \(2, 3\)"),
         (("maybe", "values"), ValueError, "'maybe' of record 10 is None: give missing="),
         (("late", "values"), KeyError, "record 7 has no field .*late.*: give missing="),
@@ -197,7 +197,7 @@ def test_names_that_are_missing(x):
         ({"row": (0,)}, ValueError, "a row of shape"),
         ({"row": (1,) * 9}, ValueError, "at most 8"),
         ({"row": (2.5,)}, TypeError, "float"),
-        ({"fill": 300, "dtype": "uint8"}, ValueError, "uint8 cannot hold the fill 300"),
+        ({"fill": 300, "dtype": "uint8"}, ValueError, "uint8 cannot hold 300, the number that fills gaps"),
         ({"fill": "x"}, TypeError, "str"),
         ({"length": 3}, ValueError, "length is for"),
         ({"form": "packed"}, ValueError, "needs a length"),
@@ -313,6 +313,18 @@ def test_a_read_within_a_read(x):
 
     gather.read(np.arange(9), allocate)
     assert inner[0][0].tolist() == [3]
+
+
+def test_large_batches_leave_no_memory_behind():
+    with recstore.RecordList({"t": "x" * 100_000} for _ in range(10)) as x:
+        gather = native.Gather(x, [spec("t", "text")])
+        small, large = np.arange(10), np.zeros(400, np.int64)
+        gathers.read_with(gather, small)
+        assert 1_000_000 <= gather.kept_bytes < 10_000_000
+        gathers.read_with(gather, large)
+        assert gather.kept_bytes == 0
+        gathers.read_with(gather, small)
+        assert 1_000_000 <= gather.kept_bytes < 10_000_000
 
 
 # ---- Damaged bytes ----

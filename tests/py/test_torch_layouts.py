@@ -165,3 +165,28 @@ def test_packed_by_hand():
         assert batch["t_boundaries"].tolist() == [0, 3, 4, 8, 9, 12]
         with pytest.raises(ValueError, match="record 3"):
             Fields(x, t=Field("packed", length=4, split=False))[range(4)]
+
+
+def test_none_is_an_error_as_an_object_too():
+    with RecordList([{"a": {"b": 1}}, {"a": None}, {}]) as x:
+        f = Fields(x, a="object")
+        assert f[[0]]["a"] == [{"b": 1}]
+        with pytest.raises(ValueError, match="'a' of record 1 is None: give missing='mask', or default=None"):
+            f[[0, 1]]
+        with pytest.raises(KeyError):
+            f[[2]]
+        assert Fields(x, a=Field("object", default=None))[[0, 1, 2]]["a"] == [{"b": 1}, None, None]
+
+
+def test_errors_say_what_the_user_wrote():
+    with RecordList({"a": i, "rows": [[i, 1]] * (1 + i % 3), "t": [1] * i} for i in range(300)) as x:
+        for options in ({"t": Field("padded", pad=0.5)}, {"a": Field(default=0.5)}):
+            (name,) = options
+            with pytest.raises(ValueError, match=rf"'{name}': int64 cannot hold 0.5"):
+                Fields(x, **options)
+    with RecordList([{"rows": [[1, 2]]}] * 400 + [{"rows": [[1, 2, 3]]}]) as x:
+        f = Fields(x, rows=Field("jagged", row=(2,)))
+        with pytest.raises(
+            ValueError, match=r"'rows' of record 400 has the shape \(1, 3\), and the batch takes \(any, 2\)"
+        ):
+            f[[400]]
