@@ -8,6 +8,7 @@ under a running thread either, which may be within torch: `_close_all` sees to t
 """
 
 import atexit
+import contextlib
 import os
 import queue
 import threading
@@ -135,6 +136,9 @@ class ReadAhead:
             shared.came.get()
             if self._closed:
                 raise ClosedError("this iterator was closed")
+        # One item for each result, or items of results that were there already would pile up.
+        with contextlib.suppress(queue.Empty):
+            shared.came.get_nowait()
         # Interrupted by a signal between any two of these, the next call goes on.
         result, error = shared.results[number]
         self._next = number + 1

@@ -58,6 +58,15 @@ def square(i):
 # ---- Results ----
 
 
+def test_nothing_piles_up_where_results_wait_for_the_caller():
+    with_time = ReadAhead(square, range(200), ahead=4)
+    for i, result in enumerate(with_time):
+        assert result == i * i
+        while len(with_time._shared.results) < min(4, 199 - i):
+            threading.Event().wait(0.001)
+        assert with_time._shared.came.qsize() <= 5
+
+
 @pytest.mark.parametrize("ahead", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("n", [0, 1, 3, 50])
