@@ -1,6 +1,7 @@
 """Samplers that hold no list: a shuffled order computed as it goes, and batches of indices made in C."""
 
 import itertools
+import operator
 
 from torch.utils.data import BatchSampler as _TorchBatchSampler
 from torch.utils.data import RandomSampler, SubsetRandomSampler, WeightedRandomSampler
@@ -119,7 +120,7 @@ class BatchSampler(_TorchBatchSampler):
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"a sampler is an iterable of ints, not {type(sampler).__name__}")
         if isinstance(sampler, epochs.EpochSampler) and not isinstance(sampler, epochs.IndexSampler):
-            raise TypeError(f"{type(sampler).__name__} gives batches already: use it as it is")
+            raise TypeError(f"{type(sampler).__name__} gives batches already: take it as batch_sampler=")
         self.sampler, self.drop_last = sampler, drop_last
         self._skip = self._yielded = 0  # of a sampler without a state: samples to skip next, samples given
 
@@ -172,7 +173,7 @@ class BatchSampler(_TorchBatchSampler):
             if self.drop_last and len(batch) < self.batch_size:
                 return
             self._yielded += len(batch)
-            yield batch if as_lists else numpy.array(batch, numpy.int64)
+            yield batch if as_lists else numpy.array([operator.index(index) for index in batch], numpy.int64)
 
     # ---- The state ----
 

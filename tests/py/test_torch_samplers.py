@@ -248,8 +248,12 @@ def test_bad_arguments():
         BatchSampler(sampler, 2, None)
     with pytest.raises(TypeError, match="an iterable of ints, not int"):
         BatchSampler(10, 2)
-    with pytest.raises(TypeError, match="GroupSampler gives batches already"):
+    with pytest.raises(TypeError, match="GroupSampler gives batches already: take it as batch_sampler="):
         BatchSampler(GroupSampler([1, 1], 2), 2)
+    for index in (1.5, np.float32(1), "1", None):
+        with pytest.raises(TypeError):
+            list(BatchSampler([0, index], 2))
+    assert [batch.tolist() for batch in BatchSampler([torch.tensor(3), np.uint8(1), 2], 2)] == [[3, 1], [2]]
 
 
 # ---- Kinds and copies ----
