@@ -42,8 +42,8 @@ class Batch(dict):
     __slots__ = ()
 
     def to(self, device, non_blocking=False):
-        """A Batch whose tensors are on `device`; one copy moves all tensors that share a memory. Other entries stay as
-        they are."""
+        """A Batch whose tensors are on `device`, also those within lists, tuples and dicts; one copy moves all entries
+        that share a memory."""
         return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self):
@@ -53,10 +53,7 @@ class Batch(dict):
     def _moved(self, move):
         """A Batch with the memories that `move` returned, each a tensor of bytes."""
         memories, codes = taken_apart(self)
-        codes = [
-            (name, ("as it is", move(code[1])) if code[0] == "as it is" and isinstance(code[1], torch.Tensor) else code)
-            for name, code in codes
-        ]
+        codes = [(name, ("as it is", _each(code[1], move)) if code[0] == "as it is" else code) for name, code in codes]
         return put_together([move(memory) for memory in memories], codes)
 
     def copy(self):
@@ -74,6 +71,24 @@ class Batch(dict):
 
     def __reduce__(self):
         return packed(self)
+
+
+def _each(value, move):
+    """A value with its tensors moved. Lists, tuples and dicts that hold tensors become new ones."""
+    if isinstance(value, torch.Tensor):
+        return move(value)
+    if type(value) is list and any(map(_may_hold, value)):
+        return [_each(one, move) for one in value]
+    if isinstance(value, tuple) and any(map(_may_hold, value)):
+        moved = [_each(one, move) for one in value]
+        return type(value)(*moved) if hasattr(value, "_fields") else tuple(moved)
+    if type(value) is dict:
+        return {key: _each(one, move) for key, one in value.items()}
+    return value
+
+
+def _may_hold(value):
+    return isinstance(value, (torch.Tensor, list, tuple, dict))
 
 
 # ---- Memory ----

@@ -47,6 +47,25 @@ def storages(batch):
     return found
 
 
+# ---- Moving ----
+
+
+def test_tensors_within_other_entries_move_too():
+    one = torch.ones(2, requires_grad=True)
+    given = {
+        "ragged": Ragged(one, torch.tensor([0, 2])),
+        "list": ["text", {"a": (one, 1)}],
+        "name": [],
+        "number": 3,
+    }
+    moved = Batch(given).to("meta")
+    assert moved["ragged"].values.is_meta and moved["ragged"].offsets.is_meta
+    assert type(moved["ragged"]) is Ragged
+    assert moved["list"][0] == "text" and moved["list"][1]["a"][0].is_meta and moved["list"][1]["a"][1] == 1
+    assert moved["name"] is given["name"] and moved["number"] == 3
+    assert not given["list"][1]["a"][0].is_meta
+
+
 # ---- A dict ----
 
 
@@ -168,6 +187,7 @@ def test_moves_as_one_copy():
             return func(*args, **(kwargs or {}))
 
     batch = everything()
+    del batch["other"]  # has a tensor with a memory of its own
     with Counting():
         batch.to("meta")
     assert len(moves) == 1
