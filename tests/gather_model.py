@@ -1,7 +1,7 @@
 """A slow gather in plain Python, made of decoded records: the oracle of the tests of batches.
 
-It has the interface of `recstore._core.native`: `GatherSpec`, `Gather` and `describe_field`. Nothing of the C core is
-used but the decoded record, so that a fault of the native read cannot hide here.
+It has the interface of `recstore._core.native`: `GatherSpec` and `Gather`. Nothing of the C core is used but the decoded
+record, so that a fault of the native read cannot hide here.
 """
 
 from collections.abc import Mapping
@@ -329,45 +329,6 @@ def packed_rows(lengths, length, split):
             room[at] -= end - begin
             begin = end
     return rows
-
-
-# ---- Descriptions ----
-
-
-def describe_field(records, path):
-    """What all records have at `path`, as `native.describe_field` says it of the trees."""
-    return described([looked_up(record, path) for record in records])
-
-
-def described(values):
-    out = {"kinds": set(), "element": None, "lengths": None, "dtypes": set(), "shapes": set(), "sure": True}
-    lengths, elements = set(), []
-    for value in values:
-        kind = kind_of(value)
-        out["kinds"].add(kind)
-        if kind == "list":
-            lengths.add(len(value))
-            elements += value
-        elif kind == "array":
-            out["dtypes"].add(value.dtype.newbyteorder("=").name)
-            out["shapes"].add(value.shape)
-    if "list" in out["kinds"]:
-        out["element"] = described(elements)
-        out["lengths"] = lengths
-    return out
-
-
-def kind_of(value):
-    if value is ABSENT:
-        return "missing"
-    if value is None:
-        return "none"
-    if isinstance(value, (np.ndarray, np.generic)):
-        return "array"
-    for kind, types in {"bool": bool, "int": int, "float": float, "str": str, "bytes": bytes}.items():
-        if type(value) is types:
-            return kind
-    return "list" if isinstance(value, (list, tuple)) else "other"
 
 
 # ---- Fields over the model ----

@@ -21,6 +21,7 @@ __all__ = ["Batch"]
 SHARED_BYTES = 1 << 20
 
 _DTYPES = tuple(TORCH_DTYPES.values())
+_SIZES = tuple(torch.empty(0, dtype=dtype).element_size() for dtype in _DTYPES)
 _NUMBERS = {dtype: number for number, dtype in enumerate(_DTYPES)}
 _ALIGN = 64  # a cache line, as the parts of a gather are aligned
 
@@ -120,7 +121,7 @@ class Memory:
         typed = self.by_name.get(name)
         if typed is None:
             typed = self.by_name[name] = self.base.view(TORCH_DTYPES[name])
-        return typed.as_strided(shape, _strides(shape), offset // typed.itemsize)
+        return typed.as_strided(shape, _strides(shape), offset // typed.element_size())
 
 
 def _strides(shape):
@@ -213,7 +214,7 @@ class _Memories:
             number = self.numbers[storage._cdata] = len(self.storages)
             self.storages.append(storage)
             self.used.append(0)
-        self.used[number] += tensor.nbytes
+        self.used[number] += tensor.numel() * tensor.element_size()
         return number, _NUMBERS[tensor.dtype], tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
 
 
@@ -248,14 +249,14 @@ def _value(code, memories, views):
     number, dtype, offset, shape, strides = code
     typed = views.get((number, dtype))
     if typed is None:
-        typed = views[number, dtype] = _typed(memories[number], _DTYPES[dtype])
+        typed = views[number, dtype] = _typed(memories[number], dtype)
     return typed.as_strided(shape, strides, typed.storage_offset() + offset)
 
 
-def _typed(memory, dtype):
-    """A tensor of another dtype over the memory, whose size need be no multiple of an element's."""
-    size = memory.numel() // dtype.itemsize * dtype.itemsize
-    return (memory if size == memory.numel() else memory[:size]).view(dtype)
+def _typed(memory, number):
+    """A tensor of the dtype of that number over the memory, whose size need be no multiple of an element's."""
+    size = memory.numel() // _SIZES[number] * _SIZES[number]
+    return (memory if size == memory.numel() else memory[:size]).view(_DTYPES[number])
 
 
 # ---- In a worker ----

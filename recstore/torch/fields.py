@@ -25,7 +25,8 @@ class Fields(data.Dataset):
             list of str, bytes a :class:`Ragged` of uint8.
         transform: a function that is given each :class:`Batch`; its result is what ``f[indices]`` gives.
         output: "dict", or "tensordict" for a TensorDict of the package of that name.
-        forms: fields in other forms: ``segmentation="jagged"``, or a :class:`Field` with options.
+        forms: fields in other forms: ``segmentation="jagged"``, or a :class:`Field` with options. A field with the name
+            of another argument gets a name here: ``out=Field("padded", "output")``.
 
     ``f[indices]`` is a Batch, a dict of tensors. `indices` is a list, a range, a slice, or an array of integers of
     numpy or torch; negative ones count from the end. One native pass reads all fields of the batch, while other Python
@@ -148,7 +149,12 @@ class Fields(data.Dataset):
         """The parts of each layout: tensors over `memory`, and lists."""
         gather = self._gather or self._open()
         tensor = memory.tensor
-        read = iter(gather.read(positions, memory.allocate))
+        try:
+            read = iter(gather.read(positions, memory.allocate))
+        except ValueError as error:
+            if type(error) is not ValueError:
+                raise  # of the store: closed, or damaged
+            raise ValueError(f"{error}{self._remedy(str(error))}") from None
         out = []
         for layout in self._layouts:
             if layout.is_native:
@@ -156,6 +162,16 @@ class Fields(data.Dataset):
             else:
                 out.append(layout.read(self.records, positions))
         return out
+
+    def _remedy(self, message):
+        """The end of the message about a value that does not fit: the form that was decided, and what to write."""
+        if "give missing" in message or "truncate=True" in message:
+            return ""
+        for layout in self._layouts:
+            if layout.path is None or message.startswith(repr(str(layout.path))):
+                decided = " ".join(filter(None, (layout.field.form, layout.dtype, layout.shape())))
+                return f". {layout.name!r} is {decided} in this Fields: give it another form, dtype= or row="
+        return ""
 
     def _finished(self, batch):
         if self.output == "tensordict":
@@ -189,6 +205,8 @@ class Fields(data.Dataset):
             return samples
         if type(samples) is Samples and samples.fields is self:
             batch = self._batch(samples.positions)
+        elif not len(samples):
+            batch = self._batch(self._positions([]))
         else:
             batch = self._joined(list(samples))
         if self.output == "tensordict" and self.transform is None and data.get_worker_info() is not None:
@@ -217,7 +235,7 @@ class Fields(data.Dataset):
         rows = [(one.name, one.field.form, one.dtype or "", one.shape()) for one in self._layouts]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines = ["  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[3]]) for row in rows]
-        head = f"<Fields of {'a closed store' if self.records.closed else f'{len(self.records):,} records'}>"
+        head = f"<Fields of {_size_of(self.records)}>"
         return "\n  ".join([head, *lines])
 
 
@@ -237,6 +255,12 @@ class Samples:
         if isinstance(i, slice):
             return Samples(self.fields, self.fields._positions(positions[i]))
         return self.fields._sample(positions[i])
+
+
+def _size_of(x):
+    if x.detached is not None:
+        return "a store that is not here"
+    return "a closed store" if x.closed else f"{len(x):,} records"
 
 
 def _made(x, found, transform, output):

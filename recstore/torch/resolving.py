@@ -80,6 +80,10 @@ class _Resolving:
     def __init__(self, records, name, path, field):
         self.records, self.name, self.path = records, name, path
         self.field = field or Field()
+        if self.field.form == "jagged" and not hasattr(torch.nested, "nested_tensor_from_jagged"):
+            raise ImportError(
+                f"jagged tensors need PyTorch 2.4, and this is {torch.__version__}: write {name}='ragged'"
+            )
         self.asked = field is not None
         self.found = native.describe_field(records, path)
         if not _is_clear(self.found):
@@ -322,8 +326,10 @@ def _dtype(found):
     if not kinds:
         return None
     if kinds & {"float", "complex"}:
-        default = torch.get_default_dtype()
-        return dtype_name(default.to_complex() if "complex" in kinds else default)
+        default = dtype_name(torch.get_default_dtype())
+        if "complex" in kinds:
+            return "complex128" if default == "float64" else "complex64"
+        return default
     return "bool" if kinds == {"bool"} else "int64"
 
 

@@ -2,6 +2,7 @@
 that is killed."""
 
 import os
+import pickle
 import signal
 
 import pytest
@@ -14,6 +15,7 @@ from gather_model import assert_same  # noqa: E402
 from mp import torch_workers  # noqa: E402
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler  # noqa: E402
 
+import recstore  # noqa: E402
 from recstore.torch import Batch  # noqa: E402
 
 N = 200
@@ -101,6 +103,15 @@ def test_an_error_in_a_worker_names_the_record(f):
     loader = DataLoader(f, sampler=[[1, 2], [1, N]], batch_size=None, num_workers=1)
     with pytest.raises(IndexError, match=f"{N} records"):
         list(loader)
+
+
+def test_a_store_that_is_gone(python):
+    """A checkpoint that holds a Fields loads, and says why it cannot be read."""
+    code = "import pickle\nfrom mp import torch_workers as w\nprint(pickle.dumps(w.fields(w.build(3))).hex())"
+    f = pickle.loads(bytes.fromhex(python(code, RECSTORE_PICKLE="allow").split()[-1]))
+    assert repr(f).startswith("<Fields of a store that is not here>\n  id ")
+    with pytest.raises(recstore.SegmentNotFoundError):
+        f[[0, 1]]
 
 
 def test_a_worker_that_is_killed_leaves_nothing():

@@ -337,4 +337,4 @@ def test_any_records_make_the_batch_of_the_model(records, draw):
             o=Field(dtype="int8", missing="mask"),
         )
         assert_same(f[indices], gather_model.modelled(f)[indices])
-        assert_same(f.collate([f[i] for i in indices] if indices else f.__getitems__([])), f[indices])
+        assert_same(f.collate([f[i] for i in indices]), f[indices])

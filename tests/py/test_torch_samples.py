@@ -36,7 +36,7 @@ def test_a_sample_has_no_batch_dimension(x):
         assert_same(f[index], sample)
 
 
-@pytest.mark.parametrize("indices", [ORDER, [4], [3, 6, 9]])
+@pytest.mark.parametrize("indices", [ORDER, [4], [3, 6, 9], []])
 def test_samples_join_to_the_same_batch(x, indices):
     """Where samples pass through other datasets, they are joined by value."""
     f = everything(x)
