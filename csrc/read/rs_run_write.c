@@ -96,7 +96,7 @@ static bool copy_ints(const uint8_t *from, unsigned size, bool is_signed, uint64
         return true;
     }
     if (!rs_dtype_range(dtype, &low, &high) || dtype == RS_DTYPE_BOOL || least < low) return false;
-    fits = greatest <= high && !(size == 8 && (base != 0 || dtype != RS_DTYPE_INT64));
+    fits = greatest <= high && size < 8;
     if (!fits && is_signed) return false;
     all = copiers[row][log2_of(rs_dtype_bytes(dtype))](from, n, base, to);
     return fits || (first <= high && all <= (uint64_t)high - base);

@@ -315,6 +315,28 @@ def test_a_read_within_a_read(x):
     assert inner[0][0].tolist() == [3]
 
 
+INTEGERS = [np.dtype(f"{sign}{size}") for sign in "iu" for size in (1, 2, 4, 8)]
+
+
+@pytest.mark.parametrize("big_endian", [False, True], ids=["little", "big"])
+@pytest.mark.parametrize("stored", INTEGERS, ids=str)
+def test_integers_at_the_ends_of_each_dtype(stored, big_endian):
+    """Arrays of each dtype as each dtype: the same number, or an error, and never one that wrapped around."""
+    ends = {bound for dtype in INTEGERS for bound in (np.iinfo(dtype).min, np.iinfo(dtype).max)}
+    ends |= {end + 1 for end in ends} | {end - 1 for end in ends}
+    values = sorted(end for end in ends if np.iinfo(stored).min <= end <= np.iinfo(stored).max)
+    kept = stored.newbyteorder(">") if big_endian else stored
+    with recstore.RecordList({"a": np.array([value] * 3, kept), "l": [value] * 3} for value in values) as x:
+        for wanted in INTEGERS:
+            for i, value in enumerate(values):
+                for path, form, row in (("a", "values", (3,)), ("a", "ragged", ()), ("l", "ragged", ())):
+                    if np.iinfo(wanted).min <= value <= np.iinfo(wanted).max:
+                        assert one(x, [i], path, form, wanted.name, row=row)[0].reshape(-1).tolist() == [value] * 3
+                    else:
+                        with pytest.raises(ValueError, match=f"holds {value}, which {wanted.name} cannot hold"):
+                            one(x, [i], path, form, wanted.name, row=row)
+
+
 def test_large_batches_leave_no_memory_behind():
     with recstore.RecordList({"t": "x" * 100_000} for _ in range(10)) as x:
         gather = native.Gather(x, [spec("t", "text")])
