@@ -436,7 +436,9 @@ rs_status rs_column_read_run(rs_column_read *self, const rs_source *source, cons
             }
             if (k - i < ALIKE) {
                 uint64_t taken;
-                RS_TRY(take_cells(self, source, i, &taken, err));
+                status = take_cells(self, source, i, &taken, err);
+                stop->index = rs_window_index(window, i);
+                if (status != RS_OK) return status;
                 stop->done += taken;
                 k = i + taken;
                 if (taken > 0) continue;
