@@ -27,7 +27,7 @@ class BatchMethod:
     def __get__(self, dataset, owner=None):
         if dataset is None:
             return self._function
-        if self._asked_for_another(dataset, sys._getframe(1)):
+        if self._asked_for_another(dataset, sys._getframe().f_back):
             raise AttributeError(
                 f"a wrapper cannot forward {self._name!r} of a {type(dataset).__name__}, for its own __getitem__ would "
                 "not run: define it in the wrapper",

@@ -358,8 +358,8 @@ def _made(make, *arguments):
 
 def fetcher_of(frame):
     """The fetcher of a DataLoader if `frame` is its method that calls the dataset and the collate function, and sends
-    the result to the parent; None for any other caller."""
-    if frame.f_globals.get("__name__") != "torch.utils.data._utils.fetch":
+    the result to the parent; None for any other caller, also one in C, which has no frame."""
+    if frame is None or frame.f_globals.get("__name__") != "torch.utils.data._utils.fetch":
         return None
     return frame.f_locals.get("self")
 

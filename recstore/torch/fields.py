@@ -111,7 +111,7 @@ class Fields(data.Dataset):
             return self.batch(range(*indices.indices(len(self))))
         if not hasattr(indices, "__len__") or getattr(indices, "shape", None) == ():
             return self._sample(operator.index(indices))
-        fetcher = fetcher_of(sys._getframe(1))
+        fetcher = fetcher_of(sys._getframe().f_back)
         if fetcher is not None and fetcher.collate_fn is data.default_convert:
             return self._converted_later(indices)
         return self.batch(indices)
@@ -210,7 +210,7 @@ class Fields(data.Dataset):
         else:
             batch = self._joined(list(samples))
         if self.output == "tensordict" and self.transform is None and data.get_worker_info() is not None:
-            if fetcher_of(sys._getframe(1)) is not None:
+            if fetcher_of(sys._getframe().f_back) is not None:
                 return Sent(batch, _TensorDicts(self._per_record))
         return self._finished(batch)
 

@@ -1,7 +1,10 @@
 """recstore.torch.Fields: containers, indices, transforms, pickles, threads, and what it shows of itself."""
 
+import _thread
+import collections
 import pickle
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from torch_records import ORDER, N, everything, record  # noqa: E402
 
 import recstore  # noqa: E402
 from recstore import RecordDict, RecordList  # noqa: E402
-from recstore.torch import Batch, Field, Fields  # noqa: E402
+from recstore.torch import Batch, Field, Fields, RecordDataset  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=["auto", "none"])
@@ -172,3 +175,16 @@ def test_a_closed_store():
     assert batch["a"].tolist() == [2]
     with pytest.raises(recstore.ClosedError):
         Fields(x, "a")
+
+
+def test_a_caller_without_a_frame(x):
+    """A function in C that a thread runs: no Python function stands between them."""
+    f, out = Fields(x, "id"), collections.deque()
+    _thread.start_new_thread(out.extend, (map(f.__getitem__, [[0], [1]]),))
+    _thread.start_new_thread(out.extend, (map(f.collate, [f.__getitems__([2])]),))
+    _thread.start_new_thread(out.extend, (map(getattr, [f, RecordDataset(x)], ["__getitems__"] * 2),))
+    deadline = time.monotonic() + 60
+    while len(out) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sorted(int(one["id"]) for one in out if isinstance(one, dict)) == [0, 1, 2]
+    assert sum(map(callable, out)) == 2
