@@ -149,6 +149,9 @@ class _Resolving:
             write = {"str": f"{self.name}='text', 'bytes' or 'category'", "bytes": f"{self.name}='bytes'"}.get(
                 kind, f"name a field below it, such as '{self.name}.id', or {self.name}='object'"
             )
+            if other != kinds:
+                raise TypeError(f"{self.name!r} has {what} in some records, numbers in others: filter the records, x = "
+                                f"x.filter(...), or write {self.name}='object'")  # fmt: skip
             raise TypeError(f"{self.name!r} has {what}, which no tensor holds: write {write}")
         if found["element"] is not None:
             self._refuse_other(found["element"])
