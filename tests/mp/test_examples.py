@@ -53,7 +53,7 @@ def test_every_program_is_run():
 @pytest.mark.parametrize(("name", "options"), RUNS, ids=[f"{name}-{options.split()[-1]}" for name, options in RUNS])
 def test_it_runs_and_learns(name, options, tmp_path):
     ran = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", *options.split()],
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", EXAMPLES / f"{name}.py", *options.split()],
         cwd=tmp_path,
         capture_output=True,
         text=True,
