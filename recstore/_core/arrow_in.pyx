@@ -192,7 +192,7 @@ cdef class ArrowReader:
             before = self.rows.next
             with nogil:
                 status = rs_arrow_in_append_parcel(&self.rows, &encoder.parcel, min(end - before, ARROW_ROWS),
-                                                  PARCEL_BYTES, &err)
+                                                   PARCEL_BYTES, &err)
             encoder.n += self.rows.next - before
             if status == RS_E_IN_VALUE and self.failure is None:
                 raise Refused(f": {err.message.decode('utf-8', 'replace')}")  # the building process knows the number

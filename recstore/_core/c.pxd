@@ -650,8 +650,8 @@ cdef extern from "recstore.h" nogil:
     rs_status rs_arrow_in_bind(rs_arrow_in *self, const ArrowArray *array, rs_error *err)
     rs_status rs_arrow_in_next(rs_arrow_in *self, ArrowArrayStream *stream, ArrowArray *array, rs_error *err)
     rs_status rs_arrow_in_append(rs_arrow_in *self, rs_builder *builder, uint64_t max_rows, rs_error *err)
-    rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *batch, uint64_t max_rows, size_t max_bytes,
-                                       rs_error *err)
+    rs_status rs_arrow_in_append_parcel(rs_arrow_in *self, rs_parcel *parcel, uint64_t max_rows, size_t max_bytes,
+                                        rs_error *err)
 
     uint64_t rs_hash64(const void *bytes, uint64_t n, uint64_t seed)
 
