@@ -203,7 +203,12 @@ class BatchSampler(_TorchBatchSampler):
                 "sampler": self.sampler.state_dict(),
             }
         yielded = self._yielded if batches is None else batches * self.batch_size
-        return {"kind": "recstore.torch.BatchSampler", "version": epochs.VERSION, "yielded": yielded}
+        own = {"kind": "recstore.torch.BatchSampler", "version": epochs.VERSION, "length": self._length()}
+        return {**own, "yielded": yielded}
+
+    def _length(self):
+        """The samples of the sampler in an epoch; None for one that does not say."""
+        return len(self.sampler) if hasattr(self.sampler, "__len__") else None
 
     def _samples(self, batches):
         """The samples of this rank in so many batches of the latest iteration. ValueError if it has fewer."""
@@ -232,6 +237,11 @@ class BatchSampler(_TorchBatchSampler):
         yielded = state.get("yielded")
         if type(yielded) is not int or yielded < 0:
             raise ValueError(f"the state does not say how many samples of {name} were given")
+        length = self._length()
+        if state.get("length") != length:
+            raise ValueError(f"the state has length {state.get('length')!r:.60}, this {name} has {length}")
+        if length is not None and yielded >= self._whole(length):
+            yielded = 0  # the end of an epoch: the run goes on with the next one
         if yielded and _has_no_order(self.sampler):
             raise ValueError(f"{name} has another order each time, so no run can go on with it: take ShuffleSampler")
         self._skip = self._yielded = yielded

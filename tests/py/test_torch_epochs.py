@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 samplers = pytest.importorskip("recstore.torch")
 DataLoader = torch.utils.data.DataLoader
 RandomSampler = torch.utils.data.RandomSampler
+DistributedSampler = torch.utils.data.DistributedSampler
 SequentialSampler = torch.utils.data.SequentialSampler
 BatchSampler = samplers.BatchSampler
 GroupSampler = samplers.GroupSampler
@@ -230,6 +231,20 @@ def test_state_of_another_sampler_in_batches():
     with pytest.raises(ValueError, match="RandomSampler has another order each time.*take ShuffleSampler"):
         BatchSampler(RandomSampler(range(10)), 2).load_state_dict(state)
     BatchSampler(RandomSampler(range(10)), 2).load_state_dict({**state, "yielded": 0})
+    with pytest.raises(ValueError, match="the state has length 10, this SequentialSampler has 11"):
+        BatchSampler(SequentialSampler(range(11)), 2).load_state_dict(state)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_state_of_another_sampler_at_the_end_of_an_epoch(drop_last):
+    batches = BatchSampler(DistributedSampler(range(10), 1, 0), 3, drop_last)
+    first = [batch.tolist() for batch in batches]
+    later = BatchSampler(DistributedSampler(range(10), 1, 0), 3, drop_last)
+    later.load_state_dict(batches.state_dict())
+    later.set_epoch(1)
+    batches.set_epoch(1)
+    second = [batch.tolist() for batch in later]
+    assert second == [batch.tolist() for batch in batches] != first
 
 
 def test_states_nested_by_another_sampler():
