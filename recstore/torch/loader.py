@@ -177,8 +177,12 @@ class Loader:
         """Names the epoch of the next iteration for the sampler, if the sampler has epochs."""
         for named in (self.batch_sampler, self.sampler):
             if hasattr(named, "set_epoch"):
+                before = getattr(named, "epoch", None)
+                named.set_epoch(epoch)
                 self._begun = None
-                return named.set_epoch(epoch)
+                if self._stateful and getattr(named, "epoch", None) != before:
+                    self._received = None  # the loop has had nothing of this epoch
+                return
 
     def state_dict(self):
         """Where the loop stands in the epoch after the latest batch that it received, a small dict for a checkpoint.
@@ -275,6 +279,10 @@ class _Reader:
             return pinned(batch) if self.pins else batch, position
         except Exception as error:
             add_note(error, f"in batch {number} of a Loader, of the indices {_shown(indices)}")
+            if self.collate is None and isinstance(error, TypeError):
+                add_note(
+                    error, "without collate=, dataset[indices] must be the batch, as it is for recstore.torch.Fields"
+                )
             raise
 
     def batch(self, indices):

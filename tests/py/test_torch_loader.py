@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import threading
+import traceback
 import warnings
 
 import pytest
@@ -107,6 +108,13 @@ class Wrapper:
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
+
+
+def test_a_dataset_that_takes_one_index_needs_collate():
+    with pytest.raises(TypeError) as raised:
+        next(iter(Loader([1, 2, 3], batch_size=2)))
+    assert "without collate=" in "".join(traceback.format_exception(raised.value))
+    assert next(iter(Loader([1, 2, 3], batch_size=2, collate=list))) == [1, 2]
 
 
 def test_collate_with_any_dataset(x):

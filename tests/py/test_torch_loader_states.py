@@ -95,6 +95,21 @@ def test_counting_on_after_a_resume():
     assert made.state_dict()["batches"] == 5
 
 
+def test_a_named_epoch_begins_at_its_first_batch():
+    made = Loader(Batches(), batch_size=5, shuffle=True)
+    batches = iter(made)
+    next(batches)
+    batches.close()
+    state = made.state_dict()
+    made.set_epoch(0)
+    assert made.state_dict() == state
+    made.set_epoch(4)
+    assert made.state_dict()["sampler"]["epoch"] == 4 and made.state_dict()["sampler"]["consumed"] == 0
+    later = Loader(Batches(), batch_size=5, shuffle=True)
+    later.load_state_dict(made.state_dict())
+    assert flat(later) == flat(made)
+
+
 def test_an_error_is_no_batch_that_was_received():
     batches = iter(made := Loader(Failing(), batch_size=3))
     next(batches), next(batches)
