@@ -70,4 +70,10 @@ uint64_t rs_tree_features(const rs_tree *self);
 /* Frees the tree and zeroes the struct. */
 void rs_tree_clear(rs_tree *self);
 
+/* Returns whether every value of a node is a bool, int or float that its bits and body hold. */
+static inline bool rs_node_is_number(const rs_node *node) {
+    return node->kind == RS_FMT_NODE_INT || node->kind == RS_FMT_NODE_FLOAT || node->kind == RS_FMT_NODE_DECIMAL ||
+           node->kind == RS_FMT_NODE_BOOL;
+}
+
 #endif

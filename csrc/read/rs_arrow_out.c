@@ -83,12 +83,6 @@ rs_status rs_arrow_out_batch(rs_arrow_out *self, uint64_t rows, struct ArrowArra
 
 /* ---- One record ---- */
 
-static rs_cursor cursor_over(const rs_arrow_source *source, const rs_block *block, rs_slice bytes) {
-    rs_record record;
-    record.bytes = bytes, record.block = block, record.tree = NULL;
-    return rs_store_cursor(source->store, &record);
-}
-
 rs_status rs_arrow_out_take(rs_arrow_out *self, const rs_cursor *cursor, const rs_place *place, rs_error *err) {
     rs_cursor own = *cursor;
     rs_arrow_op *op;
@@ -126,7 +120,7 @@ static rs_status take_direct(rs_arrow_out *self, const rs_arrow_block *how, rs_c
 /* Takes one record. Sets *why to RS_ARROW_UNSURE or LACKING where the caller has to act. */
 static rs_status take_one(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                           const rs_arrow_block *how, rs_slice bytes, int *why, rs_error *err) {
-    rs_cursor cursor = cursor_over(source, block, bytes);
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, bytes);
     bool lacks = false;
     if (how->compiled == NULL) {
         RS_TRY(rs_arrow_put_alone(&self->walk, how->op, &cursor, err));
@@ -204,7 +198,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
     for (i = 0; i < op->n_children; i++) {
         const rs_node *child = &op->node->children[i];
         rs_column_rows rows = *window;
-        rs_cursor cursor = cursor_over(source, block, rs_slice_of(rs_column_row_at(window, 0), 0));
+        rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(rs_column_row_at(window, 0), 0));
         if (!child->fixed || op->children[i].field == NULL) continue;
         rows.least = op->node->head_bytes;
         rows.bit_off = child->bit_off;
@@ -214,7 +208,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
     for (k = 0; end > 0 && k < window->n; k++) {
         const uint8_t *row = rs_column_row_at(window, k);
         const size_t size = window->records != NULL ? rs_slice_left(&window->records[k]) : block->row_size_bytes;
-        rs_cursor cursor = cursor_over(source, block, rs_slice_of(row, size));
+        rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(row, size));
         *at = k;
         RS_TRY(put_late(self, op, &cursor, end, err));
     }
@@ -229,7 +223,7 @@ static rs_status put_columns(rs_arrow_out *self, const rs_arrow_source *source, 
 /* Appends the field of the records of a window, where it has the same offset in all. */
 static rs_status put_fixed_field(rs_arrow_out *self, const rs_arrow_source *source, const rs_block *block,
                                  const rs_arrow_block *how, const rs_column_rows *window, rs_error *err) {
-    rs_cursor cursor = cursor_over(source, block, rs_slice_of(rs_column_row_at(window, 0), 0));
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(rs_column_row_at(window, 0), 0));
     rs_column_rows rows = *window;
     rows.least = how->compiled->least;
     rows.bit_off = how->compiled->group_off * 8 + how->compiled->bit_off;

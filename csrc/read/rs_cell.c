@@ -40,11 +40,6 @@ static void set_number(rs_cell *self, const rs_node *node) {
     }
 }
 
-static bool is_number(const rs_node *node) {
-    return node->kind == RS_FMT_NODE_INT || node->kind == RS_FMT_NODE_FLOAT || node->kind == RS_FMT_NODE_BOOL ||
-           node->kind == RS_FMT_NODE_DECIMAL;
-}
-
 void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t body_off, uint64_t least) {
     const rs_node *number = node;
     uint64_t last;
@@ -62,7 +57,7 @@ void rs_cell_set(rs_cell *self, const rs_node *node, uint64_t bit_off, uint64_t 
         /* The bits of all elements, and then their bodies. */
         bit_off = body_off * 8, body_off += ((uint64_t)node->count * number->bits + 7) / 8;
     }
-    if (!is_number(number) && node->kind != RS_FMT_NODE_DICT_CODED) return;
+    if (!rs_node_is_number(number) && node->kind != RS_FMT_NODE_DICT_CODED) return;
     self->node = number;
     self->bit = number->size_bytes != 0 ? body_off * 8 : bit_off;
     self->apart = number->size_bytes != 0 ? number->size_bytes * 8 : number->bits;

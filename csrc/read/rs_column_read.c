@@ -132,12 +132,6 @@ static rs_status take_missing(rs_column_read *self, bool *fits, rs_error *err) {
 
 /* ---- Many records of one compiled path ---- */
 
-static rs_cursor cursor_over(const rs_source *source, const rs_block *block, rs_slice bytes) {
-    rs_record record;
-    record.bytes = bytes, record.block = block, record.tree = NULL;
-    return rs_store_cursor(source->store, &record);
-}
-
 /* Appends a cached entry. *fits becomes false, and nothing is appended, when it is of another kind or not cached
  * (RS_ENTRY_OTHER). */
 static rs_status take_entry(rs_column_read *self, const rs_entry *entry, bool *fits, rs_error *err) {
@@ -248,7 +242,7 @@ static rs_status take_rows(rs_column_read *self, const rs_cursor *cursor, const 
  * of the column is known. */
 static rs_status take_fixed(rs_column_read *self, const rs_source *source, const rs_block *block,
                             const rs_compiled_path *compiled, rs_column_rows *rows, uint64_t *n, rs_error *err) {
-    const rs_cursor cursor = cursor_over(source, block, rs_slice_of(rows->base, 0));
+    const rs_cursor cursor = rs_store_cursor_over(source->store, block, rs_slice_of(rows->base, 0));
     *n = 0;
     if (!rs_compiled_path_is_fixed(compiled) || self->kind == RS_COLUMN_OTHER) return RS_OK;
     rows->least = compiled->least;
@@ -259,7 +253,7 @@ static rs_status take_fixed(rs_column_read *self, const rs_source *source, const
 
 static rs_status take_one(rs_column_read *self, const rs_source *source, const rs_block *block,
                           const rs_compiled_path *compiled, rs_slice bytes, int *why, rs_error *err) {
-    rs_cursor cursor = cursor_over(source, block, bytes);
+    rs_cursor cursor = rs_store_cursor_over(source->store, block, bytes);
     rs_place place;
     int found;
     bool fits = false;
@@ -363,7 +357,7 @@ static rs_status take_cells(rs_column_read *self, const rs_source *source, uint6
         return RS_OK;
     }
     if (first->count > 0) {
-        rs_cursor cursor = cursor_over(source, self->window.blocks[begin], self->window.records[begin]);
+        rs_cursor cursor = rs_store_cursor_over(source->store, self->window.blocks[begin], self->window.records[begin]);
         RS_TRY(rs_decode_enter(&cursor, first->count, err));
     }
     /* At most 2^8 records of 2^32 numbers. */

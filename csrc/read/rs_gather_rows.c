@@ -15,11 +15,6 @@ static void done_values(rs_gather_field *self, uint64_t n) {
 
 /* ---- Numbers ---- */
 
-static bool is_number_node(const rs_node *node) {
-    return node->kind == RS_FMT_NODE_INT || node->kind == RS_FMT_NODE_FLOAT || node->kind == RS_FMT_NODE_DECIMAL ||
-           node->kind == RS_FMT_NODE_BOOL;
-}
-
 /* Writes one number of each row, of a node of numbers: that of row k at to + k * step. Returns how many were written:
  * all, or the number of the first row whose number the dtype cannot hold. */
 static uint64_t put_column(unsigned dtype, const rs_node *node, const rs_column_rows *rows, uint8_t *to, size_t step) {
@@ -127,7 +122,7 @@ static rs_status take_runs(rs_gather_field *self, const rs_node *node, const rs_
 static bool is_tuple_of_numbers(const rs_node *node) {
     uint32_t i;
     for (i = 0; i < node->n_children; i++) {
-        if (!is_number_node(&node->children[i])) return false;
+        if (!rs_node_is_number(&node->children[i])) return false;
     }
     return true;
 }
@@ -139,7 +134,7 @@ static rs_status take_sequences(rs_gather_field *self, const rs_cursor *cursor, 
     const uint64_t count = list ? node->count : node->n_children;
     if (spec->form > RS_GATHER_PACKED || rs_gather_free_dims(spec->form) + spec->n_row != 1) return RS_OK;
     if (count > cursor->budget.values || cursor->budget.depth == 0) return RS_OK; /* the walk reports it */
-    if (list ? !is_number_node(node->children) : !is_tuple_of_numbers(node)) return RS_OK;
+    if (list ? !rs_node_is_number(node->children) : !is_tuple_of_numbers(node)) return RS_OK;
     if (spec->form == RS_GATHER_VALUES) {
         if (count != spec->row_numbers) return RS_OK;
         if (count <= COLUMNS_MOST) {

@@ -3,11 +3,6 @@
 
 /* ---- Lists ---- */
 
-static bool is_number_node(const rs_node *node) {
-    return node->kind == RS_FMT_NODE_INT || node->kind == RS_FMT_NODE_FLOAT || node->kind == RS_FMT_NODE_DECIMAL ||
-           node->kind == RS_FMT_NODE_BOOL;
-}
-
 static void set_run(rs_run *out, unsigned kind, const rs_node *node, uint64_t n, const uint8_t *begin,
                     const uint8_t *end) {
     out->kind = (uint8_t)kind;
@@ -37,7 +32,7 @@ rs_status rs_run_take_list(rs_cursor *cursor, const rs_place *place, rs_run *out
         *taken = true;
         return take_numbers(cursor, node, out, err);
     }
-    if (node->kind != RS_FMT_NODE_LIST || !is_number_node(node->children)) return RS_OK;
+    if (node->kind != RS_FMT_NODE_LIST || !rs_node_is_number(node->children)) return RS_OK;
     *taken = true;
     if (place->body != NULL) { /* FIXED, and the bytes were taken with those of its parent */
         n = node->count;

@@ -8,7 +8,7 @@ enum {
     UNPACKED_MOST = 1 << 16 /* packed lists of up to so many numbers are unpacked at once, which is faster */
 };
 
-/* What loaded numbers are. */
+/* The type of loaded numbers. */
 typedef enum class_of { INTS, UINTS, FLOATS, COMPLEX } class_of;
 
 typedef union block {

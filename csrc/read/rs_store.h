@@ -69,17 +69,21 @@ RS_NODISCARD static inline rs_status rs_store_find(rs_store *self, uint64_t inde
     return rs_store_find_slowly(self, index, number, out, err);
 }
 
-/* Returns a cursor over a record, with the budget that the header declares. */
-static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record) {
+/* Returns a cursor over the bytes of a record of a block, with the budget that the header declares. */
+static inline rs_cursor rs_store_cursor_over(const rs_store *self, const rs_block *block, rs_slice bytes) {
     rs_cursor c;
-    c.in = record->bytes;
-    c.arrays = self->segment.ptr + record->block->arrays_off;
-    c.arrays_size = record->block->arrays_size_bytes;
+    c.in = bytes;
+    c.arrays = self->segment.ptr + block->arrays_off;
+    c.arrays_size = block->arrays_size_bytes;
     c.budget.values = self->header.max_values - (self->header.max_values > 0); /* one is the record itself */
     c.budget.bytes = self->header.max_bytes;
     c.budget.depth = self->header.max_depth;
     c.shared = false;
     return c;
+}
+
+static inline rs_cursor rs_store_cursor(const rs_store *self, const rs_record *record) {
+    return rs_store_cursor_over(self, record->block, record->bytes);
 }
 
 /* ---- Comparing keys, and prefetching ---- */

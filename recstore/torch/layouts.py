@@ -1,13 +1,14 @@
-"""How the forms stand in a batch and in a sample: for each form a class with the spec of the native read, what it makes
-of the parts that were read, and how samples become a batch.
+"""How the forms stand in a batch and in a sample. Each form has a class, which has the spec of the native read, makes
+entries of the parts that were read, and joins samples to a batch.
 
-A sample is a batch of one record without what only a batch has: padding, offsets, packed rows.
+A sample is a batch of one record without padding, offsets and packed rows, which only a batch has.
 """
 
 import torch
 from torch.utils import data
 
 from recstore._core import native
+from recstore.torch.batches import jagged
 from recstore.torch.forms import Ragged
 
 
@@ -37,7 +38,7 @@ class Layout:
         return [self.name, *(self.name + suffix for suffix in suffixes)]
 
     def missing(self):
-        """What the native read does with a record without a value."""
+        """The way in which the native read treats a record without a value."""
         return "mask" if self.masked else "fill" if self.field.has_default else "raise"
 
     def spec(self):
@@ -66,7 +67,7 @@ class Layout:
     def collate(self, out, samples):
         """Puts the entries into a batch of samples."""
         values = [sample[self.name] for sample in samples]
-        self.put(out, self.joined(values), _jagged)
+        self.put(out, self.joined(values), jagged)
         if self.masked:
             out[self.name + "_mask"] = data.default_collate([sample[self.name + "_mask"] for sample in samples])
 
@@ -97,7 +98,7 @@ class Rows(Layout):
 
 
 class Lists(Layout):
-    """What "jagged", "ragged" and "bytes" share: all rows, one after another, and offsets."""
+    """The base of "jagged", "ragged" and "bytes": all rows, one after another, and offsets."""
 
     __slots__ = ()
 
@@ -327,10 +328,6 @@ class Objects(Layout):
 
 
 # ---- Samples to a batch ----
-
-
-def _jagged(values, offsets):
-    return torch.nested.nested_tensor_from_jagged(values, offsets)
 
 
 def _offsets(rows):
