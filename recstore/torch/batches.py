@@ -29,9 +29,9 @@ _ALIGN = 64  # a cache line, as the parts of a gather are aligned
 class Batch(dict):
     """The entries of a batch by name: tensors, `Ragged`, lists of str, decoded values.
 
-    It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: what a worker sends is
-    one tensor, and :meth:`to` and :meth:`pin_memory` copy them at once. A pickle holds the values. A program that keeps
-    one tensor of a batch for long keeps the memory of all: write ``tensor.clone()``.
+    It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: a worker sends one tensor
+    for all of them, and :meth:`to` and :meth:`pin_memory` copy them at once. A pickle holds the values. A program that
+    keeps one tensor of a batch for long keeps the memory of all: write ``tensor.clone()``.
 
     >>> import torch
     >>> from recstore.torch import Batch
@@ -337,7 +337,7 @@ def _joined(memories):
 
 
 class Sent:
-    """What a worker sends in place of a batch: it becomes the batch, or what `make` makes of it, where it arrives.
+    """A batch on its way from a worker. Where it arrives it becomes the batch, or the result of `make` of the batch.
 
     A DataLoader without a collate_fn copies every dict once more in the worker, entry by entry. This is no dict, so the
     DataLoader hands it on as it is."""

@@ -18,7 +18,7 @@ _MARK = "recstore.torch."
 
 
 class Iteration:
-    """What one iteration on one rank takes of an epoch."""
+    """The part of an epoch that one iteration on one rank takes."""
 
     __slots__ = ("epoch", "first", "rank", "world_size", "length", "count", "iterator", "_taken", "as_lists")
 
@@ -169,7 +169,7 @@ class EpochSampler(DistributedSampler):
     # ---- The state ----
 
     def _identity(self):
-        """What two samplers must have in common for one to go on where the other stopped."""
+        """The facts that two samplers must have in common for one to go on where the other stopped."""
         return {"length": self._length, "seed": self._seed & 0xFFFFFFFFFFFFFFFF, "shuffle": self._shuffle}
 
     def _latest(self):

@@ -190,7 +190,7 @@ class Fields(data.Dataset):
 
     @BatchMethod
     def __getitems__(self, indices):
-        """What a DataLoader with a batch size asks for: the samples, which are read when they are looked at.
+        """The samples that a DataLoader with a batch size asks for. They are read when they are looked at.
         ``f.collate`` makes one batch of them by one read."""
         return Samples(self, self._positions(indices))
 

@@ -16,7 +16,7 @@ __all__ = ["Batch", "Field", "Fields", "Ragged"]
 _T = TypeVar("_T")
 _Records = RecordList[Any] | RecordKeys[Any] | RecordValues[Any]
 
-# What `f[indices]` gives: a Batch, or the result of the transform.
+# The parameter is the type of `f[indices]`: a Batch, or the result of the transform.
 class Fields(Dataset[_T]):
     records: RecordList[Any]
     transform: Callable[[Batch], _T] | None

@@ -149,7 +149,7 @@ class Loader:
         return available
 
     def _orders(self):
-        """What to read for each batch: `(number, indices, where the batch sampler stands after it)`."""
+        """For each batch `(number, indices, the state of the batch sampler after it)`."""
         if self._advancing:
             if self._begun is not None and self._begun == self.sampler.epoch:
                 self.sampler.set_epoch(self._begun + 1)

@@ -60,7 +60,7 @@ def accelerate_processes():
 
 
 def _accelerate_frames(frame):
-    """What `self` is in the functions of accelerate's loaders that have called the caller, the nearest first."""
+    """The loaders of accelerate whose methods have called the caller, the nearest first."""
     if _ACCELERATE not in sys.modules:
         return []
     owners = []

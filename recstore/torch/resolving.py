@@ -90,7 +90,7 @@ class _Resolving:
             self.found = self._with_samples(self.found)
 
     def _with_samples(self, told):
-        """A description that combines what the trees tell with what sampled records hold."""
+        """A description that combines that of the trees with that of sampled records."""
         seen = describe(self._samples())
         if not seen["kinds"]:
             return told
@@ -266,7 +266,7 @@ def _is_clear(told):
 
 
 def describe(values):
-    """What values hold, in the form of `native.describe_field`."""
+    """A description of values, in the form of `native.describe_field`."""
     out = {"kinds": set(), "element": None, "lengths": None, "dtypes": set(), "shapes": set(), "sure": True}
     lengths, elements = set(), []
     for value in values:
@@ -303,8 +303,8 @@ def _kind(value):
 
 
 def _combined(told, seen):
-    """What samples hold, with what the trees add: a field of which samples show ints may have floats, and lists of one
-    length may differ elsewhere (`differ`)."""
+    """The description of samples, with additions from that of the trees. A field of which samples show ints may have
+    floats, and lists of one length may differ elsewhere (`differ`)."""
     out = {**seen, "sampled": True}
     if told["sure"]:
         if seen["kinds"] & _NUMBERS:

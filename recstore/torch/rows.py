@@ -1,4 +1,4 @@
-"""What samplers read of a store: a number for each record, and the records of each group.
+"""The values that samplers read of a store: a number for each record, and the records of each group.
 
 Both come from a field (``x.field("n_tokens")``), or from a sequence, an array or a tensor with a value for each record.
 """
