@@ -46,7 +46,7 @@ class LanguageModel(nn.Module):
 def make_loader(rows, workers=0, start_method=None):
     rows = RecordList(make_rows(rows))  # recstore: no list of them is ever made
     print(f"{len(rows)} rows in {rows.nbytes:,} bytes of shared memory")  # recstore
-    sampler = LengthBatchSampler(rows.field("n_tokens"), max_tokens=MOST_TOKENS, buckets=16)  # recstore
+    sampler = LengthBatchSampler(rows.field("n_tokens"), max_tokens=MOST_TOKENS)  # recstore
     loader = DataLoader(
         Fields(rows, input_ids=Field("padded", pad=PADDING)),  # recstore
         sampler=sampler,  # recstore: gives the indices of a batch

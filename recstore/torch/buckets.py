@@ -15,7 +15,7 @@ from recstore.torch import epochs, places, rows
 
 __all__ = ["GroupSampler", "LengthBatchSampler"]
 
-_LEAST_BATCHES = 4  # of a bucket, so that records meet others; fewer buckets than lengths ask for where records are few
+_LEAST_BATCHES = 2  # of a bucket, so that records meet others; fewer buckets than lengths ask for where records are few
 _STEPS = 16  # a bucket has lengths from 15/16 of its longest on
 
 
