@@ -29,8 +29,8 @@ _ALIGN = 64  # a cache line, as the parts of a gather are aligned
 class Batch(dict):
     """The entries of a batch by name: tensors, `Ragged`, lists of str, decoded values.
 
-    It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: a worker sends one tensor
-    for all of them, and :meth:`to` and :meth:`pin_memory` copy them at once. A pickle holds the values. A program that
+    It is a dict in every way. The tensors that :class:`Fields` makes are views of one memory: a worker sends them in
+    one piece, and :meth:`to` and :meth:`pin_memory` copy them at once. A pickle holds the values. A program that
     keeps one tensor of a batch for long keeps the memory of all: write ``tensor.clone()``.
 
     >>> import torch
