@@ -157,7 +157,7 @@ class LengthBatchSampler(_BucketSampler):
             first = starts[-1]
             longest.append(int(column[order[first]]))
             padded = _padded(longest[-1], self.multiple_of)
-            size = min(self.max_tokens // padded, self.max_batch or n)
+            size = min(self.max_tokens // padded, self.max_batch or n, epochs.MOST)
             if buckets is None:
                 least = padded - max(self.multiple_of, padded // _STEPS)
                 end = max(_first_below(column, order, first, least), first + _LEAST_BATCHES * size)
@@ -212,7 +212,7 @@ class GroupSampler(_BucketSampler):
             )
         self._size = _positive(batch_size, "batch_size")
         groups = rows.groups_of(groups)
-        sizes = numpy.full(len(groups.starts) - 1, self._size, numpy.int64)
+        sizes = numpy.full(len(groups.starts) - 1, min(self._size, epochs.MOST), numpy.int64)
         self._fill_buckets(groups, sizes, seed, rank, world_size, drop_last, shuffle)
 
     def __repr__(self):

@@ -186,6 +186,9 @@ class _Resolving:
             several = f" ({', '.join(map(str, lengths[:3]))}, ...)" if len(lengths) > 1 else ""
             raise ValueError(f"{self.name!r} has lists of several lengths{several}, which are no rectangle: write "
                              f"{self.name}='jagged', 'ragged' or 'padded'")  # fmt: skip
+        if 0 in sizes:
+            raise ValueError(f"{self.name!r} has lists or arrays without an element, of the shape {tuple(sizes)}, and "
+                             f"no rows: write {self.name}='ragged', 'padded' or 'object'")  # fmt: skip
         return tuple(sizes), 0
 
     def _ragged(self, sizes):
@@ -199,7 +202,8 @@ class _Resolving:
             if len(sizes) > 1:
                 raise TypeError(f"{self.name!r} has lists of lists, and 'packed' takes lists of tokens")
             return (), 1
-        inner = [None if told is None else size for size, told in zip(sizes[1:], self._told(sizes))]
+        # Inner lists that are all empty tell no size: others may have elements.
+        inner = [None if told is None else size or None for size, told in zip(sizes[1:], self._told(sizes))]
         if self.field.row is None:
             levels = max((i + 2 for i, size in enumerate(inner) if size is None), default=1)
         else:

@@ -316,6 +316,11 @@ def test_no_records():
     assert list(GroupSampler([1, 2], 8, drop_last=True)) == []
 
 
+def test_batches_larger_than_any_group():
+    assert sorted(sorted(batch) for batch in GroupSampler(["a", "b", "a"], 2**70)) == [[0, 2], [1]]
+    assert [sorted(batch) for batch in LengthBatchSampler([5, 5], 2**70, 2**70)] == [[0, 1]]
+
+
 def test_examples():
     from recstore.torch import buckets
 

@@ -172,3 +172,14 @@ def test_mixed_values():
         with pytest.raises(ValueError, match="no record has a number there"):
             Fields(x, a="jagged")
         assert Fields(x, a=Field("ragged", dtype="int8"))[[0]]["a"].values.shape == (0,)
+
+
+def test_inner_lists_without_an_element():
+    """They tell no length, and others may have elements."""
+    with RecordList([{"a": [[], []], "n": np.zeros((3, 0)), "b": []}] * 2) as x:
+        ragged = Fields(x, a=Field("ragged", dtype="int64"))[[0, 1]]["a"]
+        assert ragged.values.offsets.tolist() == [0] * 5 and ragged.offsets.tolist() == [0, 2, 4]
+        assert Fields(x, n="padded")[[1]]["n"].shape == (1, 3, 0)
+        for name in ("a", "n", "b"):
+            with pytest.raises(ValueError, match=rf"'{name}' has lists or arrays without an element.*{name}='ragged'"):
+                Fields(x, **{name: Field(dtype="int64")})
