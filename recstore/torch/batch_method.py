@@ -1,4 +1,4 @@
-"""BatchMethod: `__getitems__` of a dataset, which its wrappers do not find.
+"""BatchMethod: `__getitems__` of a dataset, which its wrappers do not find; refuse_batches, which checks its argument.
 
 DataLoader, Subset and StackDataset read a batch by one call of `__getitems__` if a dataset has this method, and ask for
 it with hasattr or getattr. A wrapper that forwards unknown attributes would forward this question too, and its own
@@ -53,6 +53,17 @@ class BatchMethod:
             names = code.co_varnames + code.co_freevars
         found = frame.f_locals
         return any(type(found.get(name)) is str and found[name] == self._name for name in names)
+
+
+def refuse_batches(indices):
+    """TypeError for a list of batches of indices. A DataLoader with a batch size asks for one where its sampler gives
+    batches."""
+    first = indices[0] if type(indices) is list and indices else None
+    if isinstance(first, (list, tuple, range)) or getattr(first, "ndim", 0):
+        raise TypeError(
+            "the sampler gives batches of indices and not single ones: give the DataLoader batch_size=None, or give "
+            "it the sampler as batch_sampler="
+        )
 
 
 def _reads_another(dataset, frame):

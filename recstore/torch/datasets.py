@@ -7,7 +7,7 @@ from torch.utils.data import Dataset
 
 from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
 from recstore.records import RecordList
-from recstore.torch.batch_method import BatchMethod
+from recstore.torch.batch_method import BatchMethod, refuse_batches
 from recstore.torch.notes import add_note
 
 __all__ = ["RecordDataset"]
@@ -83,6 +83,7 @@ class RecordDataset(Dataset[T]):
             indices = list(indices)
         if type(self).__getitem__ is not _GETITEM:
             return [self[index] for index in (indices.tolist() if hasattr(indices, "tolist") else indices)]
+        refuse_batches(indices)
         records = self.records.get_many(indices)
         transform = self.transform
         if transform is None:

@@ -8,7 +8,7 @@ from torch.utils import data
 from recstore import containers, dicts, records
 from recstore._core import native
 from recstore.torch import layouts, resolving
-from recstore.torch.batch_method import BatchMethod
+from recstore.torch.batch_method import BatchMethod, refuse_batches
 from recstore.torch.batches import Batch, Memory, Sent, Unmade, UnsentBatch, fetcher_of, jagged
 from recstore.torch.forms import Field, Ragged
 
@@ -192,6 +192,7 @@ class Fields(data.Dataset):
     def __getitems__(self, indices):
         """The samples that a DataLoader with a batch size asks for. They are read when they are looked at.
         ``f.collate`` makes one batch of them by one read."""
+        refuse_batches(indices)
         return Samples(self, self._positions(indices))
 
     def collate(self, samples):

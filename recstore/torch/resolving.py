@@ -26,6 +26,8 @@ def layouts_of(records, names, forms):
     and ValueError for what cannot become a batch; the messages say what to write."""
     asked = []
     for name in names:
+        if isinstance(name, list):
+            raise TypeError(f"names are arguments of their own: write Fields(x, {_listed(name)}), not a list of them")
         if not isinstance(name, str):
             raise TypeError(f"a field is named by a str; for {name!r:.60} write name=Field(field={name!r:.60})")
         asked.append((str(name), None))
@@ -42,6 +44,11 @@ def layouts_of(records, names, forms):
 
 def _some_names(records):
     return ", ".join(repr(name) for name in (_field_names(records) or ["image_id", "bbox"])[:3])
+
+
+def _listed(names):
+    """The first of `names` as the arguments of a call."""
+    return ", ".join(f"{name!r:.60}" for name in names[:3]) + ", ..." * (len(names) > 3)
 
 
 def _field_names(records):

@@ -18,13 +18,14 @@ def numbers_of(values, what):
         if isinstance(column, tuple):
             raise TypeError(f"{of} holds lists, and a {what} is a number: take their lengths, numpy.diff(offsets)")
     elif isinstance(values, (str, bytes)) or not (hasattr(values, "__len__") or hasattr(values, "__array__")):
-        raise TypeError(f"a field, a sequence or an array with a {what} for each record, not {type(values).__name__}")
+        raise TypeError(f"a field, a sequence or an array with a {what} for each record, not {_named(values)}")
     else:
         column, of = numpy.asarray(values), type(values).__name__
     if column.ndim != 1:
         raise TypeError(f"{of} has the shape {column.shape}: one {what} for each record, so one dimension")
     if len(column) and column.dtype.kind not in "biuf":
-        raise TypeError(f"{of} holds values of type {column.dtype}, and a {what} is a number")
+        raise TypeError(f"{of} holds values of type {column.dtype}, and a {what} is a number: give a field of "
+                        f"numbers, such as x.field('{what}')")  # fmt: skip
     return column
 
 
@@ -74,12 +75,17 @@ def groups_of(values):
     return Groups(keys, starts, small(numpy.argsort(codes, kind="stable")), 0)
 
 
+def _named(values):
+    """The type of `values` for a message; for a str, also the call that takes it for the name of a field."""
+    return f"str: write x.field({values!r:.60})" if isinstance(values, str) else type(values).__name__
+
+
 def _codes_of(values):
     """The distinct values of a sequence, and the number of each record's value among them."""
     import numpy
 
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
-        raise TypeError(f"a field, a sequence or an array with a value for each record, not {type(values).__name__}")
+        raise TypeError(f"a field, a sequence or an array with a value for each record, not {_named(values)}")
     if hasattr(values, "__array__"):
         column = numpy.asarray(values)
         if column.ndim != 1:

@@ -153,8 +153,7 @@ def _shares(weights, keys):
         return [1.0] * len(keys)
     if not hasattr(weights, "keys"):
         raise TypeError(
-            f'with classes, weights are a mapping from each class to its share, or "balanced", not '
-            f"{type(weights).__name__}"
+            f'with classes, weights are a mapping from each class to its share, or "balanced", not {weights!r:.60}'
         )
     shares, there = [], set()
     for key in keys:

@@ -143,8 +143,10 @@ def test_bad_lengths():
     for wrong in ([1.0, 2.0], [True, False]):
         with pytest.raises(TypeError, match="lengths are integers"):
             LengthBatchSampler(wrong, 8)
-    with pytest.raises(TypeError, match="a length is a number"):
+    with pytest.raises(TypeError, match=r"a length is a number: give .* x.field\('length'\)"):
         LengthBatchSampler(["a"], 8)
+    with pytest.raises(TypeError, match=r"not str: write x.field\('n_tokens'\)"):
+        LengthBatchSampler("n_tokens", 8)
     with recstore.RecordList({"ids": [1] * i} for i in range(3)) as x:
         with pytest.raises(TypeError, match=r"'ids' holds lists, and a length is a number: .*numpy.diff\(offsets\)"):
             LengthBatchSampler(x.field("ids"), 8)

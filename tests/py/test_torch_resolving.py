@@ -98,6 +98,7 @@ def test_records_that_are_numbers_or_lists():
         (["id", "id"], {}, ValueError, "'id' is named twice"),
         (["id"], {"id": "tensor"}, ValueError, "'id' is named twice"),
         ([], {"tokens": "padded", "tokens_lengths": Field(field="id")}, ValueError, "the entry 'tokens_lengths'"),
+        ([["id", "score"]], {}, TypeError, r"arguments of their own: write Fields\(x, 'id', 'score'\), not a list"),
         (["idd"], {}, KeyError, "no field 'idd'.*'id' is meant"),
         ([3], {}, TypeError, r"name=Field\(field=3\)"),
         ([], {"id": 3}, TypeError, "id= is a form"),

@@ -10,7 +10,7 @@ from torch.utils import data  # noqa: E402
 from torch_records import ORDER, N, everything, record  # noqa: E402
 
 from recstore import RecordList  # noqa: E402
-from recstore.torch import Field, Fields  # noqa: E402
+from recstore.torch import Field, Fields, RecordDataset  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=["auto", "none"])
@@ -91,6 +91,13 @@ class Doubling:
     def __getitem__(self, i):
         sample = self.dataset[i]
         return {**sample, "id": sample["id"] * 2}
+
+
+@pytest.mark.parametrize("batch", [np.array([4, 1]), np.array([4]), [4, 1], torch.tensor([4, 1])])
+def test_batches_of_indices_need_batch_size_none(x, batch):
+    for dataset in (Fields(x, "id"), RecordDataset(x)):
+        with pytest.raises(TypeError, match="give the DataLoader batch_size=None, or .* as batch_sampler="):
+            next(iter(data.DataLoader(dataset, sampler=[batch])))
 
 
 def test_a_wrapper_is_not_passed_by(x):

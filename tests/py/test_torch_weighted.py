@@ -294,7 +294,7 @@ def test_bad_arguments():
         WeightedSampler({"a": 1}, classes=["a", "b"])
     with pytest.raises(ValueError, match="no record has class 'c', which has a weight of 2"):
         WeightedSampler({"a": 1, "c": 2}, classes=["a"])
-    with pytest.raises(TypeError, match='a mapping from each class to its share, or "balanced", not list'):
+    with pytest.raises(TypeError, match=r'a mapping from each class to its share, or "balanced", not \[1, 2\]'):
         WeightedSampler([1, 2], classes=["a", "b"])
     with pytest.raises(TypeError, match="the weight of class 'a' is '1'"):
         WeightedSampler({"a": "1"}, classes=["a"])
