@@ -119,9 +119,10 @@ class BatchSampler(_TorchBatchSampler):
             raise TypeError(f"drop_last is True or False, not {drop_last!r:.60}")
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"a sampler is an iterable of ints, not {type(sampler).__name__}")
-        by_length = isinstance(sampler, epochs.EpochSampler) and not isinstance(sampler, epochs.IndexSampler)
-        if by_length or isinstance(sampler, _TorchBatchSampler):
-            raise TypeError(f"{type(sampler).__name__} gives batches already: take it as batch_sampler=")
+        of_batches = isinstance(sampler, epochs.EpochSampler) and not isinstance(sampler, epochs.IndexSampler)
+        if of_batches or isinstance(sampler, _TorchBatchSampler):
+            name = type(sampler).__name__.removeprefix("_Distributed")
+            raise TypeError(f"{name} gives batches already: take it as batch_sampler=")
         self.sampler, self.drop_last = sampler, drop_last
         self._skip = self._yielded = 0  # of a sampler without a state: samples to skip next, samples given
 

@@ -250,7 +250,7 @@ def test_bad_arguments():
         BatchSampler(10, 2)
     with pytest.raises(TypeError, match="GroupSampler gives batches already: take it as batch_sampler="):
         BatchSampler(GroupSampler([1, 1], 2), 2)
-    with pytest.raises(TypeError, match="BatchSampler gives batches already: take it as batch_sampler="):
+    with pytest.raises(TypeError, match="^BatchSampler gives batches already: take it as batch_sampler="):
         BatchSampler(BatchSampler(sampler, 2), 2)
     for index in (1.5, np.float32(1), "1", None):
         with pytest.raises(TypeError):
