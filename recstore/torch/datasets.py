@@ -5,9 +5,11 @@ from typing import TypeVar
 
 from torch.utils.data import Dataset
 
+from recstore._core import native
 from recstore.dicts import RecordDict, RecordItems, RecordKeys, RecordValues
 from recstore.records import RecordList
 from recstore.torch.batch_method import BatchMethod, refuse_batches
+from recstore.torch.forms import meant
 from recstore.torch.notes import add_note
 
 __all__ = ["RecordDataset"]
@@ -41,8 +43,8 @@ class RecordDataset(Dataset[T]):
 
     Pickled, a RecordDataset has the size of a handle. Several threads may read it at once if the transform allows that.
 
-    Raises TypeError for an x of another type, ValueError if ``fields`` is empty. Reading raises IndexError for an index
-    that is out of range.
+    Raises TypeError for an x of another type, ValueError if ``fields`` is empty, KeyError for a field that no record
+    has, where the schemas of the store tell. Reading raises IndexError for an index that is out of range.
 
     >>> import recstore, recstore.torch
     >>> x = recstore.RecordList({"path": f"{i}.jpg", "label": i % 2} for i in range(4))
@@ -123,7 +125,21 @@ def _records(x, fields):
     names = (fields,) if isinstance(fields, str) else tuple(fields)
     if not names:
         raise ValueError("fields names no field: leave it out to read whole records")
-    return x.fields(*names)
+    out = x.fields(*names)
+    if x.detached is None:
+        for name in names:
+            _check_field(x, name)
+    return out
+
+
+def _check_field(x, name):
+    """KeyError for a field that no record has, where the schemas of the store tell."""
+    try:
+        found = native.describe_field(x, name)
+    except TypeError:
+        return  # groups of records, which no schema describes
+    if found["sure"] and found["kinds"] == {"missing"}:
+        raise KeyError(f"the records have no field {name!r}{meant(name, native.field_names(x) or ())}")
 
 
 def _indices(given, n):

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch (pip install recstore
 from torch_records import N, record  # noqa: E402
 
 from recstore import RecordList  # noqa: E402
-from recstore.torch import Batch, Field, Fields  # noqa: E402
+from recstore.torch import Batch, Field, Fields, RecordDataset  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=["auto", "none"])
@@ -184,3 +184,13 @@ def test_inner_lists_without_an_element():
         for name in ("a", "n", "b"):
             with pytest.raises(ValueError, match=rf"'{name}' has lists or arrays without an element.*{name}='ragged'"):
                 Fields(x, **{name: Field(dtype="int64")})
+
+
+def test_a_record_dataset_refuses_a_field_that_no_record_has():
+    """Where the schemas tell; the records of a view without schemas, and groups, are read without the question."""
+    x = RecordList({"id": i, "name": f"{i}.jpg"} for i in range(1000))
+    with pytest.raises(KeyError, match="the records have no field 'nam'; 'name' is meant, perhaps"):
+        RecordDataset(x, fields=["id", "nam"])
+    assert RecordDataset(x[:0], fields="id")[:] == []
+    assert len(RecordDataset(x.group_by("name").values(), fields="id")) == 1000
+    assert RecordDataset(RecordList([{"a": 1}], compression="none"), fields="b")[0] == {}
