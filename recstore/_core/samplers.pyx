@@ -211,8 +211,9 @@ def draw_keys(weights, key):
 # ---- Groups of records ----
 
 def read_entries(Blob blob not None, unsigned width, out):
-    """Replaces each number in `out` by that entry of a blob of numbers of `width` bytes, 4 or 8. IndexError for a
-    number that has no entry, ClosedError after the blob was closed."""
+    """Replaces each number in `out` by that entry of a blob of numbers of `width` bytes, 4 or 8, which lists the
+    records of a store. IndexError for a number that has no entry, CorruptError for an entry that is no record,
+    ClosedError after the blob was closed."""
     cdef Py_buffer buffer
     cdef Py_ssize_t count, i
     cdef int64_t *data
@@ -231,5 +232,7 @@ def read_entries(Blob blob not None, unsigned width, out):
                 data[i] = rs_load_u32(entries + data[i] * 4)
             else:
                 data[i] = <int64_t>rs_load_u64(entries + data[i] * 8)
+            if not 0 <= data[i] < blob.size // width:
+                raise errors.CorruptError(f"a saved index names record {data[i]} of {blob.size // width}")
     finally:
         PyBuffer_Release(&buffer)

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import os
 import queue
+import sys
 import threading
 import weakref
 
@@ -94,7 +95,8 @@ class ReadAhead:
     drops what is ahead, and waits for calls that run. Dropping the iterator closes it without waiting. Several threads
     may call ``next``.
 
-    In a forked child, which has no copy of the threads, ``next`` raises RuntimeError.
+    In a forked child, which has no copy of the threads, ``next`` raises RuntimeError. Once the program has ended the
+    threads, at its exit, ``next`` gives what is ready and then raises ClosedError.
     """
 
     def __init__(self, read, orders, ahead=2, threads=1, begin=lambda: None):
@@ -118,7 +120,9 @@ class ReadAhead:
         with self._lock:
             if self._closed:
                 raise ClosedError("this iterator was closed")
-            return self._read_ahead() if self._ahead else self._read_now()
+            # A thread that starts while the interpreter ends never runs.
+            late = sys.is_finalizing() and not self._shared.threads
+            return self._read_ahead() if self._ahead and not late else self._read_now()
 
     def _read_now(self):
         _, order = next(self._orders)
@@ -133,6 +137,8 @@ class ReadAhead:
         if number == self._handed_out:
             self._end()
         while number not in shared.results:
+            if shared.stopped:
+                raise ClosedError("this iterator was closed at the end of the program")
             shared.came.get()
             if self._closed:
                 raise ClosedError("this iterator was closed")

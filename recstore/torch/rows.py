@@ -3,7 +3,7 @@
 Both come from a field (``x.field("n_tokens")``), or from a sequence, an array or a tensor with a value for each record.
 """
 
-from recstore import grouping
+from recstore import errors, grouping
 from recstore._core import native
 from recstore.fields import FieldView
 
@@ -62,12 +62,14 @@ class Groups:
 
 def groups_of(values):
     """The Groups of the records by a field, or by a sequence with a value for each record. TypeError for values that
-    cannot be hashed; KeyError for a record that lacks the field."""
+    cannot be hashed; KeyError for a record that lacks the field; CorruptError for a damaged saved index."""
     import numpy
 
     if isinstance(values, FieldView):
         keys, starts, rows, width = grouping.rows_of(values)
         starts = numpy.frombuffer(starts.content(), f"<u{width}").astype(numpy.int64)
+        if starts[0] != 0 or starts[-1] != len(values) or (numpy.diff(starts) < 1).any():
+            raise errors.CorruptError(f"the groups of the saved index by {values.name!r} do not fit its records")
         return Groups(keys, starts, rows, width)
     keys, codes = _codes_of(values)
     starts = numpy.zeros(len(keys) + 1, numpy.int64)

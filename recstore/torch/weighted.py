@@ -183,7 +183,7 @@ def _per_record(shares, groups):
     sizes = groups.sizes
     records = numpy.arange(groups.starts[-1], dtype=numpy.int64)
     groups.read(records)
-    out = numpy.empty(len(records))
+    out = numpy.zeros(len(records))
     out[records] = numpy.repeat(shares / numpy.maximum(sizes, 1), sizes)
     return out
 

@@ -436,3 +436,33 @@ it._lock.release()
 print(sum(it))
 """
     assert python(code, tmp_path) == (["True", "4950", "1", "7", "4950"], "")
+
+
+def test_after_the_threads_were_ended_at_exit(tmp_path):
+    code = """
+import atexit
+from recstore import ClosedError
+from recstore.torch import read_ahead
+
+def late():
+    got = []
+    try:
+        got.extend(it)
+    except ClosedError as error:
+        print(error, flush=True)
+
+atexit.unregister(read_ahead._close_all)
+atexit.register(late)
+atexit.register(read_ahead._close_all)  # the last one comes first
+it = ReadAhead(lambda i: i, range(1000), ahead=3, threads=2)
+next(it)
+"""
+    assert python(code, tmp_path) == ("this iterator was closed at the end of the program".split(), "")
+
+
+def test_no_thread_starts_while_the_interpreter_ends(monkeypatch):
+    """It would never run, and start() would wait for it."""
+    monkeypatch.setattr(sys, "is_finalizing", lambda: True)
+    callers = []
+    reading = ReadAhead(lambda i: callers.append(threading.current_thread()) or i, range(9), ahead=3, threads=2)
+    assert list(reading) == list(range(9)) and set(callers) == {threading.current_thread()}

@@ -3,9 +3,11 @@
 import doctest
 import itertools
 import pickle
+import struct
 
 import numpy as np
 import pytest
+from golden.make import resealed
 from ref import alias, permute
 
 import recstore
@@ -332,3 +334,26 @@ def test_examples():
 
     failed, tried = doctest.testmod(weighted)
     assert tried and not failed
+
+
+@pytest.mark.parametrize("damage", ["record", "starts"])
+def test_a_damaged_saved_index(tmp_path, damage):
+    """With right checksums: an error, and never an index beyond the records."""
+    path = tmp_path / "x.recs"
+    with recstore.RecordList({"label": i % 5} for i in range(100)) as x:
+        x.save(path, group_by="label")
+    data = bytearray(path.read_bytes())
+    rows = struct.pack("<20I", *range(0, 100, 5))  # of the first group
+    starts = struct.pack("<6I", *range(0, 101, 20))
+    found = data.index(rows) if damage == "record" else data.index(starts) + 4
+    struct.pack_into("<I", data, found, 100 if damage == "record" else 41)
+    path.write_bytes(resealed(data))
+    with recstore.open(path) as x:
+        labels = x.field("label")
+        for make in (
+            lambda: samplers.GroupSampler(labels, 4, rank=0, world_size=1),
+            lambda: WeightedSampler("balanced", 900, classes=labels, rank=0, world_size=1),
+            lambda: WeightedSampler("balanced", 9, classes=labels, replacement=False),
+        ):
+            with pytest.raises(recstore.CorruptError, match="saved index"):
+                list(make())
