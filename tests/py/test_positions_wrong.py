@@ -37,7 +37,7 @@ WRONG = [[1.0], [1, 2.0], ["1"], "12", [None], [[1]], [1j], [True, 1.5], np.arra
          memoryview(b"\0\1\2\3").cast("f"), memoryview(bytes(8)).cast("B", [2, 4]), {"a": 1}, [b"1"]]  # fmt: skip
 
 
-@pytest.mark.parametrize("bad", WRONG, ids=repr)
+@pytest.mark.parametrize("bad", WRONG, ids=lambda bad: f"{bad!r:.60}".partition(" at 0x")[0])
 def test_indices_of_another_type(letters, rows, bad):
     field = rows.field("id")
     calls = [
@@ -54,7 +54,7 @@ def test_indices_of_another_type(letters, rows, bad):
             call(bad)
 
 
-@pytest.mark.parametrize("bad", [5, None, 1.5, object(), slice(3)], ids=repr)
+@pytest.mark.parametrize("bad", [5, None, 1.5, object(), slice(3)], ids=lambda bad: type(bad).__name__)
 def test_one_thing_in_place_of_many(letters, bad):
     for call in (letters.select, letters.get_many):
         with pytest.raises(

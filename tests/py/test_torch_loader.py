@@ -170,7 +170,7 @@ def test_set_epoch_names_the_next_epoch():
 @pytest.mark.parametrize(
     "sampler",
     [range(0, 23, 2), [3, 1, 2], torch.tensor([3, 1]), numpy.array([5, 6]), data.SequentialSampler(range(23))],
-    ids=str,
+    ids=lambda sampler: type(sampler).__name__,
 )
 def test_samplers(sampler):
     assert ids(Loader(Batches(), batch_size=4, sampler=sampler)) == [
