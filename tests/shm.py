@@ -4,7 +4,7 @@ import os
 
 # multiprocessing, loky, torch and stores shared by name make names there at any moment, for whoever runs on the machine;
 # and so does this suite, run twice. Tests of stores with names look for their own.
-OF_OTHERS = ("sem.mp-", "sem.loky-", "loky-", "pym-", "psm_", "torch_", "recstore-test-", "recs1-")
+OF_OTHERS = ("sem.mp-", "sem.loky-", "joblib_memmapping_", "pym-", "psm_", "torch_", "recstore-test-", "recs1-")
 
 
 def names():

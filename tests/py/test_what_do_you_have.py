@@ -162,12 +162,16 @@ def test_the_way_out(row, tmp_path, monkeypatch):
         names[module] = pytest.importorskip(module)
     for module in re.findall(r"\.to_(pandas|polars)\(", code):
         pytest.importorskip(module)
+    if "recstore.torch" in code:
+        pytest.importorskip("torch", reason="needs PyTorch (pip install recstore[torch])")
     with recstore.RecordList(ROWS) as x:
         made = eval(code, {**names, "x": x})
         if code.startswith("x.save"):
             assert pathlib.Path("train.recs").exists()
         elif "duckdb" in code:
             assert sorted(made.fetchall()) == [(label, sum(r["label"] == label for r in ROWS)) for label in range(3)]
+        elif "recstore.torch" in code:
+            assert [label for batch in made for label in batch["label"].tolist()] == [row["label"] for row in ROWS]
         else:
             assert len(made) == len(ROWS)
         del made
