@@ -36,8 +36,8 @@ def test_the_other_tests_over_files(tmp_path):
     if os.environ.get("RECSTORE_BACKING") == "dir":
         pytest.skip("this is that run")
     chosen = [TESTS / "mp", *(p for p in [TESTS / "py" / "test_records.py"] if p.exists())]
-    # test_repr is about the default backing. The others say themselves where their stores are, or take long and read any
-    # store alike, as loaders and samplers do.
+    # test_repr is about the default backing. The others say themselves where their stores are, or read any store alike,
+    # as loaders and samplers do.
     others = (path for pattern in ("test_shared*", "test_lifetimes*", "test_torchrun*", "test_speech*",
                                     "test_share_dataset_by_name*", "test_torch_*", "test_examples*")
               for path in (TESTS / "mp").glob(pattern))  # fmt: skip
